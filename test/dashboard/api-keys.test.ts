@@ -1,4 +1,5 @@
-// …/api-keys: who may do what, what is answered once, what is refused and with which words.
+// Tests of the dashboard's API-key routes (…/api-keys): permissions by role, secrets that are shown once, and the error
+// codes of refused requests.
 
 import OpenAI from 'openai';
 import t from 'tap';
@@ -13,7 +14,7 @@ import type {
   Role,
 } from '../../src/shared/wire/dashboard.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);
@@ -35,7 +36,7 @@ async function member(role: Role): Promise<Owned['owner']> {
   return client;
 }
 
-t.test('made, shown once, listed, changed, rotated, revoked', async (t) => {
+t.test('a key can be created, used, changed, rotated and revoked, and its secret is returned only once', async (t) => {
   const made = await owner.post<CreatedApiKey>(LIST, {
     name: 'ci',
     models: ['tycho-1.0'],
@@ -61,11 +62,11 @@ t.test('made, shown once, listed, changed, rotated, revoked', async (t) => {
   t.ok(
     (await openai.chat.completions.create({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'A: x' }] }))
       .choices[0]?.message.content,
-    'from sign-up to the first completion',
+    'a completion succeeds with a newly created key',
   );
   const page = await owner.get<ListPage<ApiKeyObject>>(LIST);
   t.equal(page.data[0]?.id, made.id);
-  t.notOk(JSON.stringify(page).includes(made.secret.slice(12)), 'the secret is in no list');
+  t.notOk(JSON.stringify(page).includes(made.secret.slice(12)), 'lists do not contain the secret');
 
   t.match(
     await owner.patch<ApiKeyObject>(`${LIST}/${made.id}`, {
@@ -78,14 +79,14 @@ t.test('made, shown once, listed, changed, rotated, revoked', async (t) => {
   );
   const next = await owner.post<CreatedApiKey>(`${LIST}/${made.id}/rotate`, { overlap_seconds: 60 });
   t.match(next, { rotated_from: made.id, name: 'renamed', models: ['*'] });
-  t.equal(await status(made.secret), 200, 'within the overlap');
+  t.equal(await status(made.secret), 200, 'the old key stays valid during the overlap');
   t.equal(await status(next.secret), 200);
   t.match(await owner.delete<ApiKeyObject>(`${LIST}/${made.id}`), {
     id: made.id,
     status: 'revoked',
     revoked_at: /^\d{4}-/,
   });
-  t.equal(await status(made.secret), 'api_key_revoked', 'at once');
+  t.equal(await status(made.secret), 'api_key_revoked', 'the old key is refused immediately after it is revoked');
   const gone = await owner.post<CreatedApiKey>(`${LIST}/${next.id}/rotate`, { overlap_seconds: 0 });
   t.equal(await status(next.secret), 'api_key_revoked');
   t.equal(await status(gone.secret), 200);
@@ -94,7 +95,7 @@ t.test('made, shown once, listed, changed, rotated, revoked', async (t) => {
   if (log !== null) t.ok(log.data.some(({ action, target }) => action === 'api_key.revoked' && target === made.id));
 });
 
-t.test('lists end', async (t) => {
+t.test('pagination of the key list returns every key once and then ends', async (t) => {
   for (let i = 0; i < 3; i++) await owner.post(LIST, { name: `n${i}` });
   const seen: string[] = [];
   for (let after = ''; ; ) {
@@ -113,7 +114,7 @@ t.test('lists end', async (t) => {
   });
 });
 
-t.test('what cannot be is refused, with the field named', async (t) => {
+t.test('an invalid request is refused with an error that names the field', async (t) => {
   for (const [body, error] of [
     [{}, { status: 400, code: 'missing_required_parameter', param: 'name' }],
     [{ name: 5 }, { status: 400, code: 'invalid_type', param: 'name' }],
@@ -164,51 +165,54 @@ t.test('what cannot be is refused, with the field named', async (t) => {
     code: 'value_out_of_range',
     param: 'overlap_seconds',
   });
-  t.match(await refusal(owner.post(LIST)), { status: 400, code: 'invalid_body' }, 'a body is needed');
+  t.match(await refusal(owner.post(LIST)), { status: 400, code: 'invalid_body' }, 'creating a key requires a body');
   t.match(
     await owner.post<CreatedApiKey>(`${LIST}/${id}/rotate`),
     { rotated_from: id, secret: /^sk-/ },
-    'but where all of it may be left out',
+    'rotating a key needs no body because all its fields are optional',
   );
 });
 
-t.test('roles: viewers look, developers change what they made, admins everything; others see nothing', async (t) => {
-  const [viewer, developer, admin] = [await member('viewer'), await member('developer'), await member('admin')];
-  const owners = await owner.post<CreatedApiKey>(LIST, { name: 'of the owner' });
-  t.ok((await viewer.get<ListPage<ApiKeyObject>>(LIST)).data.length > 0);
-  t.match(await refusal(viewer.post(LIST, { name: 'x' })), { status: 403, code: 'role_not_allowed' });
-  const own = await developer.post<CreatedApiKey>(LIST, { name: 'own' });
-  t.match(await developer.patch<ApiKeyObject>(`${LIST}/${own.id}`, { name: 'still own' }), { name: 'still own' });
-  const theirs = `${LIST}/${owners.id}`;
-  for (const call of [
-    () => developer.delete(theirs),
-    () => developer.patch(theirs, { name: 'x' }),
-    () => developer.post(`${theirs}/rotate`, {}),
-  ]) {
-    t.match(await refusal(call()), { status: 403, code: 'role_not_allowed' });
-  }
-  t.match(await admin.delete<ApiKeyObject>(`${LIST}/${own.id}`), { status: 'revoked' });
+t.test(
+  'viewers read keys, developers change their own, admins change all, and other organizations get 404',
+  async (t) => {
+    const [viewer, developer, admin] = [await member('viewer'), await member('developer'), await member('admin')];
+    const owners = await owner.post<CreatedApiKey>(LIST, { name: 'of the owner' });
+    t.ok((await viewer.get<ListPage<ApiKeyObject>>(LIST)).data.length > 0);
+    t.match(await refusal(viewer.post(LIST, { name: 'x' })), { status: 403, code: 'role_not_allowed' });
+    const own = await developer.post<CreatedApiKey>(LIST, { name: 'own' });
+    t.match(await developer.patch<ApiKeyObject>(`${LIST}/${own.id}`, { name: 'still own' }), { name: 'still own' });
+    const theirs = `${LIST}/${owners.id}`;
+    for (const call of [
+      () => developer.delete(theirs),
+      () => developer.patch(theirs, { name: 'x' }),
+      () => developer.post(`${theirs}/rotate`, {}),
+    ]) {
+      t.match(await refusal(call()), { status: 403, code: 'role_not_allowed' });
+    }
+    t.match(await admin.delete<ApiKeyObject>(`${LIST}/${own.id}`), { status: 'revoked' });
 
-  const stranger = clientOf();
-  const { organization: foreign } = await stranger.signUp();
-  for (const path of [
-    LIST,
-    `/organizations/${organization.id}/responses`,
-    `/organizations/${organization.id}/models`,
-  ]) {
-    t.match(await refusal(stranger.get(path)), { status: 404, code: 'resource_not_found' }, path);
-  }
-  t.match(
-    await refusal(stranger.delete(`/organizations/${foreign.id}/api-keys/${owners.id}`)),
-    { status: 404, code: 'resource_not_found' },
-    'nor by way of their own organization',
-  );
-  t.match(await refusal(clientOf().get(LIST)), { status: 401, code: 'not_signed_in' });
-  const withKey = await fetch(`${server.url}/dashboard/api${LIST}`, { headers: of(owners.secret) });
-  t.equal(withKey.status, 401, 'a key is no way into the dashboard');
-});
+    const stranger = clientOf();
+    const { organization: foreign } = await stranger.signUp();
+    for (const path of [
+      LIST,
+      `/organizations/${organization.id}/responses`,
+      `/organizations/${organization.id}/models`,
+    ]) {
+      t.match(await refusal(stranger.get(path)), { status: 404, code: 'resource_not_found' }, path);
+    }
+    t.match(
+      await refusal(stranger.delete(`/organizations/${foreign.id}/api-keys/${owners.id}`)),
+      { status: 404, code: 'resource_not_found' },
+      "a key cannot be deleted through another organization's path",
+    );
+    t.match(await refusal(clientOf().get(LIST)), { status: 401, code: 'not_signed_in' });
+    const withKey = await fetch(`${server.url}/dashboard/api${LIST}`, { headers: of(owners.secret) });
+    t.equal(withKey.status, 401, 'an API key does not authenticate dashboard requests');
+  },
+);
 
-t.test('models: what the organization can ask for', async (t) => {
+t.test('the model list has the models that the organization may use, with their metadata', async (t) => {
   const page = await owner.get<ListPage<Record<string, unknown>>>(`/organizations/${organization.id}/models`);
   t.match(page.data[0], {
     id: 'hal-1.0',

@@ -1,4 +1,5 @@
-// A month's budget: who sets and sees it, what is spent, and that it is told of once, by mail and by a signed webhook.
+// Tests of an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by mail
+// and signed webhook, each sent once.
 import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -18,14 +19,14 @@ import { startDashboard } from '../support/dashboard-server.js';
 import { finished } from '../usage/usage-store.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 interface Taken {
   headers: IncomingHttpHeaders;
   body: string;
 }
 
-/** Answers with these statuses one after the other, then 204. */
+/** A webhook receiver that responds with the given statuses in turn, then with 204. */
 async function receiver(statuses: number[]): Promise<{ url: string; taken: Taken[]; close(): Promise<void> }> {
   const taken: Taken[] = [];
   const server = createServer((request, response) => {
@@ -60,7 +61,7 @@ const put = async (
   return { status: response.status, body: (await response.json()) as BudgetObject };
 };
 
-t.test('set by admins, seen by members, told of once a month and share', async (t) => {
+t.test('admins set a budget, members read it, and each threshold sends one alert per month', async (t) => {
   const dashboard = await startDashboard({ webhooks: { public_only: false } });
   t.teardown(() => dashboard.close());
   const hook = await receiver([]);
@@ -111,7 +112,7 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   await spend(7);
   await watch.run();
   t.match(await owner.get(path), { amount: 10, spent: 7, currency: 'EUR' });
-  t.same([mails.length, hook.taken.length], [0, 0], 'not yet');
+  t.same([mails.length, hook.taken.length], [0, 0], 'no alert is sent below the first threshold');
   await spend(2);
   await Promise.all([watch.run(), watch.run()]);
   await watch.run();
@@ -138,9 +139,9 @@ t.test('set by admins, seen by members, told of once a month and share', async (
     createHmac('sha256', secret as string)
       .update(`${seconds}.${body}`)
       .digest('hex'),
-    'signed with the secret',
+    'the webhook is signed with the secret',
   );
-  t.ok(Math.abs(Date.now() / 1000 - Number(seconds)) < 60, 'at a time that a receiver can hold against its clock');
+  t.ok(Math.abs(Date.now() / 1000 - Number(seconds)) < 60, 'the signed timestamp is the current time in seconds');
   await spend(20);
   await watch.run();
   await watch.run();
@@ -148,20 +149,20 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   t.same(
     mails.map(({ subject }) => /\d+/.exec(subject)?.[0]),
     ['80', '100'],
-    'each share once',
+    'each threshold sends one mail',
   );
 
   t.equal(
     (await put(owner, path, { amount: 100, mail: false })).body.webhook_secret,
     null,
-    'without an address there is no secret to show',
+    'there is no webhook secret without a webhook URL',
   );
   t.match(await put(owner, path, { amount: null }), { body: { amount: null, spent: 29 } });
   await put(owner, path, { amount: 1 });
   await owner.delete(`/organizations/${id}`);
   t.ok(
     await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)),
-    'gone with the organization',
+    'deleting the organization deletes its budget',
   );
 });
 
@@ -193,7 +194,7 @@ t.test('refuses a webhook URL within a private network by default', async (t) =>
   t.equal((await put(owner, path, { amount: 5, webhook_url: 'https://8.8.8.8/x' })).status, 200);
 });
 
-t.test('what is spent is summed up of few at once, as usage is', async (t) => {
+t.test('concurrent budget reads are limited: two run, 64 wait and the rest get 503', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const owner = dashboard.client();
@@ -217,12 +218,12 @@ t.test('what is spent is summed up of few at once, as usage is', async (t) => {
   const path = `/organizations/${organization.id}/budget`;
   t.match(await owner.get<BudgetObject>(path), { spent: 20_000, currency: 'EUR' });
   const all = await Promise.all(Array.from({ length: 100 }, async () => (await owner.fetch(path)).status));
-  t.ok(all.filter((status) => status === 200).length >= 66, 'two read and 64 wait');
-  t.ok(all.includes(503), 'others are told to come again');
+  t.ok(all.filter((status) => status === 200).length >= 66, 'two reads run and 64 wait for their turn');
+  t.ok(all.includes(503), 'reads beyond the queue get 503');
 });
 
 t.test(
-  'a webhook is tried again, not for ever, follows nothing, and stays outside where an operator says so',
+  'a webhook is retried a limited number of times, does not follow redirects, and reaches only public addresses where configured',
   async (t) => {
     const settings = { public_only: false, timeout_ms: 5_000, attempts: 3 };
     const go = new AbortController().signal;
@@ -240,7 +241,7 @@ t.test(
     await new Promise<void>((resolve) => switching.listen(0, '127.0.0.1', resolve));
     t.teardown(() => switching.close());
     const waits = new Promise((_, reject) => {
-      setTimeout(() => reject(new Error('it waits for ever')), 10_000).unref();
+      setTimeout(() => reject(new Error('the webhook call did not return within 10 seconds')), 10_000).unref();
     });
     await t.rejects(
       Promise.race([
@@ -258,7 +259,7 @@ t.test(
     );
     const inside = await receiver([]);
     t.teardown(() => inside.close());
-    // Spelled as numbers of every kind, and by a name that leads there.
+    // A loopback or private address in every notation, and a name that resolves to one.
     for (const host of [
       '127.0.0.1',
       'localhost',

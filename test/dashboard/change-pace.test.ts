@@ -1,11 +1,11 @@
-// How fast one person may change things, and how many organizations they may own.
+// Tests of how fast one user may make changes, and how many organizations a user may own.
 import t from 'tap';
 import { ChangePace } from '../../src/dashboard/api/change-pace.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
 t.setTimeout(300_000);
 
-t.test('200 at once, then 10 a second; others are not held up', (t) => {
+t.test('a user may make 200 changes in a burst, then 10 per second, and other users are unaffected', (t) => {
   let now = 0;
   const pace = new ChangePace(() => now);
   for (let i = 0; i < 200; i++) pace.count('ada');
@@ -20,7 +20,7 @@ t.test('200 at once, then 10 a second; others are not held up', (t) => {
   t.end();
 });
 
-t.test('organizations of one person are bounded; a suspended one is no way out', async (t) => {
+t.test('a user may own a limited number of organizations, and a suspended one still counts', async (t) => {
   const server = await startDashboard({ accounts: { organizations_per_user: 2 } });
   t.teardown(() => server.close());
   await server.client().signUp({ email: 'operator@example.com' });

@@ -1,10 +1,10 @@
-// Another site's page cannot change anything with the cookie of who is signed in here.
+// Tests that a page of another site cannot change anything with the cookie of a signed-in user.
 import t from 'tap';
 import type { Me } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
@@ -24,22 +24,22 @@ async function attempt(
   return answer.error?.code ?? String(response.status);
 }
 
-t.test('a changing request', async (t) => {
+t.test('a request that changes something needs the CSRF token and the same origin', async (t) => {
   t.equal(await attempt({}), '200');
-  t.equal(await attempt({ 'x-csrf-token': '' }), 'invalid_csrf_token', 'without the token');
+  t.equal(await attempt({ 'x-csrf-token': '' }), 'invalid_csrf_token', 'an empty CSRF token is refused');
   t.equal(await attempt({ 'x-csrf-token': `${token.slice(0, -1)}x` }), 'invalid_csrf_token');
   t.equal(
     await attempt({ 'x-csrf-token': (await other.get<Me>('/me')).csrf_token }),
     'invalid_csrf_token',
-    "with another session's",
+    "another session's CSRF token is refused",
   );
-  t.equal(await attempt({ origin: '' }), 'invalid_csrf_token', 'without an origin');
+  t.equal(await attempt({ origin: '' }), 'invalid_csrf_token', 'a request without an origin is refused');
   t.equal(await attempt({ origin: 'null' }), 'invalid_csrf_token');
   t.equal(await attempt({ origin: 'https://evil.example' }), 'invalid_csrf_token');
   t.equal(
     await attempt({ origin: dashboard.url.replace('http:', 'https:') }),
     'invalid_csrf_token',
-    'another scheme is another origin',
+    'the same host with another scheme is another origin',
   );
   t.equal(
     await attempt({ origin: 'https://evil.example' }, `/organizations/${organization.id}/playground`, {}),
@@ -63,21 +63,29 @@ t.test('a changing request', async (t) => {
       'x-csrf-token': token,
     },
   });
-  t.match(await form.json(), { error: { code: 'unsupported_media_type' } }, 'and no form sends JSON');
-  t.match(await client.get('/organizations'), { data: { length: 2 } }, 'nothing but the first was done');
+  t.match(
+    await form.json(),
+    { error: { code: 'unsupported_media_type' } },
+    'a form submission is refused because its body is not JSON',
+  );
+  t.match(await client.get('/organizations'), { data: { length: 2 } }, 'only the first request took effect');
 });
 
-t.test('signing in as somebody else', async (t) => {
+t.test('login and sign-up requests from another origin are refused', async (t) => {
   const body = { email: 'a@example.com', password: PASSWORD };
   t.equal(await attempt({ origin: 'https://evil.example', cookie: '' }, '/login', body), 'invalid_csrf_token');
   t.equal(
     await attempt({ origin: 'https://evil.example', cookie: '' }, '/signup', { ...body, name: 'A' }),
     'invalid_csrf_token',
   );
-  t.equal(await attempt({ origin: '', cookie: '' }, '/login', body), '200', 'no browser sends it without an origin');
+  t.equal(
+    await attempt({ origin: '', cookie: '' }, '/login', body),
+    '200',
+    'login without an origin works: browsers always send one with a POST',
+  );
 });
 
-t.test('other pages read nothing', async (t) => {
+t.test('responses carry no CORS headers, so other sites cannot read them', async (t) => {
   const response = await client.fetch('/me', { headers: { origin: 'https://evil.example' } });
   t.equal(response.headers.get('access-control-allow-origin'), null);
   t.equal(response.headers.get('cross-origin-resource-policy'), 'same-origin');
@@ -88,7 +96,7 @@ t.test('other pages read nothing', async (t) => {
   t.equal(preflight.headers.get('access-control-allow-methods'), null);
 });
 
-t.test('the dashboard under its configured address', async (t) => {
+t.test('the configured dashboard URL is accepted as the origin', async (t) => {
   const named = await startDashboard({ dashboard: { url: 'https://models.example.com/' } });
   t.teardown(() => named.close());
   const code = new URL(named.server.setupUrl as string).searchParams.get('code');

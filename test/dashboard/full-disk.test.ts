@@ -1,5 +1,5 @@
-// The disk is full: every route that changes something answers 503 `maintenance` and changes nothing, revoking a key included;
-// reads succeed, and changes succeed again once there is room.
+// Tests of the dashboard while the disk is full: every route that changes something returns 503 `maintenance` and
+// changes nothing, revoking a key included. Reads succeed, and changes succeed again once there is room.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -9,7 +9,7 @@ import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const TOKEN = 'operator-token-of-the-test';
 const data = dataFolder();
@@ -118,41 +118,45 @@ async function told(response: Response): Promise<string> {
   return body.error === undefined ? String(response.status) : `${response.status} ${body.error.code}`;
 }
 
-t.test('every change is refused with 503 maintenance, reads succeed, and so do later changes', async (t) => {
-  const { cookie } = owner;
-  await owner.fetch('/me', { method: 'PATCH', body: { name: 'before' } }); // the client has its CSRF token
-  writeFileSync(full, '');
-  for (const [method, path, body] of CHANGES) {
+t.test(
+  'while the disk is full, changes get 503 maintenance and reads succeed; changes succeed again afterwards',
+  async (t) => {
+    const { cookie } = owner;
+    // This request makes the client fetch its CSRF token.
+    await owner.fetch('/me', { method: 'PATCH', body: { name: 'before' } });
+    writeFileSync(full, '');
+    for (const [method, path, body] of CHANGES) {
+      owner.cookie = cookie;
+      t.equal(
+        await told(await owner.fetch(path, { method, ...(body === undefined ? {} : { body }) })),
+        '503 maintenance',
+        `${method} ${path}`,
+      );
+    }
+    for (const [method, path, body] of OPEN)
+      t.equal(
+        await told(await dashboardClient(server.url).fetch(path, { method, body })),
+        '503 maintenance',
+        `${method} ${path}`,
+      );
+    for (const [method, path, body] of OPERATOR) {
+      const init = {
+        method,
+        headers: {
+          authorization: `Bearer ${TOKEN}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      };
+      t.equal(await told(await fetch(`${adminUrl}${path}`, init)), '503 maintenance', `${method} ${adminUrl}${path}`);
+    }
     owner.cookie = cookie;
-    t.equal(
-      await told(await owner.fetch(path, { method, ...(body === undefined ? {} : { body }) })),
-      '503 maintenance',
-      `${method} ${path}`,
-    );
-  }
-  for (const [method, path, body] of OPEN)
-    t.equal(
-      await told(await dashboardClient(server.url).fetch(path, { method, body })),
-      '503 maintenance',
-      `${method} ${path}`,
-    );
-  for (const [method, path, body] of OPERATOR) {
-    const init = {
-      method,
-      headers: {
-        authorization: `Bearer ${TOKEN}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    };
-    t.equal(await told(await fetch(`${adminUrl}${path}`, init)), '503 maintenance', `${method} ${adminUrl}${path}`);
-  }
-  owner.cookie = cookie;
-  t.match(await owner.get<Me>('/me'), { user: { id: user.id, name: 'before' } });
-  t.match(await owner.get(`${ORG}/api-keys`), { data: [{ id: key.id, name: 'k', status: 'active' }] });
-  t.match(server.log(), /No space left on device[^\n]*database write refused/);
-  t.notMatch(server.log(), /unexpected failure/);
-  rmSync(full);
-  t.match(await owner.delete(`${ORG}/api-keys/${key.id}`), { status: 'revoked' });
-  t.match(await refusal(owner.get(`${ORG}/api-keys/none`)), { status: 404 });
-});
+    t.match(await owner.get<Me>('/me'), { user: { id: user.id, name: 'before' } });
+    t.match(await owner.get(`${ORG}/api-keys`), { data: [{ id: key.id, name: 'k', status: 'active' }] });
+    t.match(server.log(), /No space left on device[^\n]*database write refused/);
+    t.notMatch(server.log(), /unexpected failure/);
+    rmSync(full);
+    t.match(await owner.delete(`${ORG}/api-keys/${key.id}`), { status: 'revoked' });
+    t.match(await refusal(owner.get(`${ORG}/api-keys/none`)), { status: 404 });
+  },
+);

@@ -1,4 +1,5 @@
-// What a model sees of a picture, asked for the playground: its pieces and tokens, and who may not ask.
+// Tests of the playground's image plan: the parts and tokens that a vision model gets for an image of a given size, and
+// who may request it.
 import { join } from 'node:path';
 import t from 'tap';
 import { seenText } from '../../src/dashboard/web/src/playground/seen-text.js';
@@ -20,7 +21,7 @@ const {
 } = await client.signUp();
 const path = (query: string): string => `/organizations/${id}/playground/image?${query}`;
 
-t.test('pieces and tokens', async (t) => {
+t.test('the plan of an image lists its tiles, the overview and the token count', async (t) => {
   t.ok(await eventually(async () => (await client.fetch(path('model=seeing-1.0&width=8&height=8'))).status === 200));
   const plan = await client.get<DashboardImagePlan>(path('model=seeing-1.0&width=400&height=300'));
   const tiles = plan.columns * plan.rows;
@@ -28,14 +29,17 @@ t.test('pieces and tokens', async (t) => {
   t.equal(plan.pieces.length, tiles + 1);
   t.match(plan, { width: 400, height: 300, pieces: [{ part: 'tile', width: 112, height: 112 }] });
   t.match(plan.pieces.at(-1), { part: 'overview' });
-  t.ok(plan.tokens > plan.pieces.length * 16, 'rows of embeddings, and the marks around them');
+  t.ok(
+    plan.tokens > plan.pieces.length * 16,
+    'the token count includes the embeddings and the marker tokens around them',
+  );
   t.match(
     seenText(plan),
     new RegExp(`^400 × 300, seen in ${plan.columns} × ${plan.rows} tiles of 112 × 112 and as a whole, \\d+ tokens$`),
   );
 });
 
-t.test('what is refused', async (t) => {
+t.test('a model without vision, an unknown model and invalid queries are refused', async (t) => {
   t.match(await refusal(client.get(path('model=hal-1.0&width=8&height=8'))), {
     status: 422,
     code: 'model_not_vision',
@@ -61,7 +65,7 @@ t.test('what is refused', async (t) => {
   t.match(await refusal(dashboard.client().get(path('model=seeing-1.0&width=8&height=8'))), { status: 401 });
 });
 
-t.test('in words', async (t) => {
+t.test('seenText() describes images with and without tiles', async (t) => {
   t.equal(
     seenText({
       width: 300,

@@ -1,11 +1,12 @@
-// …/limits: what holds and what is taken, now; changes by an operator act at once.
+// Tests of the dashboard's limits route (…/limits): current limits and usage. Changes by an operator take effect
+// immediately.
 import t from 'tap';
 import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const { server, owner, organization, client, close } = await openOwned({
   env: {
@@ -27,7 +28,7 @@ const send = (body: object, signal?: AbortSignal) =>
     ...(signal === undefined ? {} : { signal }),
   });
 
-t.test('nothing used: everything is there', async (t) => {
+t.test('an unused organization has its full limits remaining', async (t) => {
   t.match(await limits(), {
     object: 'limits',
     models: [
@@ -44,7 +45,7 @@ t.test('nothing used: everything is there', async (t) => {
   });
 });
 
-t.test('a running request, and its end', async (t) => {
+t.test('a running request counts against the limits until it ends', async (t) => {
   const controller = new AbortController();
   const response = await send(
     { messages: [{ role: 'user', content: 'L: x' }], max_tokens: 5_000, stream: true, n: 2 },
@@ -56,11 +57,14 @@ t.test('a running request, and its end', async (t) => {
   t.ok(hal!.tokens.remaining! < 60_000 - 9_000 + 2_000);
   t.ok(hal!.tokens.reset_ms! > 0);
   controller.abort();
-  t.ok(await eventually(async () => (await limits()).models[0]!.concurrency.in_use === 0), 'free within a second');
+  t.ok(
+    await eventually(async () => (await limits()).models[0]!.concurrency.in_use === 0),
+    'the concurrency slot is free soon after the request is aborted',
+  );
   t.ok(await eventually(async () => (await limits()).month.tokens > 0));
 });
 
-t.test('an operator changes them', async (t) => {
+t.test("an operator's change of the limits takes effect immediately", async (t) => {
   await owner.patch(`/operator/organizations/${organization.id}`, {
     limits: { '*': { rpm: 2, concurrency: null } },
     monthly_token_cap: 1_000_000,
@@ -70,7 +74,7 @@ t.test('an operator changes them', async (t) => {
     month: { cap: 1_000_000 },
   });
   let refused = await send({ messages: [{ role: 'user', content: 'A: x' }] });
-  t.equal(refused.status, 200, 'the bucket keeps its share: at least one is left');
+  t.equal(refused.status, 200, 'the bucket keeps its fill level, so at least one request is left');
   for (let i = 0; i < 2 && refused.status === 200; i++)
     refused = await send({ messages: [{ role: 'user', content: 'A: x' }] });
   t.equal(refused.status, 429);
@@ -78,7 +82,7 @@ t.test('an operator changes them', async (t) => {
   t.equal(refused.headers.get('x-ratelimit-limit-concurrency'), null);
 });
 
-t.test("a key's own are shown where they are tighter", async (t) => {
+t.test("a key's own limits apply where they are tighter than the organization's", async (t) => {
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
   const bound = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
     name: 'bound',
@@ -97,10 +101,10 @@ t.test("a key's own are shown where they are tighter", async (t) => {
   const second = await ask(bound.secret);
   t.equal(second.status, 429);
   t.match(await second.json(), { error: { message: /this API key/, code: 'rpm_limit_exceeded' } });
-  t.equal((await ask(key.secret)).status, 200, 'the other key goes on');
+  t.equal((await ask(key.secret)).status, 200, 'another key is not limited');
 });
 
-t.test('whose are they', async (t) => {
+t.test('requests without a session get 401 and other users get 404', async (t) => {
   t.match(await refusal(client().get(PATH)), { status: 401 });
   const stranger = client();
   await stranger.signUp();

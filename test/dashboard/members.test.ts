@@ -1,4 +1,4 @@
-// Organizations, who belongs to them, invitations, the audit log, and what nobody else gets to see.
+// Tests of organizations: members, roles, invitations, the audit log, and isolation from other organizations.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
 import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';
@@ -19,7 +19,7 @@ import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
@@ -47,7 +47,7 @@ const admin = await member('admin@example.com', 'admin');
 const developer = await member('developer@example.com', 'developer');
 const viewer = await member('viewer@example.com', 'viewer');
 
-t.test('roles', async (t) => {
+t.test('each role may read and change only what it is allowed to', async (t) => {
   const { data } = await viewer.client.get<ListPage<MemberObject>>(`/organizations/${org}/members`);
   t.same(
     data.map(({ email, role }) => [email, role]),
@@ -81,12 +81,12 @@ t.test('roles', async (t) => {
   t.match(await refusal(owner.get('/operator/users').then(() => viewer.client.get('/operator/users'))), refused);
 });
 
-t.test('owners', async (t) => {
+t.test('only owners appoint and remove owners, and the last one stays', async (t) => {
   const path = (id: string): string => `/organizations/${org}/members/${id}`;
   t.match(
     await refusal(owner.delete(path(ownerUser.id))),
     { status: 422, code: 'invalid_value' },
-    'the last one stays',
+    'the last owner cannot be removed',
   );
   t.match(await refusal(owner.patch(path(ownerUser.id), { role: 'viewer' })), {
     status: 422,
@@ -107,7 +107,7 @@ t.test('owners', async (t) => {
   });
   t.match(await refusal(owner.patch(path('user_x'), { role: 'viewer' })), { status: 404, code: 'resource_not_found' });
 
-  // Two owners who demote each other at once: one of them stays.
+  // When two owners demote each other concurrently, one of them stays an owner.
   await owner.patch(path(admin.id), { role: 'owner' });
   const answers = await Promise.allSettled([
     owner.patch(path(admin.id), { role: 'viewer' }),
@@ -120,7 +120,7 @@ t.test('owners', async (t) => {
   await owner.patch(path(admin.id), { role: 'admin' });
 });
 
-t.test('invitations', async (t) => {
+t.test('an invitation can be accepted once, by its address, until it is revoked', async (t) => {
   const first = await invite('guest@example.com', 'viewer');
   t.match(first, { id: /^inv_/, email: 'guest@example.com', role: 'viewer', state: 'pending' });
   t.ok(Math.abs(Date.parse(first.expires_at) - Date.now() - 7 * 24 * 3_600_000) < 60_000);
@@ -129,7 +129,7 @@ t.test('invitations', async (t) => {
   t.match(
     data.find(({ id }) => id === first.id),
     { state: 'revoked', url: null },
-    'the later one counts',
+    'a newer invitation to the same address revokes the earlier one',
   );
   t.match(
     data.find(({ id }) => id === second.id),
@@ -145,7 +145,7 @@ t.test('invitations', async (t) => {
   t.match(
     await refusal(stranger.post(`/invites/${tokenOf(second)}/accept`)),
     { status: 422, code: 'invalid_value' },
-    'it is for one address',
+    'an invitation can be accepted only by a user with its address',
   );
   t.match(await guest.post(`/invites/${tokenOf(second)}/accept`), { organization: { id: org } });
   t.match(
@@ -172,7 +172,7 @@ t.test('invitations', async (t) => {
   });
 });
 
-t.test('a member who is removed', async (t) => {
+t.test('a removed member loses access to the organization', async (t) => {
   const { client, id } = await member('gone@example.com', 'developer');
   await admin.client.delete(`/organizations/${org}/members/${id}`);
   t.match(await refusal(client.get('/me')), { status: 401, code: 'not_signed_in' });
@@ -180,10 +180,10 @@ t.test('a member who is removed', async (t) => {
   t.match(await refusal(client.get(`/organizations/${org}`)), { status: 404, code: 'resource_not_found' });
   const leaving = await member('leaving@example.com', 'viewer');
   await leaving.client.delete(`/organizations/${org}/members/${leaving.id}`);
-  t.same((await leaving.client.get<Me>('/me')).organizations, [], 'who leaves stays signed in');
+  t.same((await leaving.client.get<Me>('/me')).organizations, [], 'a member who leaves stays signed in');
 });
 
-t.test('an admin who is removed does not come back by an invitation they made', async (t) => {
+t.test('invitations sent by an admin become invalid when the admin is removed or demoted', async (t) => {
   const removed = await member('removed@example.com', 'admin');
   const second = await invite('second@example.com', 'admin', removed.client);
   const demoted = await member('demoted@example.com', 'admin');
@@ -205,7 +205,7 @@ t.test('an admin who is removed does not come back by an invitation they made', 
   }
 });
 
-t.test('another organization is not there', async (t) => {
+t.test('every route of another organization returns 404', async (t) => {
   const paths = [
     ['GET', ''],
     ['PATCH', '', { name: 'X' }],
@@ -236,7 +236,7 @@ t.test('another organization is not there', async (t) => {
   });
 });
 
-t.test('the audit log', async (t) => {
+t.test('the audit log is paginated, newest entry first', async (t) => {
   const seen: AuditEntry[] = [];
   for (let after = ''; ; ) {
     const page = await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=7${after}`);
@@ -244,15 +244,15 @@ t.test('the audit log', async (t) => {
     if (page.next === null) break;
     after = `&after=${page.next}`;
   }
-  t.equal(new Set(seen.map(({ id }) => id)).size, seen.length, 'pages neither repeat nor');
-  t.ok(seen.length > 20, 'leave out');
+  t.equal(new Set(seen.map(({ id }) => id)).size, seen.length, 'no entry is on two pages');
+  t.ok(seen.length > 20, 'the pages have all entries');
   t.same(
     seen.map(({ at }) => at),
     seen
       .map(({ at }) => at)
       .sort()
       .reverse(),
-    'youngest first',
+    'entries are sorted newest first',
   );
   t.match(
     seen.find(({ action }) => action === 'organization.renamed'),
@@ -281,7 +281,7 @@ t.test('the audit log', async (t) => {
   });
 });
 
-t.test('a suspended organization can be looked at', async (t) => {
+t.test('a suspended organization is readable but not changeable', async (t) => {
   const client = dashboard.client();
   const { organization } = await client.signUp();
   await owner.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
@@ -296,7 +296,7 @@ t.test('a suspended organization can be looked at', async (t) => {
   });
 });
 
-t.test('a deleted organization', async (t) => {
+t.test('deleting an organization revokes its keys and erases its data', async (t) => {
   const client = dashboard.client();
   const {
     organization: { id },
@@ -327,7 +327,7 @@ t.test('a deleted organization', async (t) => {
   await client.delete(`/organizations/${id}`);
   t.match(await refusal(client.get(`/organizations/${id}`)), { status: 404 });
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'api_key_revoked' } });
-  t.ok(await eventually(async () => (await stored()) === 0), 'its responses are erased');
+  t.ok(await eventually(async () => (await stored()) === 0), 'its stored responses are erased');
   t.equal((await client.get<Me>('/me')).organizations.length, 0);
   t.notOk((await dashboard.server.accounts.organizations.all()).some((one) => one.id === id));
   const again = await client.post<OrganizationObject>('/organizations', { name: 'Next' });
@@ -336,9 +336,9 @@ t.test('a deleted organization', async (t) => {
       new Set([...store.table<{ tenant: number }>('organizations').range()].map(({ value }) => value.tenant)).size ===
       [...store.table('organizations').keys()].length,
   );
-  t.ok(tenants, 'its number is not given again');
+  t.ok(tenants, 'the id of a deleted organization is not reused');
   t.match(await client.get('/organizations'), { data: [{ id: again.id, name: 'Next' }] });
-  // Its keys go when the rows of usage that name them do.
+  // The API keys are deleted together with the usage rows that refer to them.
   const directory = folderDirectory(dashboard.server);
   const responses = openResponseStore(directory.store, configWith().responses, {
     onError: (error) => {
@@ -358,5 +358,9 @@ t.test('a deleted organization', async (t) => {
     ),
   );
   t.same(left, []);
-  t.same(new OrganizationTable(directory.store).deletedBefore(Infinity), [], 'it is not looked at again');
+  t.same(
+    new OrganizationTable(directory.store).deletedBefore(Infinity),
+    [],
+    'a fully erased organization is not processed again',
+  );
 });

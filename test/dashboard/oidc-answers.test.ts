@@ -1,5 +1,5 @@
-// A provider of OpenID Connect whose answers are not as they should be: without an end, of nobody, of two minds about an
-// address, an error with more in it than an error. On the wire, signed as they should be.
+// Tests of an OpenID Connect provider whose responses are faulty: endless, without a subject, contradictory about the
+// e-mail address, or an error object with extra fields. The tokens themselves are signed correctly.
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -71,7 +71,7 @@ const dashboard = await startDashboard({
 t.teardown(() => dashboard.close());
 await dashboard.client().signUp({ email: 'operator@example.com' });
 
-/** Where a sign-in ends. */
+/** Signs in through the provider and returns the path of the last redirect. */
 async function come(): Promise<string> {
   const start = await fetch(`${dashboard.url}/dashboard/api/oidc/start`, { redirect: 'manual' });
   const asked = new URL(start.headers.get('location') ?? '').searchParams;
@@ -87,12 +87,12 @@ async function come(): Promise<string> {
 }
 const FAILED = '/dashboard/signin?oidc=failed';
 
-t.test('as it should be', async (t) => {
+t.test('a correct response signs the user in', async (t) => {
   answerToken = (response) => json(response, tokens({ sub: 'a', email: 'a@example.com', email_verified: true }));
   t.equal(await come(), '/dashboard/');
 });
 
-t.test('without an end', async (t) => {
+t.test('an endless token response is cut off and the sign-in fails', async (t) => {
   const CHUNK = Buffer.alloc(1 << 20, ' ');
   let sent = 0;
   answerToken = (response) => {
@@ -107,16 +107,16 @@ t.test('without an end', async (t) => {
     go();
   };
   t.equal(await come(), FAILED);
-  t.ok(sent < 64, `${sent} MiB were taken of it`);
+  t.ok(sent < 64, `${sent} MiB were sent before the connection was closed`);
   t.match(dashboard.logs.at(-1), /larger than 1048576 bytes/);
 });
 
-t.test('of nobody', async (t) => {
+t.test('an ID token with an empty subject is refused', async (t) => {
   answerToken = (response) => json(response, tokens({ sub: '', email: 'a@example.com', email_verified: true }));
-  t.equal(await come(), FAILED, 'everybody without a name would be one person');
+  t.equal(await come(), FAILED, 'all users with an empty subject would share one account');
 });
 
-t.test('an address in one document, that one was seen in the other', async (t) => {
+t.test('an e-mail address counts as verified only by the document that contains the address', async (t) => {
   answerToken = (response) => json(response, tokens({ sub: 'b', email_verified: true }));
   person = { sub: 'b', email: 'a@example.com', email_verified: false };
   t.equal(await come(), '/dashboard/signin?oidc=no_email');
@@ -124,17 +124,17 @@ t.test('an address in one document, that one was seen in the other', async (t) =
   t.equal(await come(), '/dashboard/');
 });
 
-t.test('what is no JSON', async (t) => {
+t.test('a token response that is not JSON fails without its content in the log', async (t) => {
   answerToken = (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end('secret-42 is the token');
   };
   t.equal(await come(), FAILED);
   const said = dashboard.logs.at(-1) ?? '';
   t.match(said, /failed to parse .*response.* body as JSON/);
-  t.notMatch(said, /secret/, 'the error of whoever reads it has its first words in it');
+  t.notMatch(said, /secret/, "the JSON parser's error message contains the first words of the response");
 });
 
-t.test('an error with more in it than an error', async (t) => {
+t.test('an error response is logged in part, without tokens and shortened', async (t) => {
   answerToken = (response) =>
     json(
       response,
@@ -145,6 +145,6 @@ t.test('an error with more in it than an error', async (t) => {
   const said = dashboard.logs.at(-1) ?? '';
   t.match(said, /invalid_grant: not good/);
   t.notMatch(said, /an-access-token/);
-  t.ok(said.length < 2_000, `${said.length} characters in the log`);
+  t.ok(said.length < 2_000, `${said.length} characters in the log line`);
   t.notMatch(dashboard.logs.join(''), /the-code|a secret of the provider/);
 });

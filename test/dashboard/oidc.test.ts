@@ -1,4 +1,4 @@
-// Signing in by a provider of OpenID Connect: a real one, its redirects followed as a browser does.
+// Tests of signing in with OpenID Connect against a real provider, following its redirects as a browser does.
 import t from 'tap';
 import type {
   AuditEntry,
@@ -15,7 +15,7 @@ import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const provider = await startOidcProvider();
 t.teardown(() => provider.close());
@@ -30,7 +30,7 @@ const dashboard = await startDashboard({ oidc });
 t.teardown(() => dashboard.close());
 provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
 
-/** Follows redirects from `from` to the page, with a browser's cookies; the page's address, of which nothing is loaded. */
+/** Follows redirects from `from` to a dashboard page with a browser's cookies. Returns the page's address without loading it. */
 async function follow(
   client: DashboardClient,
   from: string,
@@ -62,7 +62,7 @@ async function follow(
   }
   throw new Error('too many redirects');
 }
-/** Cookies set by an answer that was no navigation. */
+/** Cookies set by responses that were not navigations. */
 const journeys = new Map<DashboardClient, [string, string][]>();
 const come = (client: DashboardClient, query = ''): Promise<URL> => follow(client, `/dashboard/api/oidc/start${query}`);
 const failureOf = (url: URL): string | null => url.searchParams.get('oidc');
@@ -70,7 +70,7 @@ const failureOf = (url: URL): string | null => url.searchParams.get('oidc');
 const ADA = { sub: 'ada', email: 'Ada@example.com', email_verified: true, name: 'Ada' };
 const operator = dashboard.client();
 
-t.test('settings that cannot be', async (t) => {
+t.test('invalid OIDC settings prevent the start', async (t) => {
   await t.rejects(startDashboard({ oidc: { ...oidc, client_id: null } }), {
     name: 'StartError',
     message: /oidc\.client_id/,
@@ -81,14 +81,14 @@ t.test('settings that cannot be', async (t) => {
   });
 });
 
-t.test('the first account is made with a password', async (t) => {
+t.test('the first account needs a password', async (t) => {
   provider.person = ADA;
   t.equal(failureOf(await come(dashboard.client())), 'first_user');
   await operator.signUp({ email: 'operator@example.com' });
   t.match(await operator.get<DashboardStatus>('/status'), { oidc: { name: 'Example ID' } });
 });
 
-t.test('an account is made, and found again', async (t) => {
+t.test('the first OIDC sign-in creates an account and later ones find it', async (t) => {
   const client = dashboard.client();
   const end = await come(client, '?next=/keys');
   t.equal(end.pathname, '/dashboard/keys');
@@ -108,19 +108,23 @@ t.test('an account is made, and found again', async (t) => {
   });
   provider.person = { ...ADA, email: 'countess@example.com' };
   const again = dashboard.client();
-  t.equal((await come(again, '?next=//evil.example')).href, `${dashboard.url}/dashboard/`, 'no other site');
+  t.equal(
+    (await come(again, '?next=//evil.example')).href,
+    `${dashboard.url}/dashboard/`,
+    'a redirect target on another site is ignored',
+  );
   t.match(
     await again.get<Me>('/me'),
     { user: { id: me.user.id, email: 'ada@example.com' } },
-    "by the provider's own name for her, whatever her address is there",
+    "the account is found by the provider's subject, whatever the e-mail address is there",
   );
   t.match(
     await refusal(dashboard.client().login('ada@example.com', ' ')),
     { code: 'invalid_credentials' },
-    'no password opens it',
+    'the account has no password to sign in with',
   );
-  t.match(await refusal(again.post('/oidc/unlink')), { status: 422 }, 'it would be lost');
-  // Without a password a new session stands for it.
+  t.match(await refusal(again.post('/oidc/unlink')), { status: 422 }, 'the only way to sign in cannot be unlinked');
+  // For an account without a password, a recent sign-in replaces the password check.
   const { secret } = await again.post<SecondFactorProposal>('/second-factor/begin', {});
   await roomInStep();
   const {
@@ -129,7 +133,7 @@ t.test('an account is made, and found again', async (t) => {
   const third = dashboard.client();
   const end3 = await come(third, '?next=/keys');
   t.equal(end3.pathname + end3.search, '/dashboard/signin?next=%2Fkeys');
-  t.equal(third.cookie, null, 'the provider does not stand for the second factor');
+  t.equal(third.cookie, null, "the provider's sign-in does not replace the second factor");
   await third.post('/login/code', { ticket: end3.hash.slice('#ticket='.length), code: codeOf(secret) });
   await third.get('/me');
   await third.post('/second-factor/disable', { code });
@@ -144,7 +148,7 @@ t.test('an account is made, and found again', async (t) => {
   });
 });
 
-t.test('whom it may be', async (t) => {
+t.test('a sign-in is refused unless the address is verified, allowed, invited and not taken', async (t) => {
   const failure = async (person: typeof provider.person, query = ''): Promise<string | null> => {
     provider.person = person;
     const client = dashboard.client();
@@ -158,7 +162,7 @@ t.test('whom it may be', async (t) => {
   t.equal(
     await failure({ sub: 'b', email: 'operator@example.com', email_verified: true }),
     'account_exists',
-    'the operator has never shown that the address is theirs',
+    'the existing account has never verified this address',
   );
   const {
     data: [organization],
@@ -171,7 +175,7 @@ t.test('whom it may be', async (t) => {
   t.equal(
     await failure({ sub: 'b', email: 'b@example.com', email_verified: true }, `?invite=${invite}`),
     'invite',
-    'for somebody else',
+    'the invitation is for another address',
   );
   const guest = dashboard.client();
   provider.person = { sub: 'c', email: 'c@example.com', email_verified: true };
@@ -187,11 +191,15 @@ t.test('whom it may be', async (t) => {
   operator.cookie = null;
   provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
   t.equal(await failure({ sub: 'd', email: 'd@example.com', email_verified: true }), 'no_account');
-  t.equal(await failure({ ...ADA, email: 'ada@elsewhere.example' }), 'domain', 'who has left may not come in any more');
+  t.equal(
+    await failure({ ...ADA, email: 'ada@elsewhere.example' }),
+    'domain',
+    'a user whose address is no longer in an allowed domain is refused',
+  );
   t.equal(await failure({ ...ADA, email: 'ada@evil-example.com' }), 'domain');
 });
 
-t.test('linked to an account that there is', async (t) => {
+t.test('an identity can be linked to an existing account and unlinked again', async (t) => {
   const client = dashboard.client();
   await client.login('operator@example.com');
   const link = async (): Promise<URL> => {
@@ -202,7 +210,7 @@ t.test('linked to an account that there is', async (t) => {
     return end;
   };
   provider.person = ADA;
-  t.equal((await link()).search, '?oidc=taken', 'she has an account of her own');
+  t.equal((await link()).search, '?oidc=taken', 'the identity already belongs to another account');
   provider.person = { sub: 'op', email: 'operator@example.com', email_verified: true };
   t.equal((await link()).search, '?oidc=linked');
   t.match(await client.get<Me>('/me'), { oidc_linked: true, user: { has_password: true } });
@@ -225,7 +233,7 @@ t.test('linked to an account that there is', async (t) => {
   );
 });
 
-t.test("what is not this browser's, or not as it was sent", async (t) => {
+t.test('a callback from another browser or with changed parameters is refused', async (t) => {
   provider.person = ADA;
   const failing = async (change: (url: URL) => void): Promise<string | null> =>
     failureOf(
@@ -239,7 +247,7 @@ t.test("what is not this browser's, or not as it was sent", async (t) => {
   t.equal(
     failureOf(await follow(dashboard.client(), '/dashboard/api/oidc/callback?code=x&state=y')),
     'expired',
-    'without the cookie of its start',
+    'a callback without the cookie set at the start is refused',
   );
   t.match(dashboard.logs.join(''), /sign-in at the provider of oidc\.issuer failed/);
   await provider.close();
@@ -247,5 +255,5 @@ t.test("what is not this browser's, or not as it was sent", async (t) => {
   t.equal(failureOf(await come(dashboard.client())), 'unreachable');
   t.notMatch(dashboard.logs.join(''), provider.clientSecret);
   await dashboard.client().login('operator@example.com', PASSWORD);
-  t.pass('passwords go on working');
+  t.pass('password sign-in still works');
 });

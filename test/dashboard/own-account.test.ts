@@ -1,4 +1,4 @@
-// Another e-mail address, with mail by a real SMTP server and without, and the end of an account.
+// Tests of changing the e-mail address, with mail through a real SMTP server and without, and of deleting an account.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
@@ -16,9 +16,9 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
-t.test('another address, without mail', async (t) => {
+t.test('without mail, an address change takes effect immediately', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const operator = dashboard.client();
@@ -38,14 +38,14 @@ t.test('another address, without mail', async (t) => {
   t.match(
     await user.get<Me>('/me'),
     { user: { id, email: 'new@example.com', email_verified: false } },
-    'the session goes on',
+    'the session stays valid after the address change',
   );
   t.match(
     await refusal(
       dashboard.client().post('/password/reset', { token: new URL(url).searchParams.get('token'), password: PASSWORD }),
     ),
     { code: 'invalid_token' },
-    'links of the old address are void',
+    'links issued for the old address are invalid',
   );
   t.match(await refusal(dashboard.client().login('old@example.com')), { code: 'invalid_credentials' });
   await dashboard.client().login('new@example.com');
@@ -57,7 +57,7 @@ t.test('another address, without mail', async (t) => {
   );
 });
 
-t.test('another address, with mail', async (t) => {
+t.test('with mail, an address change takes effect when the link is opened', async (t) => {
   const mails: { to: string; text: string }[] = [];
   const smtp = new SMTPServer({
     authOptional: true,
@@ -98,14 +98,18 @@ t.test('another address, with mail', async (t) => {
   });
   const text = await letter('new@example.com', /new e-mail address/);
   t.match(text, 'http://localhost:9999/dashboard/verify?new=1&token=');
-  t.match(await user.get<Me>('/me'), { user: { email: 'old@example.com' } }, 'until the link is opened');
+  t.match(
+    await user.get<Me>('/me'),
+    { user: { email: 'old@example.com' } },
+    'the old address stays until the link is opened',
+  );
   const token = /token=([\w-]+)/.exec(text)?.[1] ?? '';
   t.match(
     await refusal(dashboard.client().post('/email/verify', { token })),
     { code: 'invalid_token' },
-    'a link for one purpose',
+    'an address-change link does not work for verification',
   );
-  // Somebody was quicker.
+  // Another user has taken the address in the meantime.
   const other = dashboard.client();
   await other.signUp({ email: 'new@example.com' });
   t.match(await refusal(dashboard.client().post('/email/change/confirm', { token })), {
@@ -121,12 +125,16 @@ t.test('another address, with mail', async (t) => {
   t.match(
     await refusal(dashboard.client().post('/email/change/confirm', { token })),
     { code: 'invalid_token' },
-    'once',
+    'the link works once',
   );
-  t.match(await letter('old@example.com', /was changed/), 'new@example.com', 'the old address is told');
+  t.match(
+    await letter('old@example.com', /was changed/),
+    'new@example.com',
+    'the old address is notified of the change',
+  );
 });
 
-t.test('the end of an account', async (t) => {
+t.test('deleting an account removes everything that belongs to the user', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const operator = dashboard.client();
@@ -149,7 +157,7 @@ t.test('the end of an account', async (t) => {
     param: 'organizations',
     message: /"Tea & Co", "Second"/,
   });
-  t.match(await user.get('/me'), { user: { id } }, 'nothing was done');
+  t.match(await user.get('/me'), { user: { id } }, 'nothing was deleted');
   await user.delete(`/organizations/${second}`);
   const { url } = await user.post<InviteObject>(`/organizations/${organization.id}/invites`, {
     email: 'operator@example.com',
@@ -167,7 +175,7 @@ t.test('the end of an account', async (t) => {
   t.equal(
     (await fetch(`${dashboard.url}/v1/models`, { headers: { authorization: `Bearer ${key.secret}` } })).status,
     200,
-    "keys are the organization's",
+    'the keys belong to the organization and stay valid',
   );
   t.same(
     (await operator.get<{ data: { user_id: string }[] }>(`/organizations/${organization.id}/members`)).data.filter(
@@ -180,7 +188,7 @@ t.test('the end of an account', async (t) => {
       ['users', 'users-by-email', 'sessions', 'tokens', 'second-factors', 'memberships', 'members-by-user'] as const
     ).filter((name) => JSON.stringify([...store.table(name).range()]).includes(id)),
   );
-  t.same(left, [], 'nothing of the user is left in these tables');
+  t.same(left, [], 'these tables have no rows of the user');
   const entry = (entries: ListPage<AuditEntry>, action: string): unknown =>
     entries.data.find((one) => one.action === action);
   t.match(entry(await operator.get('/operator/audit-log'), 'user.deleted'), {
@@ -192,7 +200,7 @@ t.test('the end of an account', async (t) => {
     detail: { role: 'owner' },
   });
   await dashboard.client().signUp({ email: 'user@example.com' });
-  t.pass('the address is free again');
+  t.pass('the address can sign up again');
 
   const heir = dashboard.client();
   const {
@@ -203,7 +211,7 @@ t.test('the end of an account', async (t) => {
   t.match(
     await refusal(operator.post('/account/delete', { password: PASSWORD })),
     { status: 422, param: 'operator' },
-    'an operator stays',
+    "an operator's account cannot be deleted",
   );
   await operator.patch(`/operator/users/${heirId}`, { operator: true });
   await operator.post('/account/delete', { password: PASSWORD });

@@ -1,4 +1,4 @@
-// Passwords that are changed, forgotten and chosen anew, with mail by a real SMTP server and without.
+// Tests of changing and resetting passwords, with mail through a real SMTP server and without.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
@@ -7,11 +7,11 @@ import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const NEXT = 'another long password';
 
-t.test('without mail', async (t) => {
+t.test('without mail, users change passwords and operators issue reset links', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const operator = dashboard.client();
@@ -21,7 +21,7 @@ t.test('without mail', async (t) => {
     user: { id },
   } = await user.signUp({ email: 'user@example.com' });
 
-  await t.test('changed', async (t) => {
+  await t.test('changing the password ends the other sessions of the user', async (t) => {
     const elsewhere = dashboard.client();
     await elsewhere.login('user@example.com');
     t.match(await refusal(user.post('/password/change', { current_password: 'wrong', new_password: NEXT })), {
@@ -34,13 +34,13 @@ t.test('without mail', async (t) => {
       param: 'new_password',
     });
     await user.post('/password/change', { current_password: PASSWORD, new_password: NEXT });
-    t.equal((await user.get<Me>('/me')).user.id, id, 'this session goes on');
-    t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'the others have ended');
+    t.equal((await user.get<Me>('/me')).user.id, id, 'the session that changed the password stays valid');
+    t.match(await refusal(elsewhere.get('/me')), { status: 401 }, "the user's other sessions have ended");
     t.match(await refusal(dashboard.client().login('user@example.com')), { status: 401 });
     await dashboard.client().login('user@example.com', NEXT);
   });
 
-  await t.test('forgotten: the operator hands a link on', async (t) => {
+  await t.test('an operator creates a reset link for a user who forgot the password', async (t) => {
     t.same(await dashboard.client().post('/password/forgot', { email: 'user@example.com' }), {});
     t.same(await dashboard.client().post('/password/forgot', { email: 'nobody@example.com' }), {});
     t.match(await refusal(user.post(`/operator/users/${id}/reset-link`)), { status: 403, code: 'role_not_allowed' });
@@ -51,7 +51,7 @@ t.test('without mail', async (t) => {
     t.notMatch(
       await dashboard.inside(async (store) => JSON.stringify([...store.table('tokens').range()])),
       token,
-      'is stored nowhere',
+      'the token is not stored in plain text',
     );
     const reset = (with_: string, password = PASSWORD): Promise<unknown> =>
       dashboard.client().post('/password/reset', { token: with_, password });
@@ -63,18 +63,18 @@ t.test('without mail', async (t) => {
     t.match(await refusal(reset('nonsense')), { status: 400, code: 'invalid_token' });
     t.match(await refusal(reset(token, 'short')), { status: 422, param: 'password' });
     const answers = await Promise.allSettled([reset(token), reset(token)]);
-    t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1, 'once');
-    t.match(await refusal(user.get('/me')), { status: 401 }, 'every session has ended');
+    t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1, 'a reset link works once');
+    t.match(await refusal(user.get('/me')), { status: 401 }, 'a password reset ends all sessions of the user');
     await user.login('user@example.com');
     t.equal(
       (await user.get<Me>('/me')).user.email_verified,
       false,
-      'a link that was handed on shows nothing of the address',
+      'a link passed on by an operator does not verify the address',
     );
     t.match(await refusal(operator.post('/operator/users/user_x/reset-link')), { status: 404 });
   });
 
-  await t.test('links are good for an hour', async (t) => {
+  await t.test('a reset link expires after an hour', async (t) => {
     const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
     await dashboard.inside(async (store) => {
       const table = store.table<{ expiresAt: number }>('tokens');
@@ -91,7 +91,7 @@ t.test('without mail', async (t) => {
     );
   });
 
-  await t.test('guessing the current one', async (t) => {
+  await t.test('guesses of the current password are rate-limited', async (t) => {
     for (let i = 0; i < 9; i++) await dashboard.server.directory.attempts.count('password', [id]);
     const guess = async (): Promise<string> =>
       (await refusal(user.post('/password/change', { current_password: 'guess', new_password: NEXT }))).code;
@@ -102,7 +102,7 @@ t.test('without mail', async (t) => {
   t.match(await refusal(user.post('/email/send-verification')), { status: 422, code: 'unsupported_feature' });
 });
 
-t.test('with mail', async (t) => {
+t.test('with mail, verification and reset links are sent to the user', async (t) => {
   const mails: { to: string[]; text: string }[] = [];
   const smtp = new SMTPServer({
     authOptional: true,
@@ -130,7 +130,7 @@ t.test('with mail', async (t) => {
     name: 'StartError',
     message: /dashboard\.url/,
   });
-  // Over one connection, so that mails come in the order they were sent in.
+  // With one connection, mails arrive in the order in which they were sent.
   const dashboard = await startDashboard({
     mail: { smtp_url: `smtp://127.0.0.1:${port}/?maxConnections=1` },
     dashboard: { url: 'http://localhost:9999/' },
@@ -150,7 +150,7 @@ t.test('with mail', async (t) => {
   t.match(await user.get('/status'), { mail: true });
 
   const confirm = await letter('user@example.com', /Confirm your e-mail/);
-  t.match(confirm, 'http://localhost:9999/dashboard/verify?token=', 'links lead to the configured address');
+  t.match(confirm, 'http://localhost:9999/dashboard/verify?token=', 'links use the configured dashboard URL');
   await dashboard.client().post('/email/verify', { token: tokenIn(confirm) });
   t.equal((await user.get<Me>('/me')).user.email_verified, true);
   t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(confirm) })), {
@@ -163,7 +163,7 @@ t.test('with mail', async (t) => {
   t.match(
     await refusal(dashboard.client().post('/email/verify', { token: tokenIn(reset) })),
     { code: 'invalid_token' },
-    'each for its own purpose',
+    'a reset token does not work for e-mail verification',
   );
   await dashboard.client().post('/password/reset', { token: tokenIn(reset), password: NEXT });
   await letter('user@example.com', /was changed/);
@@ -172,7 +172,7 @@ t.test('with mail', async (t) => {
   const {
     organizations: [home],
   } = await user.get<Me>('/me');
-  /** An invitation, which comes when all before it have come. */
+  /** Sends an invitation, which arrives after all earlier mails. */
   const lastOfAll = async (email: string): Promise<void> => {
     await user.post(`/organizations/${home?.id ?? ''}/invites`, { email, role: 'viewer' });
     if (!(await eventually(() => mails.some(({ to }) => to.includes(email))))) throw new Error(`no mail to ${email}`);
@@ -188,7 +188,7 @@ t.test('with mail', async (t) => {
   t.equal(
     mails.filter(({ to }) => to.includes('guest@example.com')).length,
     2,
-    'three of one address in all, however often invited',
+    'one address gets a limited number of mails, however often it is invited',
   );
   mails.length = 0;
 
@@ -198,7 +198,7 @@ t.test('with mail', async (t) => {
       (await dashboard.client().fetch('/password/forgot', { method: 'POST', body: { email: 'user@example.com' } }))
         .status,
     );
-  t.equal(statuses.at(-1), 429, 'strangers cannot fill a mailbox');
+  t.equal(statuses.at(-1), 429, 'a client that is not signed in cannot flood a mailbox');
   await lastOfAll('last-again@example.com');
   t.ok(mails.length <= 3 + 1, `${mails.length} mails`);
   t.notMatch(dashboard.logs.join(), /token=/);

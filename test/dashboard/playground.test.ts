@@ -1,4 +1,5 @@
-// The playground speaks for the organization: the same answers, limits and errors as with a key.
+// Tests of the playground, which sends requests for the organization: same responses, limits and errors as with an API
+// key.
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import t from 'tap';
@@ -16,7 +17,7 @@ const {
 const path = `/organizations/${id}/playground`;
 const body = { model: 'hal-1.0', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8 };
 
-t.test('answers whole', async (t) => {
+t.test('a request without stream returns a complete response', async (t) => {
   const response = await client.fetch(path, { method: 'POST', body });
   t.equal(response.status, 200);
   t.match(await response.json(), {
@@ -29,7 +30,7 @@ t.test('answers whole', async (t) => {
   t.equal(response.headers.get('x-ratelimit-remaining-requests'), '3');
 });
 
-t.test('answers as a stream', async (t) => {
+t.test('a request with stream returns server-sent events', async (t) => {
   const response = await client.fetch(path, { method: 'POST', body: { ...body, stream: true } });
   t.match(response.headers.get('content-type'), 'text/event-stream');
   const text = await response.text();
@@ -38,7 +39,7 @@ t.test('answers as a stream', async (t) => {
   t.equal(response.headers.get('cache-control'), 'no-store, no-transform');
 });
 
-t.test('stops when the reader goes', async (t) => {
+t.test('a disconnected client cancels its generation', async (t) => {
   const abort = new AbortController();
   const response = await client.fetch(path, {
     method: 'POST',
@@ -51,7 +52,7 @@ t.test('stops when the reader goes', async (t) => {
   t.equal(dashboard.server.http.inFlight, 0);
 });
 
-t.test('refuses as the API does', async (t) => {
+t.test('playground errors are the same as those of the API', async (t) => {
   t.match(await refusal(client.post(path, { ...body, model: 'none-1.0' })), {
     status: 404,
     code: 'model_not_found',
@@ -65,7 +66,7 @@ t.test('refuses as the API does', async (t) => {
   t.match(await refusal(client.post(path)), { status: 400, code: 'invalid_body' });
   t.equal((await client.fetch(path, { method: 'POST', body })).status, 200);
   const limited = await client.fetch(path, { method: 'POST', body });
-  t.equal(limited.status, 429, "the organization's requests are spent");
+  t.equal(limited.status, 429, "the organization's request limit is used up");
   t.match(await limited.json(), { error: { code: 'rpm_limit_exceeded' } });
   const key = dashboard.server.createdKey as string;
   const withKey = await fetch(`${dashboard.url}/v1/chat/completions`, {
@@ -73,7 +74,7 @@ t.test('refuses as the API does', async (t) => {
     body: JSON.stringify(body),
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
   });
-  t.equal(withKey.status, 429, 'for its keys as well');
+  t.equal(withKey.status, 429, "the organization's keys share the same limit");
   t.match(
     await (
       await fetch(`${dashboard.url}/dashboard/api${path}`, {
@@ -86,7 +87,7 @@ t.test('refuses as the API does', async (t) => {
   );
 });
 
-t.test('counts as the API does, answers and refusals alike', async (t) => {
+t.test('playground responses and refusals are counted in the usage', async (t) => {
   const used = (): Promise<UsagePage> => client.get<UsagePage>(`/organizations/${id}/usage?group_by=api_key,endpoint`);
   t.ok(await eventually(async () => (await used()).data.some(({ rate_limited: limited }) => limited > 0)));
   const { data } = await used();
@@ -97,14 +98,14 @@ t.test('counts as the API does, answers and refusals alike', async (t) => {
   );
 });
 
-// The head alone is sent: an answer shows that nobody waited for the body.
-t.test('strangers are refused before their body is read', async (t) => {
+// Only the head is sent, so a response shows that the server did not wait for the body.
+t.test('a request without a session is refused before its body is read', async (t) => {
   const sent = request(`${dashboard.url}/dashboard/api${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'content-length': 1000 },
   });
   sent.flushHeaders();
-  sent.on('error', () => {}); // the server may close before the rest is sent
+  sent.on('error', () => {}); // the server may close the connection before the rest is sent
   const [answer] = (await once(sent, 'response', { signal: AbortSignal.timeout(20_000) })) as [IncomingMessage];
   t.equal(answer.statusCode, 401);
   sent.destroy();

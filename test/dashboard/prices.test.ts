@@ -1,4 +1,4 @@
-// What tokens cost: operators say it, usage and its table show it, by the prices of now.
+// Tests of token prices: operators set them, and the usage pages and table show costs at the current prices.
 import t from 'tap';
 import OpenAI from 'openai';
 import type { AuditEntry, CreatedApiKey, ListPage, PriceTable, UsagePage } from '../../src/shared/wire/dashboard.js';
@@ -6,7 +6,7 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);
@@ -21,7 +21,7 @@ const put = async (body: unknown): Promise<PriceTable> => {
   return (await response.json()) as PriceTable;
 };
 
-t.test('usage has a cost once there are prices, and what it took', async (t) => {
+t.test('usage has a cost once prices are set, and durations', async (t) => {
   t.same(await owner.get(`${PATH}/prices`), { currency: '', models: {} });
   const { secret } = await owner.post<CreatedApiKey>(`${PATH}/api-keys`, { name: 'k' });
   const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
@@ -36,7 +36,7 @@ t.test('usage has a cost once there are prices, and what it took', async (t) => 
   t.match(row, { cost: null, answered: 1 });
   t.ok(
     row.first_token_ms <= row.duration_ms && Math.abs(row.first_token_ms + row.decode_ms - row.duration_ms) <= 1,
-    'times in their order',
+    'the durations are consistent with each other',
   );
   const prices = { currency: 'EUR', models: { 'tycho-1.0': { input: 1_000, cached_input: 0, output: 10_000 } } };
   t.same(await put(prices), prices);
@@ -45,7 +45,7 @@ t.test('usage has a cost once there are prices, and what it took', async (t) => 
   t.equal(
     (await of())!.cost,
     ((usage!.prompt_tokens - cached) * 1_000 + usage!.completion_tokens * 10_000) / 1e6,
-    'for what was used before, too',
+    'the cost includes usage from before the prices were set',
   );
   t.equal(await of('?models=hal-1.0'), undefined);
   t.match((await owner.get<ListPage<{ cost: number }>>('/operator/usage')).data, [{ cost: (await of())!.cost }]);
@@ -60,7 +60,7 @@ t.test('usage has a cost once there are prices, and what it took', async (t) => 
   t.equal((await of())!.cost, null);
 });
 
-t.test("prices are numbers from 0 on, and the operators' to say", async (t) => {
+t.test('prices must not be negative, and only operators may set them', async (t) => {
   await t.rejects(put({ currency: 'EUR', models: { m: { input: -1, cached_input: 0, output: 0 } } }), {
     status: 422,
   } as never);

@@ -1,4 +1,5 @@
-// …/requests: what came of each request, for whom to see, and what was said only where the organization wants it kept.
+// Tests of the request log (…/requests): the outcome of each request, who can see it, and its text only if the
+// organization stores it.
 import t from 'tap';
 import OpenAI from 'openai';
 import type {
@@ -16,7 +17,7 @@ import { requestDetail } from '../../src/dashboard/api/request-fields.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
 import { entry } from '../requests/request-log.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const {
   server,
@@ -34,16 +35,16 @@ const model = 'tycho-1.0';
 
 const newest = async (query = ''): Promise<RequestObject[]> =>
   (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100${query}`)).data;
-/** Those that came since there were `before`; written within a moment. */
+/** Waits for `wanted` entries in addition to the `before` existing ones; entries are written with a short delay. */
 async function since(before: number, wanted = 1): Promise<RequestObject[]> {
   await eventually(async () => (await newest()).length >= before + wanted);
   return (await newest()).slice(0, wanted);
 }
 
-t.test('the vision tower has a phase of its own, between the queue and the prompt', async (t) => {
+t.test('the vision encoder has its own phase between queueing and prefill', async (t) => {
   const phases = (more: Partial<RequestEntry>) =>
     requestDetail('1', { ...entry(0, more), hasText: false }, null).phases;
-  // Received 50 ms ago, begun 40 ms ago, the first token 30 ms ago.
+  // Received 50 ms ago, started 40 ms ago, first token 30 ms ago.
   t.same(phases({ queueMs: 2, towerMs: 5 }), {
     prepare_ms: 3,
     queue_ms: 2,
@@ -55,12 +56,12 @@ t.test('the vision tower has a phase of its own, between the queue and the promp
   t.same(
     phases({ queueMs: 4, towerMs: 9 }),
     { prepare_ms: 0, queue_ms: 4, tower_ms: 6, prefill_ms: 10, decode_ms: 30 },
-    'never more than there was',
+    'the phases never add up to more than the elapsed time',
   );
   t.same(phases({ startedAt: null, firstTokenAt: null, queueMs: null }).tower_ms, null);
 });
 
-t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (t) => {
+t.test('complete, streamed, cancelled, refused and background requests have one entry each', async (t) => {
   t.same(await newest(), []);
   const whole = await openai.chat.completions.create({
     model,
@@ -86,11 +87,11 @@ t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (
   t.match(first!.request_id, /^req_/);
   t.ok(
     first!.queue_ms! >= 0 && first!.first_token_ms! > 0 && first!.duration_ms >= first!.first_token_ms!,
-    'times in their order',
+    'the durations are consistent with each other',
   );
   const detail = await owner.get<RequestDetail>(`${LIST}/${first!.id}`);
   t.match(detail, { id: first!.id, text: null });
-  t.same(detail.parameters, { messages: 1, temperature: 0.5, stop: 1 }, 'what was asked for, and nothing else');
+  t.same(detail.parameters, { messages: 1, temperature: 0.5, stop: 1 }, "only the request's own parameters are listed");
   const {
     prepare_ms: prepare,
     queue_ms: queue,
@@ -98,9 +99,9 @@ t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (
     prefill_ms: prefill,
     decode_ms: decode,
   } = detail.phases;
-  t.equal(tower, null, 'without pictures');
-  t.equal(prepare! + queue! + prefill! + decode!, first!.duration_ms, 'the phases are the whole');
-  t.notMatch(JSON.stringify(detail), /secret words|Paris|zzz/, 'nothing of what was said');
+  t.equal(tower, null, 'a request without images has no vision phase');
+  t.equal(prepare! + queue! + prefill! + decode!, first!.duration_ms, 'the phases add up to the total duration');
+  t.notMatch(JSON.stringify(detail), /secret words|Paris|zzz/, 'the entry has no text of the prompt or response');
 
   const stream = await openai.chat.completions.create({
     model,
@@ -131,16 +132,16 @@ t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (
       async () =>
         (await newest('&outcome=completed')).filter(({ endpoint }) => endpoint === '/v1/responses').length === 2,
     ),
-    'a background response is one entry, when it has ended',
+    'a background response has one entry once it has ended',
   );
   await owner.post(`${PATH}/playground`, { model, messages: [{ role: 'user', content: 'A: hello' }] });
   t.ok(
     await eventually(async () => (await newest('&api_key=playground')).length === 1),
-    'so is what the playground sends',
+    'a playground request has one entry too',
   );
 });
 
-t.test('filters and pages', async (t) => {
+t.test('the list can be filtered and paginated', async (t) => {
   const all = await newest();
   t.same(
     (await newest('&outcome=refused')).map(({ id }) => id),
@@ -168,65 +169,67 @@ t.test('filters and pages', async (t) => {
   t.match(await refusal(owner.get(`${LIST}/1.req_x`)), { status: 404, code: 'resource_not_found' });
 });
 
-t.test('prompt and answer, once the organization wants them, for admins; gone when it does not', async (t) => {
-  const { url } = await owner.post<InviteObject>(`${PATH}/invites`, { email: 'viewer@example.com', role: 'developer' });
-  const member = clientOf();
-  await member.signUp({
-    email: 'viewer@example.com',
-    invite: new URL(url as string).searchParams.get('token') as string,
-  });
-  t.match(await refusal(member.patch(PATH, { request_text: true })), { status: 403 });
-  t.equal((await owner.patch<OrganizationObject>(PATH, { request_text: true })).request_text, true);
-  const before = (await newest()).length;
-  await openai.chat.completions.create({
-    model,
-    messages: [
-      { role: 'system', content: `${'-'.repeat(80)} be brief` },
-      { role: 'user', content: 'H: how much is it?' },
-    ],
-  });
-  const [kept] = await since(before);
-  t.equal(kept!.has_text, true);
-  const { text } = await owner.get<RequestDetail>(`${LIST}/${kept!.id}`);
-  t.equal(
-    text!.prompt.map(({ text: part }) => part).join('').length,
-    100,
-    'the end of the prompt, as far as there is room',
-  );
-  t.match(text, {
-    cut: true,
-    prompt: [
-      { role: 'system', text: /be brief$/ },
-      { role: 'user', text: 'H: how much is it?' },
-    ],
-    answer: [
-      { choice: 0, section: 'reasoning', text: /number/ },
-      { section: 'content', text: 'Forty-two!' },
-    ],
-  });
-  t.match(
-    await member.get<RequestDetail>(`${LIST}/${kept!.id}`),
-    { has_text: true, text: null },
-    'a developer sees that there is one',
-  );
-  const operators = await owner.get<ListPage<RequestObject>>('/operator/requests?limit=1');
-  t.equal(operators.data[0]!.id, kept!.id);
-  t.match(
-    await owner.get<RequestDetail>(`/operator/requests/${kept!.id}`),
-    { text: null },
-    'operators as such see none of it',
-  );
-  t.match(await refusal(member.get('/operator/requests')), { status: 403 });
+t.test(
+  'prompt and response are visible to admins while the organization stores them, and erased when it stops',
+  async (t) => {
+    const { url } = await owner.post<InviteObject>(`${PATH}/invites`, {
+      email: 'viewer@example.com',
+      role: 'developer',
+    });
+    const member = clientOf();
+    await member.signUp({
+      email: 'viewer@example.com',
+      invite: new URL(url as string).searchParams.get('token') as string,
+    });
+    t.match(await refusal(member.patch(PATH, { request_text: true })), { status: 403 });
+    t.equal((await owner.patch<OrganizationObject>(PATH, { request_text: true })).request_text, true);
+    const before = (await newest()).length;
+    await openai.chat.completions.create({
+      model,
+      messages: [
+        { role: 'system', content: `${'-'.repeat(80)} be brief` },
+        { role: 'user', content: 'H: how much is it?' },
+      ],
+    });
+    const [kept] = await since(before);
+    t.equal(kept!.has_text, true);
+    const { text } = await owner.get<RequestDetail>(`${LIST}/${kept!.id}`);
+    t.equal(text!.prompt.map(({ text: part }) => part).join('').length, 100, 'a long prompt keeps only its end');
+    t.match(text, {
+      cut: true,
+      prompt: [
+        { role: 'system', text: /be brief$/ },
+        { role: 'user', text: 'H: how much is it?' },
+      ],
+      answer: [
+        { choice: 0, section: 'reasoning', text: /number/ },
+        { section: 'content', text: 'Forty-two!' },
+      ],
+    });
+    t.match(
+      await member.get<RequestDetail>(`${LIST}/${kept!.id}`),
+      { has_text: true, text: null },
+      'a developer sees that a text is stored but not the text',
+    );
+    const operators = await owner.get<ListPage<RequestObject>>('/operator/requests?limit=1');
+    t.equal(operators.data[0]!.id, kept!.id);
+    t.match(
+      await owner.get<RequestDetail>(`/operator/requests/${kept!.id}`),
+      { text: null },
+      'operators cannot read the text',
+    );
+    t.match(await refusal(member.get('/operator/requests')), { status: 403 });
 
-  await owner.patch(PATH, { request_text: false });
-  t.match(await owner.get<RequestDetail>(`${LIST}/${kept!.id}`), { has_text: false, text: null });
-  const actions = (await owner.get<ListPage<{ action: string }>>(`${PATH}/audit-log?limit=100`)).data.map(
-    ({ action }) => action,
-  );
-  t.ok(actions.includes('organization.request_text_kept') && actions.includes('organization.request_text_not_kept'));
-});
+    await owner.patch(PATH, { request_text: false });
+    t.match(await owner.get<RequestDetail>(`${LIST}/${kept!.id}`), { has_text: false, text: null });
+    const actions = (await owner.get<ListPage<{ action: string }>>(`${PATH}/audit-log?limit=100`)).data.map(
+      ({ action }) => action,
+    );
+    t.ok(actions.includes('organization.request_text_kept') && actions.includes('organization.request_text_not_kept'));
+  },
+);
 
-t.test('another organization knows nothing of it, and a deleted one leaves nothing', async (t) => {
+t.test('another organization cannot see an entry, and deleting an organization deletes its entries', async (t) => {
   const other = clientOf();
   const {
     organization: { id },

@@ -1,5 +1,5 @@
-// Presets and conversations that people keep: their own alone until they share them, for members alone then, until it is
-// revoked or over; sealed in the database's file; gone with the account and the organization; bounded.
+// Tests of saved presets and conversations: private to their user until shared, then visible to members until revoked
+// or expired. They are encrypted in the database file, deleted with the account or organization, and limited in number.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,7 +46,7 @@ const content = (secret: string): SavedContent => ({
 const names = async (client: DashboardClient, list: string): Promise<string[]> =>
   (await client.get<ListPage<SavedItem>>(list)).data.map(({ name }) => name);
 
-t.test('whose they are, and who reads them', async (t) => {
+t.test('a saved item is private until it is shared with the organization', async (t) => {
   const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder } });
   t.teardown(close);
   const LIST = `/organizations/${organization.id}/playground/saved`;
@@ -71,7 +71,7 @@ t.test('whose they are, and who reads them', async (t) => {
     t.match(
       await refusal(reader.get(`${LIST}/${mine.id}`)),
       { status: 404, code: 'resource_not_found' },
-      "one's own is nobody else's",
+      "another user's private item returns 404",
     );
   t.same(await names(grace, LIST), []);
   t.match((await owner.get<SavedItem & { content: SavedContent }>(`${LIST}/${mine.id}`)).content, content('pistachio'));
@@ -86,11 +86,15 @@ t.test('whose they are, and who reads them', async (t) => {
   for (const reader of [grace, viewer])
     t.match(await reader.get(`${LIST}/${talk.id}`), { own: false, content: content('cardamom') });
   t.same(await names(grace, LIST), ['Talk']);
-  t.match(await refusal(stranger.get(`${LIST}/${talk.id}`)), { status: 404 }, 'a link opens for members alone');
+  t.match(
+    await refusal(stranger.get(`${LIST}/${talk.id}`)),
+    { status: 404 },
+    'a link to a shared item works only for members',
+  );
   t.match(
     await refusal(stranger.get(`/organizations/${other.id}/playground/saved/${talk.id}`)),
     { status: 404 },
-    'not by way of another organization either',
+    "a shared item cannot be read through another organization's path",
   );
   t.match(await refusal(client().get(`${LIST}/${talk.id}`)), { status: 401 });
   t.match(await refusal(grace.patch(`${LIST}/${talk.id}`, { name: 'Hers' })), {
@@ -101,10 +105,13 @@ t.test('whose they are, and who reads them', async (t) => {
   t.match(await refusal(viewer.post(LIST, { kind: 'preset', name: 'x', content: content('x') })), { status: 403 });
 
   await owner.patch(`${LIST}/${talk.id}`, { shared: false });
-  t.match(await refusal(grace.get(`${LIST}/${talk.id}`)), { status: 404 }, 'revoked');
+  t.match(await refusal(grace.get(`${LIST}/${talk.id}`)), { status: 404 }, 'a revoked item returns 404');
   await owner.patch(`${LIST}/${talk.id}`, { shared: true, expires_at: new Date(Date.now() + 1_500).toISOString() });
   t.equal((await grace.get<SavedItem>(`${LIST}/${talk.id}`)).name, 'Talk');
-  t.ok(await eventually(async () => (await grace.fetch(`${LIST}/${talk.id}`)).status === 404), 'over');
+  t.ok(
+    await eventually(async () => (await grace.fetch(`${LIST}/${talk.id}`)).status === 404),
+    'an expired item returns 404',
+  );
   t.match(
     await refusal(owner.post(LIST, { kind: 'preset', name: 'x', content: content('x'), expires_at: '2020-01-01' })),
     { status: 422, param: 'expires_at' },
@@ -133,7 +140,11 @@ t.test('whose they are, and who reads them', async (t) => {
     shared: true,
   });
   await owner.delete(`${LIST}/${hers.id}`);
-  t.match(await refusal(grace.get(`${LIST}/${hers.id}`)), { status: 404 }, 'admins end what others share');
+  t.match(
+    await refusal(grace.get(`${LIST}/${hers.id}`)),
+    { status: 404 },
+    'an admin can delete an item shared by another member',
+  );
 
   const last = await grace.post<SavedItem>(LIST, {
     kind: 'preset',
@@ -143,14 +154,14 @@ t.test('whose they are, and who reads them', async (t) => {
   });
   t.ok((await owner.get<SavedItem>(`${LIST}/${last.id}`)).shared);
   const bytes = readFileSync(databasePath(folder)).toString('latin1');
-  t.ok(bytes.includes(last.id) && bytes.includes(mine.id), 'the rows are in the file');
+  t.ok(bytes.includes(last.id) && bytes.includes(mine.id), 'the rows are in the database file');
   for (const word of ['pistachio', 'cardamom', 'saffron', 'marzipan', 'Her last'])
-    t.notOk(bytes.includes(word), `${word} is not`);
+    t.notOk(bytes.includes(word), `${word} is not in the file in plain text`);
   await grace.post('/account/delete', { password: PASSWORD });
-  t.same(await names(owner, LIST), ['Renamed'], 'gone with the account');
+  t.same(await names(owner, LIST), ['Renamed'], "deleting the account deletes the user's items");
 });
 
-t.test('erased with an organization and with users who are gone; bounded', async (t) => {
+t.test('saved items are erased with their organization or user, expire, and are limited in number', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-saved-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -180,49 +191,50 @@ t.test('erased with an organization and with users who are gone; bounded', async
   t.same(
     (await saved.list('org_12')).map(({ id }) => id),
     ['b'],
-    'one whose id begins alike keeps its own',
+    'an organization whose id starts with the deleted id keeps its items',
   );
   t.equal(left(), 3);
   await saved.add(row('d'), 'x');
   await saved.eraseUser('user_1');
-  t.equal(left(), 3, 'and so does a user');
+  t.equal(left(), 3, 'a user whose id starts with the deleted id keeps the items');
   await saved.add(row('e', { expiresAt: 2_000 }), 'x');
   clock.now = 2_000;
   await saved.sweep(async (id) => id !== 'user_12');
-  t.equal(left(), 0, 'what is over, and what nobody owns');
+  t.equal(left(), 0, 'sweep() deletes expired items and items of deleted users');
   await Promise.all(Array.from({ length: MAX_SAVED.ofUser }, (_, at) => saved.add(row(`m${at}`), 'x')));
   await t.rejects(saved.add(row('more'), 'x'), { code: 'too_many_entries' });
   await saved.remove('org_1', 'm0');
   await saved.add(row('more'), 'x');
 });
 
-t.test(
-  'reading it, and lists that are read whole, takes of the time that the organization may take of others',
-  async (t) => {
-    const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
-    t.teardown(close);
-    const LIST = `/organizations/${organization.id}/playground/saved`;
-    const { id } = await owner.post<SavedItem>(LIST, {
-      kind: 'conversation',
-      name: 'Long',
-      content: content('x'.repeat(100_000)),
-    });
-    for (const path of [
-      `${LIST}/${id}`,
-      LIST,
-      `/organizations/${organization.id}/members`,
-      `/organizations/${organization.id}/invites`,
-    ]) {
-      let answer = await owner.fetch(path);
-      for (let read = 0; read < 1_000 && answer.status === 200; read++) {
-        await answer.text();
-        answer = await owner.fetch(path);
-      }
-      t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
-      t.equal(answer.status, 429);
+t.test("reading saved items and unpaginated lists is charged to the organization's event-loop budget", async (t) => {
+  const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
+  t.teardown(close);
+  const LIST = `/organizations/${organization.id}/playground/saved`;
+  const { id } = await owner.post<SavedItem>(LIST, {
+    kind: 'conversation',
+    name: 'Long',
+    content: content('x'.repeat(100_000)),
+  });
+  for (const path of [
+    `${LIST}/${id}`,
+    LIST,
+    `/organizations/${organization.id}/members`,
+    `/organizations/${organization.id}/invites`,
+  ]) {
+    let answer = await owner.fetch(path);
+    for (let read = 0; read < 1_000 && answer.status === 200; read++) {
+      await answer.text();
+      answer = await owner.fetch(path);
     }
-    const other = client();
-    const { organization: another } = await other.signUp({ email: 'other@example.com' });
-    t.same(await names(other, `/organizations/${another.id}/playground/saved`), [], "nobody else's");
-  },
-);
+    t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
+    t.equal(answer.status, 429);
+  }
+  const other = client();
+  const { organization: another } = await other.signUp({ email: 'other@example.com' });
+  t.same(
+    await names(other, `/organizations/${another.id}/playground/saved`),
+    [],
+    'another organization is not limited',
+  );
+});

@@ -1,4 +1,5 @@
-// One-time codes as a second factor: turned on, asked for, throttled, lost, and required of operators.
+// Tests of one-time codes as a second factor: enabling, sign-in, rate limits, recovery, and the requirement for
+// operators.
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import t from 'tap';
@@ -18,7 +19,7 @@ import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const KEYS = ['11'.repeat(32), '22'.repeat(32)] as const;
 
@@ -46,7 +47,7 @@ const forget = (): Promise<void> =>
     }),
   );
 
-/** Another start, with other settings; browsers keep their cookies. */
+/** Restarts the server with other settings; the clients keep their cookies. */
 const restart = async (settings: object): Promise<void> => {
   await dashboard.restart(settings);
   [operator, user] = [operator, user].map(({ cookie }) => Object.assign(dashboard.client(), { cookie })) as [
@@ -59,14 +60,14 @@ let secret = '',
   turnedOn = '';
 let recovery: string[] = [];
 
-t.test('turned on by a code of the secret', async (t) => {
+t.test('the second factor is enabled with a code computed from the secret', async (t) => {
   const elsewhere = dashboard.client();
   await elsewhere.login('user@example.com');
   t.match(await refusal(user.post('/second-factor/begin', { password: 'wrong' })), { status: 422, param: 'password' });
   t.match(
     await refusal(user.post('/second-factor/enable', { code: '123456' })),
     { status: 422, code: 'invalid_value', param: 'code' },
-    'nothing was begun',
+    'enabling fails before a setup was started',
   );
   const proposal = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
   secret = proposal.secret;
@@ -79,7 +80,7 @@ t.test('turned on by a code of the secret', async (t) => {
     code: 'invalid_code',
     param: 'code',
   });
-  t.match(await user.get('/second-factor'), { enabled: false }, 'what is not proved does not count');
+  t.match(await user.get('/second-factor'), { enabled: false }, 'an unconfirmed setup does not count as enabled');
   await dashboard.client().login('user@example.com');
   await roomInStep();
   turnedOn = codeOf(secret, -1);
@@ -93,7 +94,7 @@ t.test('turned on by a code of the secret', async (t) => {
     required: false,
   });
   t.match(await user.get<Me>('/me'), { user: { second_factor: true } });
-  t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'sessions begun without a code are over');
+  t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'sessions that were started without a code have ended');
   t.match(await refusal(user.post('/second-factor/begin', { password: PASSWORD })), {
     status: 422,
     code: 'invalid_value',
@@ -102,15 +103,15 @@ t.test('turned on by a code of the secret', async (t) => {
   t.notMatch(stored, Buffer.from(secret).toString('base64'));
   t.notOk(
     stored.includes(secret) || recovery.some((code) => stored.includes(code.replaceAll('-', ''))),
-    'neither secret nor recovery codes are to be read in the database',
+    'the database has neither the secret nor the recovery codes in plain text',
   );
 });
 
-t.test('a sign-in takes the password and a code', async (t) => {
+t.test('a sign-in needs the password and a code', async (t) => {
   const client = dashboard.client();
   t.match(await refusal(client.login('user@example.com', 'wrong')), { code: 'invalid_credentials' });
   const ticket = await ticketFor(client);
-  t.equal(client.cookie, null, 'the password alone signs nobody in');
+  t.equal(client.cookie, null, 'the password alone does not create a session');
   t.match(await refusal(client.post('/login/code', { ticket: 'acc1.nonsense', code: codeOf(secret) })), {
     status: 400,
     code: 'invalid_token',
@@ -124,7 +125,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   t.match(
     await refusal(client.post('/login/code', { ticket, code: turnedOn })),
     { status: 401, code: 'invalid_code', message: /already been used/ },
-    'the code that turned it on',
+    'the code used to enable the second factor cannot be reused',
   );
   const code = codeOf(secret, 1);
   const at = await Promise.allSettled(
@@ -133,7 +134,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   t.equal(
     at.filter(({ status }) => status === 'fulfilled').length,
     1,
-    'a code counts once, of two at the same moment too',
+    'one of two concurrent sign-ins with the same code succeeds',
   );
   t.match(await refusal(client.post('/login/code', { ticket, code })), {
     code: 'invalid_code',
@@ -141,7 +142,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   });
 });
 
-t.test('recovery codes, each once', async (t) => {
+t.test('each recovery code works once', async (t) => {
   await forget();
   const client = dashboard.client();
   const [code = ''] = recovery;
@@ -155,13 +156,13 @@ t.test('recovery codes, each once', async (t) => {
   t.match(
     await refusal(signIn(dashboard.client(), recovery[2] ?? '')),
     { code: 'invalid_code' },
-    'those before are void',
+    'new recovery codes invalidate the earlier ones',
   );
   recovery = next;
   await signIn(dashboard.client(), recovery.pop() ?? '');
 });
 
-t.test('guesses are counted by user, from wherever they come', async (t) => {
+t.test('wrong codes are counted per user, whatever their address', async (t) => {
   await forget();
   const client = dashboard.client();
   const ticket = await ticketFor(client);
@@ -173,14 +174,14 @@ t.test('guesses are counted by user, from wherever they come', async (t) => {
   t.match(
     await refusal(client.post('/login/code', { ticket, code: recovery[0] })),
     { code: 'too_many_attempts' },
-    'the right one too',
+    'a correct code is refused too while the limit is exceeded',
   );
   for (let i = 0; i < 12; i++) await ticketFor(dashboard.client());
-  t.pass('a right password is no failed sign-in');
+  t.pass('a correct password is not counted as a failed sign-in');
   await forget();
 });
 
-t.test('a ticket ends with the password it was for', async (t) => {
+t.test('a sign-in ticket becomes invalid when the password changes', async (t) => {
   const ticket = await ticketFor(dashboard.client());
   const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
   await dashboard
@@ -190,17 +191,17 @@ t.test('a ticket ends with the password it was for', async (t) => {
     code: 'invalid_token',
   });
   await signIn(user, recovery.shift() ?? '');
-  t.pass('a new password leaves the second factor on');
+  t.pass('a password reset keeps the second factor enabled');
 });
 
-t.test('keys of the settings change', async (t) => {
+t.test('the stored secret survives a rotation of the signing keys', async (t) => {
   await restart({ secrets: { signing_keys: [KEYS[1], KEYS[0]] } });
   await restart({ secrets: { signing_keys: [KEYS[1]] } });
   const ticket = await ticketFor(dashboard.client());
   t.match(
     await refusal(dashboard.client().post('/login/code', { ticket, code: '000000' })),
     { code: 'invalid_code', message: /wrong/ },
-    'the secret was sealed anew while both keys were known',
+    'the secret was re-encrypted while both keys were configured',
   );
   await restart({ secrets: { signing_keys: ['33'.repeat(32)] } });
   t.match(dashboard.logs.join(''), /cannot decrypt a second factor/);
@@ -213,7 +214,7 @@ t.test('keys of the settings change', async (t) => {
   await restart({ secrets: { signing_keys: [KEYS[1]] } });
 });
 
-t.test('turned off, or reset by an operator', async (t) => {
+t.test('the second factor can be disabled by the user or reset by an operator', async (t) => {
   await forget();
   await operator.login('operator@example.com');
   t.match(await refusal(user.post('/second-factor/disable', { password: 'wrong', code: recovery[0] })), {
@@ -228,7 +229,7 @@ t.test('turned off, or reset by an operator', async (t) => {
   t.equal(data.find((one) => one.id === id)?.second_factor, true);
   await operator.delete(`/operator/users/${id}/second-factor`);
   t.match(await refusal(operator.delete(`/operator/users/${id}/second-factor`)), { status: 404 });
-  t.match(await refusal(user.get('/me')), { status: 401 }, 'signed out everywhere');
+  t.match(await refusal(user.get('/me')), { status: 401 }, 'all sessions of the user have ended');
   await user.login('user@example.com');
   const { data: entries } = await operator.get<ListPage<AuditEntry>>('/operator/audit-log?limit=100');
   const said = entries.filter(({ target }) => target === id).map(({ action }) => action);
@@ -236,7 +237,7 @@ t.test('turned off, or reset by an operator', async (t) => {
   t.ok(said.includes('user.recovery_code_used') && said.includes('user.recovery_codes_replaced'));
 });
 
-t.test('required of operators', async (t) => {
+t.test('operators without a second factor are refused where it is required', async (t) => {
   await restart({ accounts: { operator_second_factor: 'required' } });
   t.match(await operator.get<Me>('/me'), { second_factor_missing: true });
   t.match(await user.get<Me>('/me'), { second_factor_missing: false });
@@ -253,7 +254,7 @@ t.test('required of operators', async (t) => {
   });
 });
 
-t.test('a Host header with a port that is none', async (t) => {
+t.test('a Host header with an invalid port is accepted', async (t) => {
   const client = dashboard.client();
   await client.signUp({ email: 'odd-host@example.com' });
   const { csrf_token: token } = await client.get<Me>('/me');
@@ -277,5 +278,5 @@ t.test('a Host header with a port that is none', async (t) => {
       .end(JSON.stringify({ password: PASSWORD }));
   });
   answer.resume();
-  t.equal(answer.statusCode, 200, 'it is shown by the app, no more');
+  t.equal(answer.statusCode, 200, 'the host is used only as a label in the authenticator app');
 });

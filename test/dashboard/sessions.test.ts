@@ -1,4 +1,4 @@
-// Signing in and out, the cookie, the throttle, and sessions that end.
+// Tests of sign-in and sign-out, the session cookie, rate limits and session expiry.
 import { scryptSync } from 'node:crypto';
 import http from 'node:http';
 import t from 'tap';
@@ -11,14 +11,14 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
 const operator = dashboard.client();
 await operator.signUp({ email: 'operator@example.com' });
 
-t.test('the cookie', async (t) => {
+t.test('login sets an HttpOnly session cookie, and logout ends the session', async (t) => {
   const client = dashboard.client();
   const response = await client.fetch('/login', {
     method: 'POST',
@@ -30,14 +30,14 @@ t.test('the cookie', async (t) => {
   t.equal(response.headers.get('access-control-allow-origin'), null);
   t.same(Object.keys((await response.json()) as object), ['user']);
   const stored = await dashboard.inside(async (store) => JSON.stringify([...store.table('sessions').range()]));
-  t.notMatch(stored, client.cookie as string, 'is stored nowhere');
+  t.notMatch(stored, client.cookie as string, 'the cookie is not stored in plain text');
 
   t.equal((await dashboard.client().fetch('/me', { headers: { cookie: 'sid=nonsense' } })).status, 401);
   t.equal((await dashboard.client().fetch('/me', { headers: { cookie: `sid=${'A'.repeat(43)}` } })).status, 401);
   t.match(await refusal(dashboard.client().get('/me')), { status: 401, code: 'not_signed_in' });
 });
 
-t.test('behind TLS it is Secure', async (t) => {
+t.test('the cookie is Secure when the dashboard URL uses https', async (t) => {
   const secure = await startDashboard({
     dashboard: { url: 'https://models.example.com' },
     accounts: { signup: 'open' },
@@ -55,7 +55,7 @@ t.test('behind TLS it is Secure', async (t) => {
   t.match(response.headers.get('set-cookie'), /; Secure$/);
 });
 
-t.test('keys and cookies keep to their sides', async (t) => {
+t.test('an API key does not work for the dashboard, and a session cookie does not work for the API', async (t) => {
   const key = dashboard.server.createdKey as string;
   t.match(
     await (await fetch(`${dashboard.url}/dashboard/api/me`, { headers: { authorization: `Bearer ${key}` } })).json(),
@@ -66,7 +66,7 @@ t.test('keys and cookies keep to their sides', async (t) => {
   });
 });
 
-t.test('sessions are listed and revoked', async (t) => {
+t.test('sessions can be listed and revoked', async (t) => {
   const other = dashboard.client();
   await other.login('operator@example.com');
   const { data } = await operator.get<ListPage<SessionObject>>('/sessions');
@@ -95,13 +95,13 @@ t.test('sessions are listed and revoked', async (t) => {
   });
 
   const cookie = other.cookie;
-  await other.logout().catch(() => undefined); // it may have been the one revoked
+  await other.logout().catch(() => undefined); // this session may be the revoked one
   const ghost = dashboard.client();
   ghost.cookie = cookie;
   t.match(await refusal(ghost.get('/me')), { status: 401 });
 });
 
-t.test('signing in again ends the session there was', async (t) => {
+t.test('signing in again ends the previous session of the client', async (t) => {
   const client = dashboard.client();
   await client.login('operator@example.com');
   const before = client.cookie;
@@ -111,7 +111,7 @@ t.test('signing in again ends the session there was', async (t) => {
   t.match(await refusal(ghost.get('/me')), { status: 401 });
 });
 
-t.test('they end by themselves, and are bounded', async (t) => {
+t.test('sessions expire and are limited in number per user', async (t) => {
   const client = dashboard.client();
   const { user } = await client.signUp();
   type Row = { userId: string; createdAt: number; lastSeenAt: number };
@@ -132,25 +132,25 @@ t.test('they end by themselves, and are bounded', async (t) => {
     });
     return recent;
   };
-  t.ok(await eventually(seen), 'being used is noted');
+  t.ok(await eventually(seen), 'a request updates the last-seen time');
   await age((row) => ({ ...row, lastSeenAt: Date.now() - 12.1 * hours }));
-  t.match(await refusal(client.get('/me')), { status: 401 }, '12 hours unused');
+  t.match(await refusal(client.get('/me')), { status: 401 }, 'a session expires after 12 hours without use');
   await age((row) => ({ ...row, lastSeenAt: Date.now(), createdAt: Date.now() - 30.1 * 24 * hours }));
-  t.match(await refusal(client.get('/me')), { status: 401 }, '30 days in all');
+  t.match(await refusal(client.get('/me')), { status: 401 }, 'a session expires 30 days after its start');
 
   await dashboard.inside(async (store) => {
     const sessions = new SessionTable(store);
     const count = (): number =>
       [...store.table('sessions').keys({ from: ['user', user.id], to: ['user', user.id, '\uffff'] })].length;
     await sessions.sweep();
-    t.equal(count(), 0, 'what is over is swept');
+    t.equal(count(), 0, 'sweep() deletes expired sessions');
     for (let i = 0; i < MAX_SESSIONS + 5; i++)
       await store.transaction(() => sessions.begin(user.id, '127.0.0.1', 'test'));
     t.equal(count(), MAX_SESSIONS);
   });
 });
 
-t.test('failed sign-ins', async (t) => {
+t.test('failed sign-ins are rate-limited and do not reveal which accounts exist', async (t) => {
   const own = await startDashboard();
   t.teardown(() => own.close());
   const owner = own.client();
@@ -159,11 +159,11 @@ t.test('failed sign-ins', async (t) => {
   const known = await refusal(client.login('owner@example.com', 'not the password'));
   const unknown = await refusal(client.login('nobody@example.com', 'not the password'));
   t.match(known, { status: 401, code: 'invalid_credentials' });
-  t.equal(known.message, unknown.message, 'tell nothing of who exists');
+  t.equal(known.message, unknown.message, 'the message is the same for existing and unknown accounts');
   t.match(
     await refusal(client.login('\ufdfa'.repeat(1_000))),
     { status: 401, code: 'invalid_credentials' },
-    'an address longer than the database has keys',
+    'an address longer than a database key is refused like any other',
   );
   await own.inside((store) =>
     store.transaction(() => {
@@ -171,7 +171,8 @@ t.test('failed sign-ins', async (t) => {
     }),
   );
   await client.login('owner@example.com');
-  // Two have failed of this address, seven more have elsewhere: its share is 10. At once, because nobody gets more tries by not waiting.
+  // This address has failed twice before and seven more failures are counted here; its limit is 10. The tries are
+  // concurrent, because sending them in parallel must not allow more of them.
   const { attempts } = own.server.directory;
   for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
   const tries = await Promise.all(
@@ -183,11 +184,11 @@ t.test('failed sign-ins', async (t) => {
     method: 'POST',
     body: { email: 'owner@example.com', password: PASSWORD },
   });
-  t.equal(late.status, 429, 'the right password too');
+  t.equal(late.status, 429, 'the correct password is refused too while the limit is exceeded');
   t.ok(Number(late.headers.get('retry-after')) >= 1);
 });
 
-t.test('of one e-mail from many addresses', async (t) => {
+t.test('failed sign-ins for one e-mail address are limited across client addresses', async (t) => {
   const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
   t.teardown(() => own.close());
   const code = new URL(own.server.setupUrl as string).searchParams.get('code') as string;
@@ -206,7 +207,7 @@ t.test('of one e-mail from many addresses', async (t) => {
   t.equal(await attempt('10.0.0.2'), 429);
 });
 
-t.test("an address is the proxy's word, however it writes it", async (t) => {
+t.test('the client address is the last one the proxy added, in any notation', async (t) => {
   const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
   t.teardown(() => own.close());
   for (let i = 0; i < 10; i++) await own.server.directory.attempts.count('login', ['address 10.0.0.1']);
@@ -223,13 +224,13 @@ t.test("an address is the proxy's word, however it writes it", async (t) => {
       request.on('error', reject).end(JSON.stringify({ email: 'nobody@example.com', password: 'guess guess guess' }));
     });
   t.equal(await attempt('10.0.0.1'), 429);
-  t.equal(await attempt('9.9.9.9', '10.0.0.1'), 429, "a line of its own behind the client's");
+  t.equal(await attempt('9.9.9.9', '10.0.0.1'), 429, "the proxy adds its own header line after the client's");
   t.equal(await attempt('10.0.0.1:50123'), 429, 'with a port');
   t.equal(await attempt('[::ffff:10.0.0.1]:50123'), 429);
   t.equal(await attempt('10.0.0.1', '9.9.9.9'), 401);
 });
 
-t.test('a hash of another cost is made anew', async (t) => {
+t.test('a password hash with outdated cost parameters is replaced at sign-in', async (t) => {
   const { user } = await dashboard.client().signUp({ email: 'old@example.com' });
   const { users, store } = folderDirectory(dashboard.server);
   const salt = Buffer.alloc(16, 7);
@@ -240,7 +241,7 @@ t.test('a hash of another cost is made anew', async (t) => {
   await dashboard.client().login('old@example.com');
 });
 
-t.test('a locked user', async (t) => {
+t.test('a locked user is signed out and cannot sign in', async (t) => {
   const client = dashboard.client();
   const { user } = await client.signUp({ email: 'locked@example.com' });
   await operator.login('operator@example.com');
@@ -249,7 +250,7 @@ t.test('a locked user', async (t) => {
   t.match(
     await refusal(client.login('locked@example.com', 'not the password')),
     { status: 401, code: 'invalid_credentials' },
-    'only who knows the password learns of it',
+    'the lock is revealed only if the password is correct',
   );
   t.match(await refusal(client.login('locked@example.com')), { status: 403, code: 'user_locked' });
   await operator.patch(`/operator/users/${user.id}`, { locked: false });

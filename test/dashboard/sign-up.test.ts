@@ -1,13 +1,13 @@
-// Who may sign up, who becomes the operator, and what a sign-up leaves.
+// Tests of who may sign up, who becomes the operator, and what a sign-up creates.
 import t from 'tap';
 import type { DashboardStatus, InviteObject, InvitePreview, Me } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { SignedUp } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
-t.test('on this machine only', async (t) => {
+t.test('sign-up is open while the server listens only on the loopback address', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const first = dashboard.client();
@@ -18,7 +18,7 @@ t.test('on this machine only', async (t) => {
     signed_in: false,
   });
 
-  t.test('of many at once, one is the first', async (t) => {
+  t.test('one of several concurrent sign-ups becomes the first user', async (t) => {
     const answers = await Promise.allSettled(
       Array.from({ length: 4 }, (_, i) =>
         dashboard.client().signUp({ email: `race${i}@example.com`, organization_name: `Race ${i}` }),
@@ -26,15 +26,19 @@ t.test('on this machine only', async (t) => {
     );
     const made = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
     t.equal(made.length, 4);
-    t.equal(made.filter(({ user }) => user.operator).length, 1, 'one operator');
-    t.equal(new Set(made.map(({ organization }) => organization.id)).size, 4, 'an organization each');
+    t.equal(made.filter(({ user }) => user.operator).length, 1, 'exactly one user is an operator');
+    t.equal(new Set(made.map(({ organization }) => organization.id)).size, 4, 'each user gets an organization');
     const operator = made.find(({ user }) => user.operator) as SignedUp;
     const adopted = (await dashboard.server.accounts.organizations.all())[0];
-    t.equal(operator.organization.id, adopted?.id, "the one with the first key is the operator's");
-    t.equal(adopted?.name, `Race ${operator.user.email.slice(4, 5)}`, 'by the name they gave');
+    t.equal(operator.organization.id, adopted?.id, 'the operator gets the organization of the first API key');
+    t.equal(
+      adopted?.name,
+      `Race ${operator.user.email.slice(4, 5)}`,
+      'the organization gets the name from the sign-up',
+    );
   });
 
-  t.test('an address is taken once', async (t) => {
+  t.test('an e-mail address can sign up only once', async (t) => {
     const answers = await Promise.allSettled(
       Array.from({ length: 3 }, () => dashboard.client().signUp({ email: 'Same@Example.com' })),
     );
@@ -46,7 +50,7 @@ t.test('on this machine only', async (t) => {
     });
   });
 
-  t.test('what is signed up is signed in', async (t) => {
+  t.test('a sign-up also signs the user in', async (t) => {
     const client = dashboard.client();
     const { user, organization } = await client.signUp({ name: 'Ada', email: 'ada@example.com' });
     const me = await client.get<Me>('/me');
@@ -59,7 +63,7 @@ t.test('on this machine only', async (t) => {
     t.match(await client.patch<Me>('/me', { name: 'Ada L.' }), { user: { name: 'Ada L.' } });
   });
 
-  t.test('bodies that cannot be used', async (t) => {
+  t.test('an invalid sign-up body is refused with an error that names the field', async (t) => {
     const fields = { email: 'x@example.com', password: PASSWORD, name: 'X' };
     for (const [change, status, code, param] of [
       [{ email: undefined }, 400, 'missing_required_parameter', 'email'],
@@ -84,7 +88,7 @@ t.test('on this machine only', async (t) => {
     t.match(await refusal(dashboard.client().post('/signup')), { status: 400, code: 'invalid_body' });
   });
 
-  t.test('too many of one address', async (t) => {
+  t.test('sign-ups from one client address are rate-limited', async (t) => {
     let refused = null;
     for (let i = 0; i < 30 && refused === null; i++) {
       const response = await dashboard.client().fetch('/signup', {
@@ -99,7 +103,7 @@ t.test('on this machine only', async (t) => {
   });
 });
 
-t.test('beyond this machine', async (t) => {
+t.test('sign-up needs the setup code when the server is reachable from other machines', async (t) => {
   const dashboard = await startDashboard({ host: '0.0.0.0' });
   t.teardown(() => dashboard.close());
   const setup = new URL(dashboard.server.setupUrl as string);
@@ -114,7 +118,7 @@ t.test('beyond this machine', async (t) => {
   t.equal(
     new URL(dashboard.server.setupUrl as string).searchParams.get('code'),
     code,
-    'the link that was shown stays good',
+    'the setup link stays valid across restarts',
   );
   const operator = dashboard.client();
   const { user, organization } = await operator.signUp({ code, email: 'first@example.com' });
@@ -124,10 +128,10 @@ t.test('beyond this machine', async (t) => {
   t.match(
     await refusal(dashboard.client().signUp({ code })),
     { status: 403, code: 'signup_closed' },
-    'the code works once',
+    'the setup code works only once',
   );
 
-  await t.test('with an invitation', async (t) => {
+  await t.test('an invitation allows a sign-up and adds the user to the organization', async (t) => {
     const invite = await operator.post<InviteObject>(`/organizations/${organization.id}/invites`, {
       email: 'Second@Example.com',
       role: 'developer',
@@ -149,14 +153,18 @@ t.test('beyond this machine', async (t) => {
     t.equal(joined.organization.id, organization.id);
     t.match((await second.get<Me>('/me')).organizations, [{ id: organization.id, role: 'developer' }]);
     t.equal((await second.get<Me>('/me')).organizations.length, 1);
-    t.match(await refusal(dashboard.client().get(`/invites/${token}`)), { status: 400, code: 'invalid_token' }, 'once');
+    t.match(
+      await refusal(dashboard.client().get(`/invites/${token}`)),
+      { status: 400, code: 'invalid_token' },
+      'the invitation works once',
+    );
   });
 
   await dashboard.restart();
   t.equal(dashboard.server.setupUrl, null);
 });
 
-t.test('a proxy in front makes it reachable: no first user without the code', async (t) => {
+t.test('with trust_proxy or allowed_hosts set, the first user needs the setup code', async (t) => {
   for (const http of [{ trust_proxy: true }, { allowed_hosts: ['models.example.com'] }]) {
     const dashboard = await startDashboard({ http });
     t.teardown(() => dashboard.close());

@@ -1,4 +1,5 @@
-// …/responses: what is stored, in a list without its content and one as a conversation; whose it is decides who sees it.
+// Tests of the dashboard's stored responses (…/responses): a list without content, one response as a conversation, and
+// access limited to admins of the organization.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -17,7 +18,7 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);
@@ -26,7 +27,7 @@ const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organizatio
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
 const model = 'tycho-1.0';
 
-t.test('youngest first, a page at a time, nothing of the content', async (t) => {
+t.test('the list is paginated, newest first, and has no content', async (t) => {
   const made: string[] = [];
   for (let i = 0; i < 5; i++) made.push((await openai.responses.create({ model, input: `A: secret words ${i}` })).id);
   await openai.responses.create({ model, input: 'A: x', store: false });
@@ -58,7 +59,7 @@ t.test('youngest first, a page at a time, nothing of the content', async (t) => 
   });
 });
 
-t.test('one as a conversation, with all that it continues', async (t) => {
+t.test('a stored response is shown as a conversation with all its previous responses', async (t) => {
   const first = await openai.responses.create({ model, input: 'A: the beginning', instructions: 'Be brief.' });
   const second = await openai.responses.create({
     model,
@@ -77,14 +78,14 @@ t.test('one as a conversation, with all that it continues', async (t) => {
     turns[0]?.output.find(({ kind }) => kind === 'message'),
     { role: 'assistant', text: first.output_text },
   );
-  t.equal(turns[1]?.input.length, 1, 'each turn has its own alone');
+  t.equal(turns[1]?.input.length, 1, 'each turn has only its own input');
   t.match(turns[1]?.input[0], { text: 'A: and on' });
   t.match(await refusal(owner.get(`${LIST}/resp_nothing`)), { status: 404, code: 'resource_not_found' });
   const { data } = await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`);
   t.equal(data.filter(({ action, target }) => action === 'response.read' && target === second.id).length, 1);
 });
 
-t.test('reading leaves entries no faster than changes may', async (t) => {
+t.test('reads are rate-limited because each one adds an audit log entry', async (t) => {
   const { id } = await openai.responses.create({ model, input: 'A: x' });
   const reads = await Promise.all(
     Array.from({ length: 400 }, async () => {
@@ -96,13 +97,13 @@ t.test('reading leaves entries no faster than changes may', async (t) => {
   t.same(
     [...new Set(reads)].sort(),
     ['200 ', '429 too_many_attempts'],
-    'the log has room for ten thousand: whoever reads without end would have what matters pushed out',
+    'the log keeps ten thousand entries, so unlimited reads would push out important ones',
   );
-  t.equal((await owner.fetch(LIST)).status, 200, 'what leaves none is not counted');
-  await sleep(1_000); // for those that come
+  t.equal((await owner.fetch(LIST)).status, 200, 'requests without a log entry are not counted');
+  await sleep(1_000); // lets the rate limit recover for the following tests
 });
 
-t.test('what is very long is cut, from the oldest on', async (t) => {
+t.test('a very long conversation is shortened, oldest part first', async (t) => {
   const said = (id: string, items: object[]): ChainedResponse => ({
     id,
     organizationId: 'org_x',
@@ -131,7 +132,7 @@ t.test('what is very long is cut, from the oldest on', async (t) => {
     ),
   ]);
   t.match(huge?.input.at(-1), { cut: false, text: /^999 x+$/ });
-  t.match(huge?.input[0], { cut: true, text: '' }, 'of a single response too, its oldest');
+  t.match(huge?.input[0], { cut: true, text: '' }, 'within a single response, the oldest items are shortened first');
   t.ok(JSON.stringify(huge).length < 1_000_000);
   const wordless = Array.from({ length: 40 }, (_, at) =>
     said(
@@ -139,7 +140,7 @@ t.test('what is very long is cut, from the oldest on', async (t) => {
       Array.from({ length: 1_000 }, () => ({ content: '' })),
     ),
   );
-  t.match(conversationOf(wordless), { turns: { length: 4 }, earlier: 36 }, 'many items without a word are long too');
+  t.match(conversationOf(wordless), { turns: { length: 4 }, earlier: 36 }, 'many items without text are shortened too');
   const kinds = conversationOf([
     said('d', [
       {
@@ -162,7 +163,7 @@ t.test('what is very long is cut, from the oldest on', async (t) => {
 });
 
 t.test(
-  'deleted: unknown to the API at once; one that runs is ended first; a page goes on behind a deleted one',
+  'a deleted response disappears from the API, a running one is cancelled first, and pagination continues after it',
   async (t) => {
     const page = await owner.get<ListPage<StoredResponseObject>>(`${LIST}?limit=1`);
     const id = page.data[0]?.id as string;
@@ -196,12 +197,12 @@ t.test(
           ).json()) as { models: { running: number }[] }
         ).models.every((one) => one.running === 0),
       ),
-      'it does not run any more',
+      'the deleted response is no longer running',
     );
   },
 );
 
-t.test('only admins, only of their own organization', async (t) => {
+t.test('only admins of the organization can read stored responses', async (t) => {
   const invite = await owner.post<InviteObject>(`/organizations/${organization.id}/invites`, {
     email: 'dev@example.com',
     role: 'developer',

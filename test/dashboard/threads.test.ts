@@ -1,10 +1,10 @@
-// Several HTTP threads are one dashboard: sessions, throttles and the first user are the same on each.
+// Tests that several HTTP workers act as one dashboard: they share sessions, rate limits and the first user.
 import { Agent, request } from 'node:http';
 import t from 'tap';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // passwords take their time on a busy machine
+t.setTimeout(300_000); // password hashing is slow on a busy machine
 
 const dashboard = await startDashboard({ http: { threads: 2 } });
 t.teardown(() => dashboard.close());
@@ -15,7 +15,7 @@ interface Answer {
   body: { user?: { operator: boolean }; csrf_token?: string; error?: { code: string } };
 }
 
-/** Each on a connection of its own: the threads take connections in turns. */
+/** Sends each request on a new connection, because connections are distributed to the workers in turn. */
 function ask(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
@@ -53,7 +53,7 @@ function ask(method: string, path: string, body?: object, headers: Record<string
   });
 }
 
-t.test('one first user, one of each address', async (t) => {
+t.test('across workers there is one first user, and each address signs up once', async (t) => {
   const made = await Promise.all(
     Array.from({ length: 6 }, (_, i) =>
       ask('POST', '/signup', { email: `user${i % 4}@example.com`, password: PASSWORD, name: 'A' }),
@@ -64,7 +64,7 @@ t.test('one first user, one of each address', async (t) => {
   t.equal(made.filter(({ body }) => body.user?.operator === true).length, 1);
 });
 
-t.test('a session begins and ends everywhere at once', async (t) => {
+t.test('a session starts and ends on all workers at the same time', async (t) => {
   for (let i = 0; i < 3; i++) {
     const { cookie } = await ask('POST', '/login', { email: 'user0@example.com', password: PASSWORD });
     const headers = { cookie: `sid=${cookie}` };
@@ -86,7 +86,7 @@ t.test('a session begins and ends everywhere at once', async (t) => {
   }
 });
 
-t.test('tries are counted together', async (t) => {
+t.test('failed sign-ins are counted across workers', async (t) => {
   for (let i = 0; i < 7; i++) await dashboard.server.directory.attempts.count('login', ['email user1@example.com']);
   const tries = await Promise.all(
     Array.from({ length: 8 }, () =>

@@ -1,4 +1,5 @@
-// …/usage and …/usage.csv: the query's forms and bounds, pages, the table for spreadsheets.
+// Tests of the usage routes (…/usage and …/usage.csv): query parameters and their bounds, pagination, and the CSV
+// table.
 import t from 'tap';
 import type { UsagePage } from '../../src/shared/wire/dashboard.js';
 import { csvField } from '../../src/dashboard/api/usage.js';
@@ -7,7 +8,7 @@ import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const folder = dataFolder();
 const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder.path } });
@@ -17,11 +18,11 @@ t.teardown(async () => {
 });
 const PATH = `/organizations/${organization.id}/usage`;
 
-// Two days of 2026 and one of 2024, of two keys.
+// Usage of two keys on two days of 2026 and one day of 2024.
 const at = (text: string): number => Math.floor(Date.parse(text) / HOUR_MS);
 await inside(folder.path, (store) =>
   store.transaction(() => {
-    const hours = store.table<number[]>('usage-hours'); // as those of before times were kept
+    const hours = store.table<number[]>('usage-hours'); // rows in the format of an earlier version
     for (const hour of [at('2024-05-01T07:00:00Z'), at('2026-03-01T23:00:00Z'), at('2026-03-02T00:00:00Z')]) {
       for (const [keyId, requests] of [
         ['key_a', 1],
@@ -43,7 +44,7 @@ await inside(folder.path, (store) =>
 const march = 'from=2026-03-01&to=2026-03-03T00:00:00Z';
 const get = (query: string): Promise<UsagePage> => owner.get(`${PATH}?${query}`);
 
-t.test('by day, by hour, grouped, filtered', async (t) => {
+t.test('usage can be bucketed by day or hour, grouped and filtered', async (t) => {
   t.match(await get(march), {
     object: 'list',
     has_more: false,
@@ -83,17 +84,17 @@ t.test('by day, by hour, grouped, filtered', async (t) => {
     { requests: 10 },
   ]);
   t.same((await get(`${march}&models=clarke-1.0`)).data, []);
-  t.same((await get('')).data, [], 'the last days by default');
+  t.same((await get('')).data, [], 'the default range is the last days');
   t.equal(
     (await get(`from=${Date.parse('2026-03-01T12:00:00Z') / 1000}&to=2026-03-02T00:00:00%2B01:00&bucket=hour`)).data
       .length,
     0,
-    'to is not in it',
+    'the end of the range is exclusive',
   );
   t.equal((await get('from=2024-01-01&to=2026-12-31')).data.length, 3);
 });
 
-t.test('pages', async (t) => {
+t.test('the usage list is paginated', async (t) => {
   const first = await get(`${march}&group_by=api_key&limit=2`);
   t.match(first, { has_more: true, data: [{ api_key_id: 'key_a' }, { api_key_id: 'key_b' }] });
   const second = await get(`${march}&group_by=api_key&limit=2&after=${first.next_page}`);
@@ -104,7 +105,7 @@ t.test('pages', async (t) => {
   });
 });
 
-t.test('bad queries name the parameter', async (t) => {
+t.test('an invalid query parameter is named in the error', async (t) => {
   for (const [query, param] of [
     ['from=yesterday', 'from'],
     ['from=2026-02-31T99:00:00Z', 'from'],
@@ -129,7 +130,7 @@ t.test('bad queries name the parameter', async (t) => {
   t.match(await refusal(owner.get(`${PATH}.csv?bucket=week`)), { status: 400, param: 'bucket' });
 });
 
-t.test('as a table', async (t) => {
+t.test('the CSV table has a header line and escapes formulas', async (t) => {
   const response = await owner.fetch(`${PATH}.csv?${march}&group_by=model`);
   t.equal(response.headers.get('content-type'), 'text/csv; charset=utf-8');
   t.match(response.headers.get('content-disposition'), /^attachment; filename="usage\.csv"$/);
@@ -156,7 +157,7 @@ t.test('as a table', async (t) => {
   ]);
 });
 
-t.test('whose it is', async (t) => {
+t.test('requests without a session get 401 and other users get 404', async (t) => {
   const stranger = client();
   t.match(await refusal(stranger.get(PATH)), { status: 401 });
   await stranger.signUp();
