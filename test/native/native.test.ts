@@ -1,4 +1,4 @@
-// Runs every native test executable (scripts/build.mjs builds them) and takes over its results. Each speaks TAP.
+// Runs every native test executable built by scripts/build.mjs and includes its TAP results.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,11 +18,12 @@ const folder = join(packageRoot, 'build', 'native');
 const executables = readdirSync(folder, { withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.startsWith('tests_'))
   .map(({ name }) => name)
-  .sort(); // beside them lie folders of the build's
+  .sort(); // the folder also has subfolders of the build
 t.ok(executables.length >= 6, `one executable per room: ${executables.join(', ')}`);
 for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 1_200_000 }, name);
 
-// The engine whatever its clock says: at its beginning, while 32 bits of milliseconds run over, and near its end.
+// Runs the engine tests with clocks that start at zero, just before a 32-bit millisecond overflow, and near the
+// maximum.
 for (const clock of ['0', '4294966', 'max']) {
   t.spawn(
     join(folder, 'tests_engine'),

@@ -1,5 +1,5 @@
-// What is kept of the live view: sums that stand for many samples, rings that grow coarser with age, a restart, who
-// sent the load, and when something was changed.
+// Tests of the history of the live view: aggregated samples, rings that get coarser with age, persistence across
+// restarts, load per API key, and change markers.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const AT = Date.parse('2026-11-21T10:30:00Z');
 
@@ -63,7 +63,7 @@ const key = (keyId: string, requests = 1, organizationId = 'org_a'): KeyCounts =
   outputTokens: requests,
 });
 
-t.test('a sum of one is that one; of several: means, the most, and percentiles by their counts', (t) => {
+t.test('the sum of one sample equals it; several give means, maxima and count-weighted percentiles', (t) => {
   t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
   const busy = sample(1, { requests: 4, rss_bytes: 300 }, 30);
   busy.engines[0]!.ttft_ms = { p50: 40, p95: 50, p99: 60, count: 2 };
@@ -84,21 +84,21 @@ t.test('a sum of one is that one; of several: means, the most, and percentiles b
   t.end();
 });
 
-t.test('keys of one name are one; beyond the bound the least are one without a name', (t) => {
+t.test('entries of the same key are merged, and the smallest beyond the limit are combined without a name', (t) => {
   const merged = mergedKeys([...Array.from({ length: 300 }, (_, at) => key(`key_${at}`, at + 1)), key('key_0', 1_000)]);
   t.equal(merged.length, 200);
   t.match(merged[0], { keyId: 'key_0', requests: 1_001 });
   t.equal(
     merged.reduce((sum, { requests }) => sum + requests, 0),
     1_000 + (300 * 301) / 2,
-    'nothing is lost',
+    'the totals are preserved',
   );
   t.ok(merged.some(({ keyId, organizationId }) => keyId === '' && organizationId === ''));
   t.end();
 });
 
 t.test(
-  'rings: the finest that reaches back so far; what is too old goes; a recorder writes its rest when it closes',
+  'a query uses the finest ring that reaches back far enough, old rows are deleted, and close() writes what is pending',
   async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-live-'));
     const store = await openStore(path);
@@ -123,7 +123,7 @@ t.test(
       [[from + 60, [key('key_a', 60)]]],
     );
     for (let n = 0; n < 3; n++) await history.add(from + fine.keptS + 200 + n * 10, sumOf(sample(0)), []);
-    t.same(await counts(fine), [], 'the finest keeps two hours');
+    t.same(await counts(fine), [], 'the finest ring keeps two hours');
     t.same(await counts(minutes), [60, 60, 5]);
 
     const now = AT / 1000;
@@ -132,14 +132,14 @@ t.test(
     t.same(
       [300, 3_600, 21_600, 86_400, 604_800, 2_592_000].map((seconds) => ring(seconds)),
       [10, 10, 60, 300, 1_800, 7_200],
-      'the ranges of the page',
+      'the resolution for each time range of the page',
     );
-    t.equal(ring(600, 40_000), 60, 'zoomed in, the finest that is left');
+    t.equal(ring(600, 40_000), 60, 'a short range in the past uses the finest ring that still has it');
     t.end();
   },
 );
 
-t.test('it survives a restart: samples, who sent the load, changes', async (t) => {
+t.test('samples, load per key and change markers survive a restart', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   let owner = dashboard.client();
@@ -159,7 +159,7 @@ t.test('it survives a restart: samples, who sent the load, changes', async (t) =
   await new Promise((done) => setTimeout(done, 2_200));
   await dashboard.restart();
   const { cookie } = owner;
-  owner = Object.assign(dashboard.client(), { cookie }); // on another port now
+  owner = Object.assign(dashboard.client(), { cookie }); // the server has another port after the restart
   const past = await owner.get<LiveHistory>(`/operator/live/history?from=${before}`);
   t.equal(past.step_s, 10);
   t.ok(past.samples.length >= 1 && past.samples.every(({ at }) => Date.parse(at) % 10_000 === 0));
@@ -174,7 +174,7 @@ t.test('it survives a restart: samples, who sent the load, changes', async (t) =
   const all = await owner.get<LiveKeys>(`/operator/live/keys?from=${before}`);
   t.match(all.series, [{ id: organization.id, name: 'Harbour' }]);
   t.match(sums(all.series[0]!), [3, Number, Number]);
-  t.ok(sums(all.series[0]!)[2]! > 0, 'tokens of answers');
+  t.ok(sums(all.series[0]!)[2]! > 0, 'generated tokens are counted');
   const ofOne = await owner.get<LiveKeys>(`/operator/live/keys?from=${before}&organization=${organization.id}`);
   t.match(ofOne.series, [{ id: made.id, name: 'nightly' }]);
   t.same(sums(ofOne.series[0]!), sums(all.series[0]!));

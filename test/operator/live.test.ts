@@ -1,4 +1,5 @@
-// The operators' live view: what a sample says, that one is made for all, and whom it is sent to for how long.
+// Tests of the operators' live view: the content of a sample, one sample shared by all viewers, and who receives it for
+// how long.
 import t from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { ServerEvent } from '../../src/dashboard/web/src/live/event-reader.js';
@@ -10,9 +11,9 @@ import { dashboardClient, type DashboardClient } from '../support/dashboard-clie
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
-t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
+t.test('latency quantiles are accurate to a few percent and cover a sliding window', (t) => {
   const counts = new Uint32Array(LATENCY_BUCKETS);
   t.equal(quantiles(counts), null);
   for (let ms = 1; ms <= 1_000; ms++) counts[latencyBucket(ms)]!++;
@@ -38,13 +39,13 @@ t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
   sliding.add(one(20));
   t.equal(quantiles(sliding.sum)?.count, 2);
   sliding.add(one(30));
-  t.equal(quantiles(sliding.sum)?.count, 2, 'the first has left');
+  t.equal(quantiles(sliding.sum)?.count, 2, 'the first entry has left the window');
   for (let i = 0; i < 3; i++) sliding.add(null);
   t.equal(quantiles(sliding.sum), null);
   t.end();
 });
 
-t.test('what a thread has counted is taken once', (t) => {
+t.test('take() returns the counts of an HTTP worker once', (t) => {
   const live = new LiveCounts();
   t.teardown(() => live.close());
   const record = {
@@ -75,7 +76,7 @@ t.test('what a thread has counted is taken once', (t) => {
   t.equal(quantiles(taken.latencies[0]!.itl!)?.count, 7);
   t.match(live.take(), { requests: 0, errors: 0, latencies: [] });
   counter.ttft(1);
-  t.equal(live.take().latencies[0]?.itl, null, 'the counter goes on');
+  t.equal(live.take().latencies[0]?.itl, null, 'the counter still works after take()');
   t.end();
 });
 
@@ -108,7 +109,7 @@ for (const threads of [1, 2]) {
     const history = JSON.parse(await next(events, 'history')) as LiveSample[];
     t.ok(Array.isArray(history));
 
-    // Another session of the same user, which ends.
+    // A second session of the same user, which is logged out while it watches.
     const leaver = dashboardClient(server.url);
     await leaver.login('operator@example.com');
     const cut = next(await watch(leaver), 'nothing').catch((error: unknown) => (error as Error).message);
@@ -163,43 +164,44 @@ for (const threads of [1, 2]) {
       `the beginning was computed once: ${rates.join(' ')}`,
     );
     const gaps = samples.slice(1).map(({ at }, i) => Date.parse(at) - Date.parse(samples[i]!.at));
-    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // one may be late, and the next less so
+    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // a late sample shortens the gap to the next one
     t.ok(mean > 700, `one a second: ${gaps.join(' ')}`);
 
-    // Another page: the samples so far, and the same ones from then on.
+    // A second viewer gets the history, then the same samples as the first.
     const other = await watch(client);
     const seen = JSON.parse(await next(other, 'history')) as LiveSample[];
     t.ok(seen.length >= samples.length);
     t.ok(
       samples.slice(-3).every(({ at }) => seen.some((one) => one.at === at)),
-      'there may be one more by now',
+      'another sample may have been added in the meantime',
     );
     const theirs = await next(other, 'sample');
     let mine = await next(events, 'sample');
     while ((JSON.parse(mine) as LiveSample).at < (JSON.parse(theirs) as LiveSample).at)
       mine = await next(events, 'sample');
-    if (threads === 1) t.equal(mine, theirs, 'the very same text');
+    if (threads === 1) t.equal(mine, theirs, 'both viewers get the identical text');
     t.equal((await client.fetch('/operator/live', { method: 'HEAD' })).status, 200);
     leaving.abort();
     let viewers = 3;
     for (let i = 0; i < 10 && viewers !== 1; i++) ({ viewers } = JSON.parse(await next(other, 'sample')) as LiveSample);
-    t.equal(viewers, 1, 'who left is not counted any more, nor who asked for the headers alone');
+    t.equal(viewers, 1, 'disconnected viewers and HEAD requests are not counted as viewers');
 
-    t.equal(await cut, 'the stream ended', 'whose session is over watches no more');
+    t.equal(await cut, 'the stream ended', 'the stream of a logged-out session ends');
     const stranger = dashboardClient(server.url);
     t.equal((await stranger.fetch('/operator/live')).status, 401);
     await stranger.signUp();
     t.equal((await stranger.fetch('/operator/live')).status, 403);
 
-    // A server that ends does not wait for who watches: it would ten minutes.
-    const ended = server.stop(); // once: a second signal would end it out of order
+    // A stopping server does not wait for live viewers; otherwise it would wait for the ten-minute drain timeout.
+    const ended = server.stop(); // only once, because a second signal would force an immediate exit
     await t.rejects(next(other, 'nothing'));
     t.equal(await ended, 0);
   });
 }
 
-t.test('a start in which the first sample is due before there is a server to look at', async (t) => {
-  // The turn of the event loop after the sampler began, instead of a second later: the start waits for the disk more than once.
+t.test('no error is logged when the first sample is due before the server has started', async (t) => {
+  // The first sample is taken in the event-loop turn after the sampler starts instead of a second later. Startup waits
+  // for the disk more than once, so the server does not exist yet.
   const hasty =
     'const real = setInterval; globalThis.setInterval = (work, ms, ...more) => { if (ms === 1000) setImmediate(work, ...more); return real(work, ms, ...more); };';
   const server = await startScripted({

@@ -1,4 +1,4 @@
-// The operator API by both ways in: organizations, users, models, usage.
+// Tests of the operator API through the dashboard session and the admin token: organizations, users, models and usage.
 
 import t from 'tap';
 import type {
@@ -39,45 +39,49 @@ async function admin(method: string, path: string, body?: object, token: string 
   return { status: response.status, body: await response.json(), headers: response.headers };
 }
 
-t.test('nobody gets in without the token or the right; the token is none on the other listener', async (t) => {
-  for (const [method, path] of [
-    ['GET', '/organizations'],
-    ['GET', '/users'],
-    ['GET', '/models'],
-    ['GET', '/usage'],
-    ['PATCH', `/organizations/${organization.id}`],
-  ] as const) {
-    t.match(
-      await admin(method, path, method === 'PATCH' ? {} : undefined, null),
-      { status: 401, body: { error: { code: 'missing_api_key' } } },
-      path,
-    );
-    t.match(await admin(method, path, method === 'PATCH' ? {} : undefined, `${TOKEN}4`), {
-      status: 401,
-      body: { error: { code: 'invalid_api_key' } },
+t.test(
+  'the operator API needs the token or an operator session, and the token works only on the admin listener',
+  async (t) => {
+    for (const [method, path] of [
+      ['GET', '/organizations'],
+      ['GET', '/users'],
+      ['GET', '/models'],
+      ['GET', '/usage'],
+      ['PATCH', `/organizations/${organization.id}`],
+    ] as const) {
+      t.match(
+        await admin(method, path, method === 'PATCH' ? {} : undefined, null),
+        { status: 401, body: { error: { code: 'missing_api_key' } } },
+        path,
+      );
+      t.match(await admin(method, path, method === 'PATCH' ? {} : undefined, `${TOKEN}4`), {
+        status: 401,
+        body: { error: { code: 'invalid_api_key' } },
+      });
+    }
+    const answer = await admin('GET', '/organizations');
+    t.equal(answer.status, 200);
+    t.equal(answer.headers.get('access-control-allow-origin'), null);
+    const wrongDoor = await fetch(`${server.url}/admin/api/organizations`, {
+      headers: { authorization: `Bearer ${TOKEN}` },
     });
-  }
-  const answer = await admin('GET', '/organizations');
-  t.equal(answer.status, 200);
-  t.equal(answer.headers.get('access-control-allow-origin'), null);
-  const wrongDoor = await fetch(`${server.url}/admin/api/organizations`, {
-    headers: { authorization: `Bearer ${TOKEN}` },
-  });
-  t.equal(wrongDoor.status, 404);
-  t.equal(
-    (await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } })).status,
-    404,
-    'nothing else is served there',
-  );
-  const member = clientOf();
-  await member.signUp({ email: 'plain@example.com' });
-  for (const path of ['/operator/organizations', '/operator/users', '/operator/models', '/operator/usage']) {
-    t.match(await refusal(member.get(path)), { status: 403, code: 'role_not_allowed' }, path);
-    t.match(await refusal(clientOf().get(path)), { status: 401, code: 'not_signed_in' });
-  }
-});
+    t.equal(wrongDoor.status, 404);
+    t.equal(
+      (await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } }))
+        .status,
+      404,
+      'the admin listener serves nothing else',
+    );
+    const member = clientOf();
+    await member.signUp({ email: 'plain@example.com' });
+    for (const path of ['/operator/organizations', '/operator/users', '/operator/models', '/operator/usage']) {
+      t.match(await refusal(member.get(path)), { status: 403, code: 'role_not_allowed' }, path);
+      t.match(await refusal(clientOf().get(path)), { status: 401, code: 'not_signed_in' });
+    }
+  },
+);
 
-t.test('organizations: limits and caps act at once, by either way in', async (t) => {
+t.test('changed limits and caps of an organization take effect immediately, by token and by session', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'k' });
   const limitOf = async (): Promise<[number, string | null]> => {
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
@@ -141,7 +145,7 @@ t.test('organizations: limits and caps act at once, by either way in', async (t)
   t.equal(new Set(ids).size, ids.length);
 });
 
-t.test('a link for a new password leads to the dashboard', async (t) => {
+t.test('a password reset link leads to the dashboard', async (t) => {
   const { user } = await owner.get<Me>('/me');
   const [byToken, bySession] = [
     (await admin('POST', `/users/${user.id}/reset-link`)).body,
@@ -150,7 +154,7 @@ t.test('a link for a new password leads to the dashboard', async (t) => {
   for (const answer of [byToken, bySession]) t.match(answer, { url: `${server.url}/dashboard/reset?token=` });
 });
 
-t.test('users: locked ones are out, the last operator stays, nobody locks themselves', async (t) => {
+t.test('a locked user is refused, the last operator stays, and operators cannot lock themselves', async (t) => {
   const other = clientOf();
   const { user } = await other.signUp({ email: 'other@example.com' });
   const me = (await owner.get<{ user: { id: string } }>('/me')).user.id;
@@ -162,7 +166,7 @@ t.test('users: locked ones are out, the last operator stays, nobody locks themse
   t.match(
     await admin('PATCH', `/users/${me}`, { operator: false }),
     { status: 422, body: { error: { param: 'operator' } } },
-    'the last one',
+    'the last operator cannot be demoted',
   );
   t.match(await owner.patch<OperatorUser>(`/operator/users/${user.id}`, { locked: true }), {
     id: user.id,
@@ -183,7 +187,7 @@ t.test('users: locked ones are out, the last operator stays, nobody locks themse
   await other.patch(`/operator/users/${me}`, { operator: true });
 });
 
-t.test('models and usage', async (t) => {
+t.test('operators can list and change models and read usage', async (t) => {
   t.match(await owner.get<ListPage<DashboardModel>>('/operator/models'), {
     data: [{ id: 'hal-1.0', state: 'ready' }, {}, {}],
   });
@@ -199,7 +203,7 @@ t.test('models and usage', async (t) => {
     );
   await eventually(async () =>
     (await used()).data.some((row) => row.organization_id === organization.id && row.requests === 3),
-  ); // written by then
+  ); // usage is written with a short delay
   const { data } = await used();
   t.match(
     data.find((row) => row.organization_id === organization.id),
@@ -225,7 +229,7 @@ t.test('models and usage', async (t) => {
   });
 });
 
-t.test('a model is drained and loaded again while the server runs', async (t) => {
+t.test('a model can be drained and loaded again while the server runs', async (t) => {
   const ask = async (model: string): Promise<unknown> => {
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',
@@ -244,21 +248,21 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
     body: { id: 'clarke-1.0', state: 'unloaded' },
   });
   t.equal(await ask('clarke-1.0'), 'model_unavailable');
-  t.same(await published(), before, 'clients still read what it can do');
+  t.same(await published(), before, "the model's published metadata stays the same");
   t.equal(await ask('tycho-1.0'), 200);
-  t.equal(await ready(), 200, 'as the operator wants it');
+  t.equal(await ready(), 200, 'the server stays ready because an operator unloaded the model');
   for (const model of ['hal-1.0', 'tycho-1.0']) await owner.post(`/operator/models/${model}/drain`);
   t.equal(await ask('tycho-1.0'), 'model_unavailable');
   t.match(await admin('POST', '/models/clarke-1.0/load'), { status: 200, body: { state: 'loading' } });
-  t.ok(await eventually(async () => (await ask('clarke-1.0')) === 200), 'served by a new engine');
+  t.ok(await eventually(async () => (await ask('clarke-1.0')) === 200), 'the model is served again by a new engine');
   t.equal(await ask('tycho-1.0'), 'model_unavailable');
   await admin('POST', '/models/tycho-1.0/load');
   t.equal(await ask('tycho-1.0'), 200);
 });
 
-t.test('wrong tokens: ten, then nobody from that address for a while', async (t) => {
+t.test('an address is blocked for a while after ten wrong tokens', async (t) => {
   const statuses: number[] = [];
-  // Five were wrong above. Many at once are no more than many in a row.
+  // Five tokens were wrong above. Concurrent tries must not allow more failures than sequential ones.
   await Promise.all(
     Array.from({ length: 30 }, async (_, i) => {
       statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status);
@@ -266,11 +270,15 @@ t.test('wrong tokens: ten, then nobody from that address for a while', async (t)
   );
   t.same(statuses.sort(), [...Array<number>(5).fill(401), ...Array<number>(25).fill(429)]);
   const refused = await admin('PATCH', `/organizations/${organization.id}`, {});
-  t.match(refused, { status: 429, body: { error: { code: 'too_many_attempts' } } }, 'the right one too');
+  t.match(
+    refused,
+    { status: 429, body: { error: { code: 'too_many_attempts' } } },
+    'the correct token is refused too while the address is blocked',
+  );
   t.ok(Number(refused.headers.get('retry-after')) >= 1);
   t.match(
     await admin('GET', '/users', undefined, null),
     { status: 401, body: { error: { code: 'missing_api_key' } } },
-    'who sends none guesses nothing',
+    'a request without a token is not counted as a guess',
   );
 });

@@ -1,4 +1,5 @@
-// Operators fetch models from a hub while the server runs: progress, ends, failures, who may; with several threads too.
+// Tests of downloading models from a hub while the server runs: progress, completion, failures, permissions, and
+// several HTTP workers.
 
 import { readFileSync } from 'node:fs';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,7 +15,7 @@ import { openOwned } from '../support/owned-server.js';
 t.setTimeout(300_000);
 
 for (const threads of [1, 2]) {
-  t.test(`with ${threads} HTTP thread${threads > 1 ? 's' : ''}`, async (t) => {
+  t.test(`operators download models with ${threads} HTTP worker${threads > 1 ? 's' : ''}`, async (t) => {
     const hub = await startHub({
       'acme/tiny-GGUF': { files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel) } },
       'acme/slow-GGUF': { files: { 'slow-Q8_0.gguf': Buffer.alloc(1_000_000, 7) } },
@@ -70,12 +71,15 @@ for (const threads of [1, 2]) {
         const now = await pullOf(slow);
         return now?.quantization === 'Q8_0' && now.total_bytes === 1_000_000 && now.bytes > 0;
       }),
-      'how far it is',
+      'the progress is reported',
     );
     await owner.delete(`/operator/pulls/${slow.id}`);
     t.ok(await eventually(async () => (await pullOf(slow))?.state === 'stopped'));
     const again = await owner.post<ModelPull>('/operator/pulls', { model: 'acme/slow-GGUF' });
-    t.ok(await eventually(async () => ((await pullOf(again))?.bytes ?? 0) > 300_000), 'goes on from where it was');
-    // The server ends while it is under way: teardown would wait for ever otherwise.
+    t.ok(
+      await eventually(async () => ((await pullOf(again))?.bytes ?? 0) > 300_000),
+      'a restarted download resumes where it stopped',
+    );
+    // The server stops during the download; otherwise the teardown would wait for ever.
   });
 }

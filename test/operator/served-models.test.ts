@@ -1,5 +1,5 @@
-// A fetched model is served without a restart: by an operator or the command line, under a name of its own, after restarts
-// too; taken away again while something runs on it; refused with what is wrong. With several threads as well.
+// Tests of serving a downloaded model without a restart: added by an operator or the command line under its own name,
+// kept across restarts, removed while requests run, and refused with a reason. With one and several HTTP workers.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -24,12 +24,12 @@ const folder = mkdtempSync(join(tmpdir(), 'monolith-served-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 writeScriptModel(join(folder, 'script.gguf'));
 const script = readFileSync(join(folder, 'script.gguf'));
-// The same file of an architecture that nobody knows: a name of the same length.
+// The same file with an unknown architecture name of the same length.
 const strange = Buffer.from(script);
 for (let at = strange.indexOf('llama'); at >= 0; at = strange.indexOf('llama', at)) strange.write('xlama', at);
 
 for (const threads of [1, 2]) {
-  t.test(`with ${threads} HTTP thread${threads > 1 ? 's' : ''}`, async (t) => {
+  t.test(`a downloaded model is served and removed with ${threads} HTTP worker${threads > 1 ? 's' : ''}`, async (t) => {
     const hub = await startHub({
       'acme/Tiny-GGUF': { files: { 'tiny-F16.gguf': script } },
       'acme/strange-GGUF': { files: { 'strange-F16.gguf': strange } },
@@ -61,7 +61,7 @@ for (const threads of [1, 2]) {
           async () =>
             (await owner.get<DiskState>('/operator/disk')).pulls.find((one) => one.id === id)?.state === 'done',
         ),
-        `${model} is there`,
+        `${model} is downloaded`,
       );
     };
     const serve = (name: string, model: string): Promise<OperatorModel> =>
@@ -78,7 +78,7 @@ for (const threads of [1, 2]) {
     t.match(
       await refusal(serve('strange', 'acme/strange-GGUF')),
       { status: 422, param: 'model', message: /xlama/ },
-      'what is not known is named',
+      'the error names the unknown architecture',
     );
     for (const [name, why] of [
       ['mine', /already/],
@@ -114,7 +114,7 @@ for (const threads of [1, 2]) {
     t.same(
       answers.map(({ status }) => status),
       Array<number>(8).fill(200),
-      'all wait for the load, on every thread',
+      'requests on every HTTP worker wait for the load',
     );
     for (const answer of answers) await answer.text();
     t.match(
@@ -135,7 +135,7 @@ for (const threads of [1, 2]) {
     let rest = '';
     for (let next = await reader.read(); !next.done; next = await reader.read())
       rest += Buffer.from(next.value).toString();
-    t.match(rest, /"finish_reason":"length"[\s\S]*\[DONE\]/, 'what ran has said all it was to say');
+    t.match(rest, /"finish_reason":"length"[\s\S]*\[DONE\]/, 'the running response is completed');
     t.equal(rest.match(/"content":/g)!.length > 2_000, true);
     t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], {
       action: 'model.unserved',
@@ -146,7 +146,7 @@ for (const threads of [1, 2]) {
     await owner.post('/operator/models/tiny/load');
     t.ok(
       await eventually(async () => (await models()).find(({ id }) => id === 'tiny')?.state === 'ready'),
-      'loaded before anybody asks',
+      'the model is loaded before the first request',
     );
     await server.stop();
 
@@ -156,7 +156,7 @@ for (const threads of [1, 2]) {
       signUp: false,
     });
     t.teardown(() => again.close());
-    t.equal((await ask(again.server.url, 'tiny', 'A')).status, 200, 'served after a restart');
+    t.equal((await ask(again.server.url, 'tiny', 'A')).status, 200, 'the model is served after a restart');
 
     const cli = (...args: string[]): Promise<{ status: number | null; out: string }> =>
       new Promise((resolve) => {
@@ -180,7 +180,7 @@ for (const threads of [1, 2]) {
     });
     t.ok(
       await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 200),
-      'the server has seen it',
+      'the running server serves the new model',
     );
     t.match(await cli(), { status: 0, out: /\nsecond .*llama F16/ });
     t.match(await cli('unserve', 'second'), { status: 0, out: /no longer served/ });
@@ -189,7 +189,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-t.test('memory that this machine does not have, and more names than there may be', async (t) => {
+t.test('a model that exceeds the memory of the machine and a name beyond the limit are refused', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-serving-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -219,7 +219,7 @@ t.test('memory that this machine does not have, and more names than there may be
     code: 'invalid_value',
     message: 'acme/big needs 8 GiB of memory, but this machine has 4 GiB.',
   });
-  t.equal((await served.all()).size, 0, 'nothing is declared then');
+  t.equal((await served.all()).size, 0, 'a refused model is not declared');
   const roomy = { ...from, memory: { total: 2 ** 34, available: 0 } };
   await Promise.all(
     Array.from({ length: MAX_SERVED }, (_, at) => serveFetched({ name: `m${at}`, model: 'acme/big' }, roomy, actor)),

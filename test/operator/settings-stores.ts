@@ -1,4 +1,4 @@
-// What every store of operators' settings promises, whatever it is kept in.
+// The tests that every store of operators' settings must pass, whatever its backend.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
 import type { EngineSettingsStore } from '../../src/dashboard/admin/engine-settings-store.js';
@@ -10,11 +10,11 @@ export const note = (action: string): AuditNote => ({ actor: ACTOR, action, deta
 const actions = async (audit: AuditLog): Promise<string[]> =>
   (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
 
-/** `open`: a new one, empty, that goes with the test, and the audit log it writes to. */
+/** `open` creates a new empty store, which is removed with the test, and the audit log that it writes to. */
 export function modelSettingsStoreTests(
   open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>,
 ): void {
-  t.test('what was decided of models: one change after the other, each with its entry, or neither', async (t) => {
+  t.test('changes of model settings are applied one after the other, each together with its audit entry', async (t) => {
     const { settings, audit } = await open(t);
     t.equal((await settings.all()).size, 0);
     await Promise.all(
@@ -39,7 +39,7 @@ export function modelSettingsStoreTests(
     );
     const all = await settings.all();
     t.same([...all.keys()].sort(), ['hal-1.0', 'tycho-1.0']);
-    t.equal(all.get('hal-1.0')?.successor?.length, 20, 'none is lost');
+    t.equal(all.get('hal-1.0')?.successor?.length, 20, 'no change is lost');
     t.same(all.get('tycho-1.0'), { unloaded: true, retiresAt: null });
     t.same((await actions(audit)).sort(), [...Array<string>(20).fill('changed hal-1.0'), 'drained tycho-1.0']);
   });
@@ -48,7 +48,7 @@ export function modelSettingsStoreTests(
 export function engineSettingsStoreTests(
   open: (t: Test) => Promise<{ settings: EngineSettingsStore; audit: AuditLog }>,
 ): void {
-  t.test('what was changed of engines: null ends it, what is not named stays', async (t) => {
+  t.test('in a change of engine settings, null removes a setting and a missing one stays', async (t) => {
     const { settings, audit } = await open(t);
     t.same(await settings.get('hal-1.0'), {});
     t.same(await settings.change('hal-1.0', { step_ms: 5, queue_max: 7 }, note('changed')), {
@@ -68,14 +68,14 @@ export function engineSettingsStoreTests(
         ['tycho-1.0', { step_ms: 0 }],
       ],
     );
-    t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last one was to say nothing');
+    t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last change added no entry');
   });
 }
 
 export function servedModelStoreTests(
   open: (t: Test) => Promise<{ served: ServedModelStore; settings: ModelSettingsStore; audit: AuditLog }>,
 ): void {
-  t.test('models that operators serve: each declared once, and gone with what was decided of its name', async (t) => {
+  t.test('a served model is declared once, and removing it also removes its model settings', async (t) => {
     const { served, settings, audit } = await open(t);
     const row: ServedModelRow = {
       source: 'owner/repo:Q4_K_M',
@@ -93,7 +93,11 @@ export function servedModelStoreTests(
       served.add('b', row, fresh('b'), note('added')),
       served.add('b', row, fresh('b'), note('added')),
     ]);
-    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one is declared');
+    t.same(
+      both.map(({ status }) => status).sort(),
+      ['fulfilled', 'rejected'],
+      'of two concurrent declarations of the same name one succeeds',
+    );
     await served.add('a', { ...row, idleMinutes: 5 }, fresh('a'), note('added'));
     t.same(
       [...(await served.all())],
@@ -101,7 +105,7 @@ export function servedModelStoreTests(
         ['a', { ...row, idleMinutes: 5 }],
         ['b', row],
       ],
-      'in the order of names',
+      'the models are sorted by name',
     );
     await settings.change('b', () => ({ unloaded: true }), note('drained'));
     t.same([await served.remove('b', note('removed')), await served.remove('b', note('removed'))], [true, false]);

@@ -1,4 +1,4 @@
-// Operators' settings on a real database, and what a thread keeps of them in front of one that takes its time.
+// Tests of operators' settings on a real database, and of the cache that an HTTP worker keeps in front of a slow one.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,11 +41,11 @@ engineSettingsStoreTests(async (t) => {
 });
 
 t.test(
-  "what a thread keeps: its own changes at once, others' within a second, the last ones while nothing can be read",
+  "the cache has own changes immediately, others' within a second, and the last known ones while the store fails",
   async (t) => {
     const { store, audit } = await storeFor(t);
     const tables = new LmdbModelSettings(store, audit);
-    let gate: Promise<void> | null = null; // of the next reading alone
+    let gate: Promise<void> | null = null; // delays only the next read
     let broken = false;
     const errors: unknown[] = [];
     const slow: ModelSettingsStore = {
@@ -86,12 +86,12 @@ t.test(
     await tables.change(model.id, () => ({ successor: 'two' }), note('elsewhere'));
     t.ok(await eventually(() => settings.declared(model).successor === 'two'));
 
-    // A reading that began before a change ends after the one that followed the change.
+    // A read that started before a change ends after the read that followed the change.
     let open: () => void = () => undefined;
     gate = new Promise((resolve) => {
       open = resolve;
     });
-    t.ok(await eventually(() => gate === null), 'by itself');
+    t.ok(await eventually(() => gate === null), 'the periodic refresh started a read');
     await settings.change(model, { successor: 'three' }, () => undefined, note('changed'));
     open();
     await new Promise(setImmediate);
@@ -101,7 +101,7 @@ t.test(
     t.ok(await eventually(() => errors.length > 0));
     await settings.change(model, { successor: 'four' }, () => undefined, note('changed'));
     t.equal(settings.declared(model).successor, 'three');
-    t.equal(errors.length, 1, 'said once');
+    t.equal(errors.length, 1, 'the error is reported once');
     broken = false;
     t.ok(await eventually(() => settings.declared(model).successor === 'four'));
   },

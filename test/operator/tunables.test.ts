@@ -1,4 +1,5 @@
-// What operators change while engines run: by session and by token, kept over a restart, undone with null.
+// Tests of engine settings changed while the engine runs: by session and by token, kept across a restart, reset with
+// null.
 import { once } from 'node:events';
 import t from 'tap';
 import type { EngineTunables, ListPage, TunableName } from '../../src/shared/wire/dashboard.js';
@@ -8,7 +9,7 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
 const data = dataFolder();
 t.teardown(() => data.remove());
@@ -27,7 +28,7 @@ const settings = {
 const valueOf = ({ tunables }: EngineTunables, name: TunableName): number | undefined =>
   tunables.find((one) => one.name === name)?.value;
 
-t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
+t.test('a changed setting takes effect immediately, survives a restart and can be reset', async (t) => {
   let server = await startScripted(settings);
   t.teardown(async () => {
     await server.stop();
@@ -36,7 +37,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   await client.signUp({ email: 'operator@example.com' });
 
   const { data: list } = await client.get<ListPage<EngineTunables>>('/operator/tunables');
-  t.equal(list.length, 1, 'three names, one engine');
+  t.equal(list.length, 1, 'three model names share one engine');
   const [engine] = list as [EngineTunables];
   t.same(engine.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
   t.match(engine.tunables, [
@@ -47,7 +48,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
     { name: 'queue_max_tokens', value: 4_000_000, default: 4_000_000, min: 1 },
   ]);
 
-  // Four endless answers, two places; then four places.
+  // Four endless responses compete for two sequence slots, which are then raised to four.
   const leaving = new AbortController();
   const endless = [1, 2, 3, 4].map(async () => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
@@ -73,9 +74,9 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
     ),
     4,
   );
-  t.ok(await eventually(async () => (await running()) === 4), 'the waiting ones run');
+  t.ok(await eventually(async () => (await running()) === 4), 'the waiting requests start');
 
-  // The queue's bounds are exact.
+  // The queue limits are exact.
   await client.patch('/operator/tunables/hal-1.0', { queue_max: 1, max_sequences: 1 });
   const waiting = post(server, '/v1/chat/completions', {
     model: 'hal-1.0',
@@ -93,7 +94,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
     (await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }))
       .status,
     503,
-    'prompt tokens are bounded too',
+    'prompt tokens in the queue are limited too',
   );
   leaving.abort();
   await Promise.allSettled(endless);
@@ -106,10 +107,10 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
       })
     ).status,
     200,
-    'alone any prompt may wait',
+    'an empty queue accepts a prompt of any length',
   );
 
-  // Refusals name the field, and change nothing.
+  // A refused change names the field and changes nothing.
   for (const [body, code, param] of [
     [{ max_sequences: 9 }, 'value_out_of_range', 'max_sequences'],
     [{ step_ms: -1 }, 'value_out_of_range', 'step_ms'],
@@ -123,12 +124,12 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   await other.signUp();
   await t.rejects(other.get('/operator/tunables'), { code: 'role_not_allowed' });
 
-  // By token.
+  // The admin token reads the same settings.
   const admin = /"url":"(http:[^"]+\/admin\/api)"/.exec(server.log())?.[1];
   const answer = await fetch(`${admin}/tunables/hal-1.0`, { headers: { authorization: `Bearer ${TOKEN}` } });
   t.equal(valueOf((await answer.json()) as EngineTunables, 'step_ms'), 100);
 
-  // Killed, not closed.
+  // The server is killed without a clean shutdown.
   server.process.kill('SIGKILL');
   await once(server.process, 'exit');
   server = await startScripted(settings);
@@ -138,7 +139,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   t.same(
     kept.tunables.map(({ value }) => value),
     [256, 2, 100, 10, 3],
-    'kept, but what this start was given',
+    'stored settings are kept unless the command line overrides them',
   );
   t.match(
     server.log(),
@@ -148,7 +149,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   t.equal(kept.tunables[1]?.default, 2);
   await client.patch('/operator/tunables/hal-1.0', { max_sequences: 3, queue_max_tokens: null });
 
-  // A flag wins over what is kept; what no start gives any more is kept again.
+  // A flag overrides a stored setting. A setting that is no longer given at start uses the stored value again.
   await server.stop();
   server = await startScripted({
     ...settings,
