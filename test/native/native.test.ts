@@ -19,7 +19,7 @@ const executables = readdirSync(folder, { withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.startsWith('tests_'))
   .map(({ name }) => name)
   .sort(); // the folder also has subfolders of the build
-t.ok(executables.length >= 6, `one executable per room: ${executables.join(', ')}`);
+t.ok(executables.length >= 6, `there is one executable per module: ${executables.join(', ')}`);
 for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 1_200_000 }, name);
 
 // Runs the engine tests with clocks that start at zero, just before a 32-bit millisecond overflow, and near the
@@ -29,6 +29,6 @@ for (const clock of ['0', '4294966', 'max']) {
     join(folder, 'tests_engine'),
     [`--clock=${clock}`, 'native/engine/engine_'],
     { cwd: packageRoot, timeout: 1_200_000 },
-    `tests_engine, its clock at ${clock}`,
+    `tests_engine with the clock starting at ${clock}`,
   );
 }

@@ -95,7 +95,7 @@ async function next(events: AsyncIterator<ServerEvent>, event: string): Promise<
 }
 
 for (const threads of [1, 2]) {
-  t.test(`over HTTP, ${threads} thread${threads > 1 ? 's' : ''}`, async (t) => {
+  t.test(`the live stream sends shared samples with ${threads} HTTP worker${threads > 1 ? 's' : ''}`, async (t) => {
     const server = await startScripted({
       env: { MONOLITH_HTTP_THREADS: String(threads), MONOLITH_ENGINE_DRAIN_MS: '600000' },
     });
@@ -161,7 +161,7 @@ for (const threads of [1, 2]) {
     const rates = samples.map(({ engines }) => engines[0]?.prefix_hit_rate ?? 0);
     t.ok(
       rates.some((rate) => rate > 0) && rates.every((rate) => rate < 1),
-      `the beginning was computed once: ${rates.join(' ')}`,
+      `the shared prefix was computed once: ${rates.join(' ')}`,
     );
     const gaps = samples.slice(1).map(({ at }, i) => Date.parse(at) - Date.parse(samples[i]!.at));
     const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // a late sample shortens the gap to the next one
