@@ -1,5 +1,5 @@
-// The account pages in a real browser, as a person walks through them: from the first sign-up over a key that
-// works to usage, limits, and signing out and in. Screenshots of each page go to build/screenshots.
+// Tests of the account pages in a real browser, in the order a new user visits them: from the first sign-up and a
+// working API key to usage, limits, and signing out and in. Screenshots of each page are stored in build/screenshots.
 import OpenAI from 'openai';
 import { test } from 'tap';
 import { eventually } from '../e2e/monolith.js';
@@ -10,14 +10,14 @@ import { startScripted } from '../support/script-model.js';
 const EMAIL = 'ada@example.com';
 const PASSWORD = 'correct horse battery';
 
-/** The secret shown in the dialog, which is then closed. */
+/** Reads the secret shown in the dialog and closes the dialog. */
 async function takeSecret(page: Page): Promise<string> {
   const secret = await page.locator('[data-secret]').innerText();
   await page.getByRole('button', { name: 'I have saved it' }).click();
   return secret;
 }
 
-test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
+test('a new user can complete every task on the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   const server = await startScripted({ env: { MONOLITH_LIMITS_RPM: '30' } });
   const browser = await openBrowser();
   t.teardown(async () => {
@@ -35,18 +35,18 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   };
   let secret = '';
 
-  await t.test('signing up', async (t) => {
+  await t.test('the first visitor signs up, and an invalid field is marked and focused', async (t) => {
     await page.goto('/');
     await page.getByRole('heading', { name: 'Set up Monolith' }).waitFor();
-    t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'who comes first is asked to sign up');
+    t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'the first visitor is redirected to the sign-up page');
     await screenshots(page, 'sign-up');
     await page.getByLabel('Name', { exact: true }).fill('Ada');
     await page.getByLabel('E-mail').fill(EMAIL);
     await page.getByLabel('Password').fill('short');
     await page.getByRole('button', { name: 'Create account' }).click();
     await page.getByText('Password must be at least 10 characters long').waitFor();
-    t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the field that is wrong says so');
-    t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'and has the focus');
+    t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the invalid field is marked');
+    t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'the invalid field has the focus');
     await screenshots(page, 'sign-up-error', { few: true });
     await page.getByLabel('Password').fill(PASSWORD);
     await page.getByLabel('Organization').fill('Analytical Engines');
@@ -57,7 +57,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await noneWrong(t, window, 'overview');
   });
 
-  await t.test('a key is created, shown once, and works', async (t) => {
+  await t.test('a created key works and its secret is shown once', async (t) => {
     await go(page, 'API keys');
     await page.getByRole('button', { name: 'Create key' }).first().click();
     const dialog = page.getByRole('dialog');
@@ -74,14 +74,15 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByText('will not be shown again', { exact: false }).waitFor();
     await screenshots(page, 'key-secret', { fullPage: false, few: true });
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
-    await page.locator('[data-secret]').waitFor(); // Escape does not lose the secret: a browser that closes the dialog all the same opens it again
+    // Escape does not lose the secret: where the browser closes the dialog anyway, the page opens it again.
+    await page.locator('[data-secret]').waitFor();
     await page.getByRole('tab', { name: 'Python' }).click();
     t.match(await page.getByRole('tabpanel').innerText(), /client = OpenAI\(base_url="http.*\/v1", api_key="sk-/);
     secret = await takeSecret(page);
     t.match(secret, /^sk-\w{8}-\w{40}$/);
-    t.notMatch(await page.content(), secret, 'then it is nowhere on the page');
+    t.notMatch(await page.content(), secret, 'the secret is no longer on the page');
     t.ok(await ask(secret), 'the key works');
-    await t.rejects(ask(secret, 'hal-1.0'), /403/, 'for the model it was made for');
+    await t.rejects(ask(secret, 'hal-1.0'), /403/, 'the key works only for its models');
     await page.reload();
     await page.getByRole('rowheader', { name: 'production' }).waitFor();
     t.match(
@@ -92,7 +93,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await noneWrong(t, window, 'keys');
   });
 
-  await t.test('usage shows what it was used for', async (t) => {
+  await t.test('the usage page shows the requests of the key', async (t) => {
     for (let i = 0; i < 4; i++) await ask(secret);
     await go(page, 'Usage');
     const requests = (): Promise<string> => page.locator('.stat', { hasText: 'Requests' }).locator('dd').innerText();
@@ -102,7 +103,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
         await page.getByRole('heading', { name: /^(Over time|No usage in this range)$/ }).waitFor();
         return (await page.locator('.stat').count()) > 0 && (await requests()) === '5';
       }, 20_000),
-      'five requests',
+      'the page shows five requests',
     );
     t.match(
       await page
@@ -118,7 +119,11 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
       .waitFor();
     const latency = page.getByRole('table', { name: 'Latency' });
     await latency.getByRole('rowheader', { name: /production \(sk-/ }).waitFor();
-    t.match(await latency.innerText(), /p99[\s\S]*production \(sk-.*\s5\s/, 'percentiles of the five');
+    t.match(
+      await latency.innerText(),
+      /p99[\s\S]*production \(sk-.*\s5\s/,
+      'the latency table has percentiles of the five requests',
+    );
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();
@@ -126,7 +131,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     t.match(
       await page.getByRole('region', { name: 'Requests over time, as table' }).innerText(),
       /5/,
-      'the chart as a table',
+      'the chart is also available as a table',
     );
     await page.getByText('Show as table').click();
     await screenshots(page, 'usage');
@@ -142,29 +147,29 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await screenshots(page, 'overview');
   });
 
-  await t.test('limits show what is in use', async (t) => {
+  await t.test('the limits page shows the current usage', async (t) => {
     await go(page, 'Limits');
     const meter = page.getByRole('meter', { name: 'Requests per minute, tycho-1.0' });
     await meter.waitFor();
     t.equal(await meter.getAttribute('aria-valuemax'), '30');
-    await Promise.all([ask(secret), ask(secret), ask(secret)]); // given back over six seconds
+    await Promise.all([ask(secret), ask(secret), ask(secret)]); // the bucket refills over six seconds
     t.ok(
       await eventually(async () => Number(await meter.getAttribute('aria-valuenow')) >= 1),
-      'requests of this minute',
+      'the meter shows the requests of the last minute',
     );
     await page.getByText('tokens, no cap').waitFor();
     await screenshots(page, 'limits');
     await noneWrong(t, window, 'limits');
   });
 
-  await t.test('a key is changed, rotated, revoked', async (t) => {
+  await t.test('a key can be changed, rotated and revoked', async (t) => {
     await go(page, 'API keys');
     await page.getByRole('button', { name: 'Edit production' }).click();
     const dialog = page.getByRole('dialog');
     t.equal(
       await dialog.getByRole('group', { name: 'All models' }).getByLabel('Requests per minute').inputValue(),
       '100',
-      'as it is',
+      'the dialog shows the current limit',
     );
     await dialog.getByLabel('hal-1.0').check();
     await dialog.getByRole('button', { name: 'Save' }).click();
@@ -176,7 +181,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
           () => false,
         ),
       ),
-      'another model within seconds',
+      'the added model is usable within seconds',
     );
 
     await page.getByRole('button', { name: 'Rotate production' }).click();
@@ -193,7 +198,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
           (error: { status?: number }) => error.status === 401,
         ),
       ),
-      'the old one not any more',
+      'the old secret is refused',
     );
 
     const revoke = page.getByRole('button', { name: 'Revoke production' });
@@ -203,7 +208,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await screenshots(page, 'key-revoke', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    t.ok(await hasFocus(revoke), 'the focus comes back from the dialog');
+    t.ok(await hasFocus(revoke), 'the focus returns when the dialog closes');
     await revoke.click();
     await page.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByRole('rowheader', { name: 'production' }).waitFor({ state: 'detached' });
@@ -222,55 +227,58 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await noneWrong(t, window, 'keys');
   });
 
-  await t.test('profile: name, password, sessions; out and in again', async (t) => {
-    const elsewhere = await openWindow(browser, server.url);
-    await elsewhere.page.goto('/dashboard/usage');
-    await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    await screenshots(elsewhere.page, 'sign-in');
-    await elsewhere.page.getByLabel('E-mail').fill(EMAIL);
-    await elsewhere.page.getByLabel('Password').fill('wrong password');
-    await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
-    await elsewhere.page.getByRole('alert').waitFor();
-    await screenshots(elsewhere.page, 'sign-in-error', { few: true });
-    await elsewhere.page.getByLabel('Password').fill(PASSWORD);
-    await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
-    await elsewhere.page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+  await t.test(
+    'the profile page changes the name and password, and a password change ends other sessions',
+    async (t) => {
+      const elsewhere = await openWindow(browser, server.url);
+      await elsewhere.page.goto('/dashboard/usage');
+      await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await screenshots(elsewhere.page, 'sign-in');
+      await elsewhere.page.getByLabel('E-mail').fill(EMAIL);
+      await elsewhere.page.getByLabel('Password').fill('wrong password');
+      await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
+      await elsewhere.page.getByRole('alert').waitFor();
+      await screenshots(elsewhere.page, 'sign-in-error', { few: true });
+      await elsewhere.page.getByLabel('Password').fill(PASSWORD);
+      await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
+      await elsewhere.page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
 
-    await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
-    await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
-    await page.getByText('This device').waitFor();
-    await screenshots(page, 'profile');
-    await page.getByLabel('Name', { exact: true }).fill('Ada L.');
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('Name saved').waitFor();
-    await page.getByLabel('Current password').fill(PASSWORD);
-    await page.getByLabel('New password').fill('another long password');
-    await page.getByRole('button', { name: 'Change password' }).click();
-    await page.getByText('Password changed').waitFor();
-    await elsewhere.page.reload();
-    await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    t.pass('other sessions have ended');
-    await elsewhere.context.close();
+      await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
+      await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
+      await page.getByText('This device').waitFor();
+      await screenshots(page, 'profile');
+      await page.getByLabel('Name', { exact: true }).fill('Ada L.');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('Name saved').waitFor();
+      await page.getByLabel('Current password').fill(PASSWORD);
+      await page.getByLabel('New password').fill('another long password');
+      await page.getByRole('button', { name: 'Change password' }).click();
+      await page.getByText('Password changed').waitFor();
+      await elsewhere.page.reload();
+      await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      t.pass('other sessions have ended');
+      await elsewhere.context.close();
 
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    await page.goBack();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    await page.getByRole('link', { name: 'Forgot your password?' }).click();
-    await page.getByText('cannot send mail').waitFor();
-    await screenshots(page, 'forgot-password', { few: true });
-    await page.goto('/dashboard/reset?token=nothing');
-    await page.getByLabel('New password').fill(PASSWORD);
-    await page.getByRole('button', { name: 'Set password' }).click();
-    await page.getByRole('alert').waitFor();
-    await screenshots(page, 'reset-password-error', { few: true });
-    await page.goto('/dashboard/verify?token=nothing');
-    await page.getByRole('alert').waitFor();
-    await page.goto('/dashboard/signin');
-    await page.getByLabel('E-mail').fill(EMAIL);
-    await page.getByLabel('Password').fill('another long password');
-    await page.keyboard.press('Enter');
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-    await noneWrong(t, window, 'sign-in');
-  });
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await page.goBack();
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await page.getByRole('link', { name: 'Forgot your password?' }).click();
+      await page.getByText('cannot send mail').waitFor();
+      await screenshots(page, 'forgot-password', { few: true });
+      await page.goto('/dashboard/reset?token=nothing');
+      await page.getByLabel('New password').fill(PASSWORD);
+      await page.getByRole('button', { name: 'Set password' }).click();
+      await page.getByRole('alert').waitFor();
+      await screenshots(page, 'reset-password-error', { few: true });
+      await page.goto('/dashboard/verify?token=nothing');
+      await page.getByRole('alert').waitFor();
+      await page.goto('/dashboard/signin');
+      await page.getByLabel('E-mail').fill(EMAIL);
+      await page.getByLabel('Password').fill('another long password');
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      await noneWrong(t, window, 'sign-in');
+    },
+  );
 });

@@ -1,4 +1,5 @@
-// The playground with models side by side, and what is kept of it: a shared link that members open, presets that come back.
+// Tests of the playground with several models next to each other, and of saving: a shared link for members, and presets
+// that restore their settings.
 
 import { test } from 'tap';
 import type { InviteObject } from '../../src/shared/wire/dashboard.js';
@@ -8,7 +9,7 @@ import type { Turn } from '../../src/dashboard/web/src/playground/conversation.j
 import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('what was said comes back as it was kept', (t) => {
+test('a saved conversation is restored as it was', (t) => {
   const turns: Turn[] = [
     { kind: 'user', id: 4, text: 'What is this?', pictures: [{ name: 'dot.png', dataUrl: 'data:,' }] },
     {
@@ -57,7 +58,7 @@ test('what was said comes back as it was kept', (t) => {
   t.end();
 });
 
-test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+test('models can be compared next to each other', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const owned = await openOwned();
   t.teardown(() => owned.close());
   const { owner, organization, server } = owned;
@@ -77,7 +78,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     t.match(
       await column(name).getByLabel('Usage').innerText(),
       /Completion\s*[1-9][\s\S]*TTFT[\s\S]*Total/,
-      `${name}: what it took`,
+      `${name} shows its usage and timings`,
     );
   }
   await page.getByRole('button', { name: 'Add a model to compare' }).click();
@@ -90,7 +91,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   t.equal(
     await column('tycho-1.0').getByRole('article', { name: 'You' }).count(),
     1,
-    'who came later was asked the last alone',
+    'a column added later gets only the last message',
   );
   await screenshots(page, 'playground-compare', { fullPage: false });
   await page.getByRole('button', { name: 'Remove clarke-1.0' }).click();
@@ -98,11 +99,11 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   t.equal(
     await column('tycho-1.0').getByRole('article', { name: 'You' }).count(),
     1,
-    'what was said stays with its model',
+    'each column keeps its own conversation',
   );
   await noneWrong(t, opened, 'side by side');
 
-  await t.test('kept, shared, opened by a member, by nobody else', async (t) => {
+  await t.test('a shared conversation opens for members and for nobody else', async (t) => {
     await page.getByRole('button', { name: 'Presets' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Name', { exact: true }).fill('Two of them');
@@ -143,7 +144,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await noneWrong(t, member, 'the link');
     await member.page.getByRole('button', { name: 'Continue in the playground' }).click();
     await member.page.getByRole('region', { name: 'Column for tycho-1.0' }).getByText('Once upon a time').waitFor();
-    t.equal(await member.page.getByLabel('System prompt').inputValue(), 'Be brief.', 'with its settings');
+    t.equal(await member.page.getByLabel('System prompt').inputValue(), 'Be brief.', 'the settings are restored too');
 
     const eve = owned.client();
     await eve.signUp({ email: 'eve@example.com' });
@@ -157,7 +158,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await page.getByRole('button', { name: 'Presets' }).click();
     await dialog.getByRole('button', { name: 'Open Short' }).click();
     await dialog.waitFor({ state: 'detached' });
-    t.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.', 'a preset brings its settings');
+    t.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.', 'a preset restores its settings');
     await page.getByRole('button', { name: 'Presets' }).click();
     await dialog.getByRole('button', { name: 'Delete Short' }).click();
     await dialog.getByRole('button', { name: 'Delete permanently' }).click();
@@ -168,6 +169,6 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await member.page.getByText('This link is not available').waitFor();
     await page.keyboard.press('Escape');
     await page.setViewportSize({ width: 360, height: 740 });
-    t.equal(await overflow(page), 0, 'on a phone columns are pushed along, the page is not');
+    t.equal(await overflow(page), 0, 'on a phone only the columns scroll sideways, not the page');
   });
 });

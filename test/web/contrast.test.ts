@@ -1,4 +1,5 @@
-// The colours of the page keep WCAG AA: 4.5:1 for text, 3:1 for the edges of controls, meters and lines of charts.
+// Tests that the colours of the dashboard meet WCAG AA: a contrast of 4.5:1 for text and 3:1 for the borders of
+// controls, for meters and for chart lines.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'tap';
@@ -47,7 +48,7 @@ const pairs: [ink: string, ground: string, least: number][] = [
 ];
 
 for (const scheme of ['light', 'dark'] as const) {
-  test(`contrast in ${scheme}`, (t) => {
+  test(`text and controls have enough contrast in the ${scheme} scheme`, (t) => {
     for (const [ink, ground, least] of pairs) {
       const a = colours.get(ink)?.[scheme];
       const b = colours.get(ground)?.[scheme];

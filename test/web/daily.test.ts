@@ -1,4 +1,5 @@
-// What an operator and a member look at every day, in a real browser against a real server: the request log and the live view.
+// Tests of the pages that operators and members use daily, in a real browser against a real server: the request log,
+// usage and the live view.
 import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
@@ -6,7 +7,7 @@ import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
+test('the request log, usage and live pages work', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const {
     server: { url },
     owner,
@@ -25,7 +26,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
       .create({ model, messages: [{ role: 'user', content }], temperature: 0.7 })
       .catch(() => null);
 
-  await t.test('requests: what became of each, filtered, and one of them opened', async (t) => {
+  await t.test('the request log shows each outcome, can be filtered and opens details', async (t) => {
     await page.goto('/dashboard/requests');
     await page.getByText('No requests yet').waitFor();
     await screenshots(page, 'requests-empty', { few: true });
@@ -35,10 +36,10 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.waitForTimeout(500);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('refused 404').waitFor();
-    t.equal(await rows.count(), 8, 'seven and the head');
+    t.equal(await rows.count(), 8, 'seven requests and the table head');
     await screenshots(page, 'requests');
     await page.getByLabel('Outcome').selectOption('refused');
-    t.ok(await eventually(async () => (await rows.count()) === 2), 'the refused one');
+    t.ok(await eventually(async () => (await rows.count()) === 2), 'the filter leaves the refused request');
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
@@ -55,48 +56,51 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await noneWrong(t, window, 'requests');
   });
 
-  await t.test('prompts and answers are kept where that is wanted, and stay with the organization', async (t) => {
-    await go(page, 'Settings');
-    await page.getByRole('button', { name: 'Store prompts and responses' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Store them' }).click();
-    await page.getByText('Prompts and responses are stored. Admins can read them.').waitFor();
-    await screenshots(page, 'settings-request-log', { few: true });
-    await ask('H: how much in all?');
-    await page.waitForTimeout(500);
-    await go(page, 'Requests');
-    t.ok(
-      await eventually(
-        async () => (await page.getByRole('table', { name: 'Requests' }).getByRole('row').count()) === 9,
-      ),
-      'the newest one is there',
-    );
-    await page
-      .getByRole('button', { name: /^Open req_/ })
-      .first()
-      .click();
-    const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and response' });
-    await said.getByText('H: how much in all?').waitFor();
-    await said.getByText('Forty-two!').waitFor();
-    await screenshots(page, 'request-text', { fullPage: false, few: true });
-    await page.keyboard.press('Escape');
-    await go(page, 'All requests');
-    await page
-      .getByRole('button', { name: /^Open req_/ })
-      .first()
-      .click();
-    await page.getByRole('dialog').getByRole('region', { name: 'Parameters' }).waitFor();
-    t.equal(await page.getByText('Forty-two!').count(), 0, 'operators see none of it');
-    await page.keyboard.press('Escape');
-    await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
-    await page
-      .getByRole('button', { name: /^Open req_/ })
-      .first()
-      .waitFor();
-    await screenshots(page, 'operator-requests', { few: true });
-    await noneWrong(t, window, 'operator requests');
-  });
+  await t.test(
+    'prompts and responses are stored if the organization enables it, and only its admins can read them',
+    async (t) => {
+      await go(page, 'Settings');
+      await page.getByRole('button', { name: 'Store prompts and responses' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Store them' }).click();
+      await page.getByText('Prompts and responses are stored. Admins can read them.').waitFor();
+      await screenshots(page, 'settings-request-log', { few: true });
+      await ask('H: how much in all?');
+      await page.waitForTimeout(500);
+      await go(page, 'Requests');
+      t.ok(
+        await eventually(
+          async () => (await page.getByRole('table', { name: 'Requests' }).getByRole('row').count()) === 9,
+        ),
+        'the newest request is listed',
+      );
+      await page
+        .getByRole('button', { name: /^Open req_/ })
+        .first()
+        .click();
+      const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and response' });
+      await said.getByText('H: how much in all?').waitFor();
+      await said.getByText('Forty-two!').waitFor();
+      await screenshots(page, 'request-text', { fullPage: false, few: true });
+      await page.keyboard.press('Escape');
+      await go(page, 'All requests');
+      await page
+        .getByRole('button', { name: /^Open req_/ })
+        .first()
+        .click();
+      await page.getByRole('dialog').getByRole('region', { name: 'Parameters' }).waitFor();
+      t.equal(await page.getByText('Forty-two!').count(), 0, 'operators cannot see the response');
+      await page.keyboard.press('Escape');
+      await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
+      await page
+        .getByRole('button', { name: /^Open req_/ })
+        .first()
+        .waitFor();
+      await screenshots(page, 'operator-requests', { few: true });
+      await noneWrong(t, window, 'operator requests');
+    },
+  );
 
-  await t.test('usage: prices, cost, a span of days, one model', async (t) => {
+  await t.test('the usage page shows costs and can be limited to a range of days and a model', async (t) => {
     await page.goto('/dashboard/operator/usage');
     await page.getByText('No prices are set').waitFor();
     await page.getByRole('button', { name: 'Set prices' }).click();
@@ -142,45 +146,56 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await noneWrong(t, window, 'usage');
   });
 
-  await t.test('live: the past by range, closer by dragging, who sends it, what was changed', async (t) => {
-    await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
-    const busy = setInterval(() => {
-      void ask('A: one');
-      void ask('H: how much?');
-    }, 400);
-    t.teardown(() => clearInterval(busy));
-    await page.goto('/dashboard/operator/live');
-    await page.getByText('Live', { exact: true }).waitFor();
-    t.equal(await page.locator('.tile', { hasText: 'Preemptions' }).count(), 0, 'no tile for what has not happened');
-    await page
-      .locator('.chart-key', { has: page.locator('.chart-limit') })
-      .first()
-      .waitFor();
-    await page.waitForTimeout(12_000); // a sum is written every ten seconds
-    await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
-    await screenshots(page, 'live-now');
-    await page.getByRole('radio', { name: '1 h', exact: true }).check();
-    const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
-    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
-    await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
-    await screenshots(page, 'live-hour');
-    await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
-    await page.getByRole('region', { name: 'Load by sender' }).locator('.chart-key').getByText('production').waitFor();
-    const box = (await chart.locator('canvas').boundingBox())!;
-    await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
-    await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.98, box.y + 60, { steps: 5 });
-    await page.mouse.up();
-    await page.getByRole('button', { name: 'Reset zoom' }).click();
-    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
-    await page.setViewportSize(PHONE);
-    t.ok(
-      await eventually(async () => (await page.locator('.live-chart').count()) === 3),
-      'on a phone one chart of each kind',
-    );
-    await page.getByLabel('Engine to show in the charts').selectOption('KV pages');
-    await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
-    await noneWrong(t, window, 'live');
-    await page.setViewportSize(WIDE);
-  });
+  await t.test(
+    'the live page shows past ranges, zooms by dragging, and shows load by sender and changes',
+    async (t) => {
+      await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
+      const busy = setInterval(() => {
+        void ask('A: one');
+        void ask('H: how much?');
+      }, 400);
+      t.teardown(() => clearInterval(busy));
+      await page.goto('/dashboard/operator/live');
+      await page.getByText('Live', { exact: true }).waitFor();
+      t.equal(
+        await page.locator('.tile', { hasText: 'Preemptions' }).count(),
+        0,
+        'a counter that is still zero has no tile',
+      );
+      await page
+        .locator('.chart-key', { has: page.locator('.chart-limit') })
+        .first()
+        .waitFor();
+      await page.waitForTimeout(12_000); // an aggregated sample is written every ten seconds
+      await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
+      await screenshots(page, 'live-now');
+      await page.getByRole('radio', { name: '1 h', exact: true }).check();
+      const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
+      await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+      await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
+      await screenshots(page, 'live-hour');
+      await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
+      await page
+        .getByRole('region', { name: 'Load by sender' })
+        .locator('.chart-key')
+        .getByText('production')
+        .waitFor();
+      const box = (await chart.locator('canvas').boundingBox())!;
+      await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.98, box.y + 60, { steps: 5 });
+      await page.mouse.up();
+      await page.getByRole('button', { name: 'Reset zoom' }).click();
+      await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+      await page.setViewportSize(PHONE);
+      t.ok(
+        await eventually(async () => (await page.locator('.live-chart').count()) === 3),
+        'on a phone there is one chart per kind',
+      );
+      await page.getByLabel('Engine to show in the charts').selectOption('KV pages');
+      await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
+      await noneWrong(t, window, 'live');
+      await page.setViewportSize(WIDE);
+    },
+  );
 });

@@ -1,5 +1,5 @@
-// The first minute on the page, in a real browser: what the embedded models are and what to say to them, and how an
-// operator gets a real one.
+// Tests of a new user's first steps in a real browser: the playground describes the embedded models and suggests
+// prompts, and an operator can download a larger model.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,10 @@ import { noBrowser, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE 
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startHub } from '../support/hub-server.js';
 
-test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
+test('a new user can chat with an embedded model and download a larger one', {
+  skip: noBrowser,
+  timeout: 240_000,
+}, async (t) => {
   const hub = await startHub({ 'acme/tiny-GGUF': { files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel) } } });
   const folder = mkdtempSync(join(tmpdir(), 'monolith-first-'));
   const server = await startMonolith({
@@ -28,7 +31,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
   const { context, page, problems } = await openWindow(browser, server.url);
   await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
 
-  await t.test('the playground says what its models are, and suggests what they can answer', async (t) => {
+  await t.test('the playground describes its models and suggests prompts that they can answer', async (t) => {
     await page.goto('/dashboard/playground');
     await page.getByText('A small demonstration model, trained for this project').waitFor();
     for (const idea of [
@@ -47,7 +50,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
         .getByRole('region', { name: 'Messages' })
         .evaluate((box: { scrollWidth: number; clientWidth: number }) => box.scrollWidth - box.clientWidth),
       0,
-      'on a phone nothing of it is cut off',
+      'on a phone the suggestions are not cut off',
     );
     await page.setViewportSize(WIDE);
     await page.getByRole('button', { name: 'Hello!', exact: true }).click();
@@ -58,7 +61,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
       .waitFor();
   });
 
-  await t.test('an operator fetches a real one, and sees what it would take', async (t) => {
+  await t.test('an operator can download a model and sees how much memory it needs', async (t) => {
     await page.goto('/dashboard/operator/models');
     await page.getByText('No models on disk yet').waitFor();
     const field = page.getByLabel('Download a model', { exact: true }).and(page.locator('input'));

@@ -1,10 +1,10 @@
-// Signing in by a provider in a real browser: the button, the way there and back, and what is said where it leads to nothing.
+// Tests of OpenID Connect sign-in in a real browser: the button, the redirects, and the message after a failure.
 import { test } from 'tap';
 import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 
-test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t) => {
+test('a user can sign in with an OpenID Connect provider', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const provider = await startOidcProvider();
   const dashboard = await startDashboard({
     oidc: {
@@ -38,12 +38,12 @@ test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
   await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
   await page.getByRole('heading', { name: 'Sign-in with Example ID' }).waitFor();
-  t.equal(await page.getByLabel('Current password').count(), 0, 'there is none to change');
+  t.equal(await page.getByLabel('Current password').count(), 0, 'an account without a password has no password form');
   await page.getByText('Linked', { exact: true }).waitFor();
   t.same(
     window.problems.splice(0).filter((problem) => !problem.startsWith(`request to ${provider.issuer}/`)),
     [],
-    'nothing but the provider was asked',
+    'the page sent no request to any other host',
   );
   await noneWrong(t, window, 'profile');
 });

@@ -1,5 +1,5 @@
-// The operator's pages in a real browser against a real server: live figures that move, tunables that hold,
-// organizations, users, models.
+// Tests of the operator pages in a real browser against a real server: live values and charts, engine settings,
+// organizations, users and models.
 
 import { test } from 'tap';
 import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/shared/wire/dashboard.js';
@@ -8,7 +8,7 @@ import { noBrowser, openSignedIn, openWindow, overflow, screenshots, signIn } fr
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const owned = await openOwned();
   const { owner, server } = owned;
   t.teardown(() => owned.close());
@@ -22,7 +22,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     reducedMotion: 'no-preference',
   });
 
-  await t.test('live: figures and charts move while requests run', async (t) => {
+  await t.test('the live page updates its values and charts while requests run', async (t) => {
     await page.goto('/dashboard/operator/live');
     await page.getByText('Live', { exact: true }).waitFor();
     const tile = (label: string): Promise<string> =>
@@ -51,16 +51,23 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
         })
         .catch(() => undefined),
     );
-    t.ok(await eventually(async () => /^3/.test(await tile('Running'))), 'three are running');
-    t.ok(await eventually(async () => Number((await tile('Decode')).replace(/\D.*$/s, '')) > 0), 'tokens per second');
-    t.ok(await eventually(async () => /ms/.test(await tile('ITL'))), 'inter-token latency');
-    t.ok(await eventually(async () => !/^0%/.test(await tile('KV pages used'))), 'pages are in use');
-    t.match(await chart.locator('.live-now').innerText(), /[\d.,]+ prefill, [\d.,]+ decode/, 'the chart in words');
-    t.ok(await eventually(async () => (await picture()) !== idle), 'the chart has moved');
+    t.ok(await eventually(async () => /^3/.test(await tile('Running'))), 'the page shows three running requests');
+    t.ok(
+      await eventually(async () => Number((await tile('Decode')).replace(/\D.*$/s, '')) > 0),
+      'the page shows tokens per second',
+    );
+    t.ok(await eventually(async () => /ms/.test(await tile('ITL'))), 'the page shows the inter-token latency');
+    t.ok(await eventually(async () => !/^0%/.test(await tile('KV pages used'))), 'the page shows KV pages in use');
+    t.match(
+      await chart.locator('.live-now').innerText(),
+      /[\d.,]+ prefill, [\d.,]+ decode/,
+      'the chart has a text summary',
+    );
+    t.ok(await eventually(async () => (await picture()) !== idle), 'the chart was redrawn');
     t.equal(
       await page.getByRole('figure', { name: /^Tokens per second, last 5 minutes\. Now: / }).count(),
       1,
-      'and for screen readers',
+      'the chart has a description for screen readers',
     );
     await screenshots(page, 'operator-live');
 
@@ -68,14 +75,14 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText(/^Paused at/).waitFor();
     const held = [await tile('Decode'), await picture()];
     await new Promise((done) => setTimeout(done, 1500));
-    t.same([await tile('Decode'), await picture()], held, 'paused stands still');
+    t.same([await tile('Decode'), await picture()], held, 'nothing changes while the page is paused');
     await page.getByRole('button', { name: 'Resume' }).click();
     stop.abort();
     await Promise.all(stories);
-    t.ok(await eventually(async () => /^0/.test(await tile('Running'))), 'and back');
+    t.ok(await eventually(async () => /^0/.test(await tile('Running'))), 'the running requests drop to zero');
   });
 
-  await t.test('tunables take effect at once', async (t) => {
+  await t.test('a changed engine setting takes effect immediately', async (t) => {
     await page.goto('/dashboard/operator/tunables');
     const field = page.getByLabel('Concurrent sequences', { exact: true });
     const row = page.locator('.tunable', { has: field });
@@ -117,20 +124,20 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
           .filter(([name]) => name.startsWith('monolith_sequences_running'))
           .map(([, value]) => value),
       );
-    t.ok(await eventually(async () => (await running()) === 2), 'two of four run');
+    t.ok(await eventually(async () => (await running()) === 2), 'two of four requests run');
     await row.getByRole('button', { name: 'Reset to default' }).click();
     await page.getByText(new RegExp(`set to ${valueOf(before)}`)).waitFor();
-    t.ok(await eventually(async () => (await running()) === 4), 'then all');
+    t.ok(await eventually(async () => (await running()) === 4), 'all four requests run after the reset');
     stop.abort();
     await Promise.all(stories);
     await row.getByRole('slider').focus();
     await page.keyboard.press('ArrowLeft');
-    t.ok(Number(await field.inputValue()) < valueOf(before), 'the slider is for keys too');
+    t.ok(Number(await field.inputValue()) < valueOf(before), 'the slider can be moved with the keyboard');
     await row.getByRole('button', { name: 'Discard' }).click();
     t.equal(Number(await field.inputValue()), valueOf(before));
   });
 
-  await t.test('an organization: limits, cap, suspension', async (t) => {
+  await t.test("an organization's limits, monthly cap and suspension can be changed", async (t) => {
     const of = (): Promise<OperatorOrganization> => owner.get(`/operator/organizations/${other.id}`);
     await page.goto('/dashboard/operator/organizations');
     await page.getByRole('link', { name: 'Harbour' }).waitFor();
@@ -174,7 +181,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal((await of()).status, 'active');
   });
 
-  await t.test('users: lock, make operator, link for a new password', async (t) => {
+  await t.test('a user can be locked, made an operator and given a reset link', async (t) => {
     const of = async (): Promise<OperatorUser> =>
       (await owner.get<{ data: OperatorUser[] }>('/operator/users')).data.find(
         ({ email }) => email === 'grace@example.com',
@@ -196,10 +203,10 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('dialog').getByRole('button', { name: 'Create link' }).click();
     const link = await page.getByRole('dialog').locator('code').innerText();
     await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
-    t.match(link, /^http.*token=|^http.*#/, 'a link to hand on');
+    t.match(link, /^http.*token=|^http.*#/, 'the dialog shows the reset link');
   });
 
-  await t.test('models: deprecated with dates and a successor', async (t) => {
+  await t.test('a model can be deprecated with a retirement date and a successor', async (t) => {
     await page.goto('/dashboard/operator/models');
     await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
     const dialog = page.getByRole('dialog');
@@ -226,16 +233,18 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('tycho-1.0 is active').waitFor();
   });
 
-  await t.test('models: unloaded and loaded again', async (t) => {
+  await t.test('a model can be unloaded and loaded again', async (t) => {
     await page.goto('/dashboard/operator/models');
     await page.getByRole('button', { name: 'Unload clarke-1.0' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Unload' }).click();
-    await page.getByRole('button', { name: 'Load clarke-1.0', exact: true }).click(); // there once it is unloaded
-    await page.getByRole('button', { name: 'Unload clarke-1.0' }).waitFor(); // and once it is ready again
+    // this button appears once the model is unloaded
+    await page.getByRole('button', { name: 'Load clarke-1.0', exact: true }).click();
+    // this button appears once the model is ready again
+    await page.getByRole('button', { name: 'Unload clarke-1.0' }).waitFor();
     t.match(await owner.get('/operator/models/clarke-1.0'), { state: 'ready' });
   });
 
-  await t.test('usage of all, and nothing of it for others', async (t) => {
+  await t.test('operators see the usage of all organizations, and other users have no access', async (t) => {
     t.ok(
       await eventually(async () => {
         await page.goto('/dashboard/operator/usage');
@@ -261,8 +270,9 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'usage',
     ]) {
       await page.goto(`/dashboard/operator/${path}`);
-      await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined); // the live page's stream never is
-      t.equal(await overflow(page), 0, `${path} at 360 pixels`);
+      // the live page keeps its stream open and never becomes idle
+      await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);
+      t.equal(await overflow(page), 0, `${path} does not scroll sideways at 360 pixels`);
     }
     await page.setViewportSize({ width: 1280, height: 800 });
     const visitor = await openWindow(browser, server.url);
@@ -274,7 +284,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);
   });
 
-  await t.test('a lost server is said, and found again by itself', async (t) => {
+  await t.test('a lost connection is reported and re-established', async (t) => {
     await page.goto('/dashboard/operator/live');
     await page.getByText('Live', { exact: true }).waitFor();
     await page.route('**/api/operator/live', (route) => route.abort());
@@ -283,8 +293,8 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.unroute('**/api/operator/live');
     await page.getByRole('button', { name: 'Connect now' }).click();
     await page.getByText('Live', { exact: true }).waitFor();
-    t.pass('connected again');
+    t.pass('the page has reconnected');
   });
 
-  t.same(problems, [], 'no script error, no broken policy, no request elsewhere');
+  t.same(problems, [], 'no script error, no policy violation and no request to another host');
 });

@@ -1,5 +1,5 @@
-// The pages of an organization in a real browser: models, stored responses, members and invitations, settings,
-// audit log; keyboard, narrow screens, and a server that cannot be reached.
+// Tests of an organization's pages in a real browser: models, stored responses, members and invitations, settings and
+// audit log. Also covers keyboard use, narrow screens and an unreachable server.
 import OpenAI from 'openai';
 import { test } from 'tap';
 import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
@@ -18,7 +18,7 @@ import {
 import { PASSWORD } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, async (t) => {
+test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   const {
     server: { url },
     owner,
@@ -31,7 +31,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
   await page.goto('/dashboard');
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
 
-  await t.test('models, stored responses, audit log', async (t) => {
+  await t.test('the pages for models, stored responses and the audit log show their content', async (t) => {
     await go(page, 'Models');
     await page.getByRole('heading', { name: /tycho/i }).waitFor();
     await screenshots(page, 'models');
@@ -61,7 +61,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
         .allInnerTexts()
         .then((heads) => heads.filter((head) => head === 'User').length),
       2,
-      'the chain as a conversation',
+      'a chain of responses is shown as one conversation',
     );
     await screenshots(page, 'response', { fullPage: false, few: true });
     await noneWrong(t, window, 'a stored response');
@@ -72,7 +72,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByRole('button', { name: `Delete ${response.id}` }).click();
     await page.getByRole('button', { name: 'Delete response' }).click();
     await page.getByText('No stored responses').waitFor();
-    await t.rejects(client.responses.retrieve(response.id), /404/, 'it is gone');
+    await t.rejects(client.responses.retrieve(response.id), /404/, 'the deleted response is gone');
     await screenshots(page, 'responses-empty', { few: true });
 
     await go(page, 'Audit log');
@@ -81,7 +81,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await noneWrong(t, window, 'audit log');
   });
 
-  await t.test('somebody is invited, joins, and loses a role', async (t) => {
+  await t.test('a user can be invited, join, get another role and be removed', async (t) => {
     await go(page, 'Members');
     await page.getByRole('button', { name: 'Invite' }).click();
     const dialog = page.getByRole('dialog');
@@ -103,8 +103,8 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     await other.page.getByRole('button', { name: 'Menu' }).click();
     const menu = other.page.getByRole('dialog', { name: 'Menu' });
-    t.notOk(await menu.getByText('Audit log').isVisible(), 'what the role does not include is left out');
-    t.notOk(await menu.getByText('Live engine').isVisible(), 'nor is what operators see');
+    t.notOk(await menu.getByText('Audit log').isVisible(), 'pages that the role does not allow are not in the menu');
+    t.notOk(await menu.getByText('Live engine').isVisible(), 'operator pages are not in the menu');
     await other.page.setViewportSize(PHONE);
     await screenshots(other.page, 'menu', { fullPage: false });
     await menu.getByRole('link', { name: 'Members' }).click();
@@ -127,7 +127,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await noneWrong(t, window, 'members');
   });
 
-  await t.test('organizations: another one, renamed, deleted', async (t) => {
+  await t.test('an organization can be created, renamed and deleted', async (t) => {
     await page.getByRole('combobox', { name: 'Organization' }).selectOption('new');
     await page.getByRole('dialog').getByLabel('Name').fill('Second');
     await page.getByRole('button', { name: 'Create organization' }).click();
@@ -145,7 +145,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await screenshots(page, 'settings');
     await page.getByRole('button', { name: 'Delete organization …' }).click();
     const confirm = page.getByRole('button', { name: 'Delete organization', exact: true });
-    t.ok(await confirm.isDisabled(), 'its name has to be typed');
+    t.ok(await confirm.isDisabled(), 'the button is disabled until the name is typed');
     await screenshots(page, 'organization-delete', { fullPage: false, few: true });
     await page.getByLabel('to confirm').fill('Renamed');
     await confirm.click();
@@ -154,26 +154,26 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
       await eventually(
         async () => !/Renamed/.test(await page.getByRole('combobox', { name: 'Organization' }).innerText()),
       ),
-      'it is no choice any more',
+      'the deleted organization is no longer in the selector',
     );
     await noneWrong(t, window, 'settings');
   });
 
-  await t.test('by keyboard, on a small phone, with an absent server', async (t) => {
+  await t.test('the pages work by keyboard, on a small phone and without a reachable server', async (t) => {
     await page.goto('/dashboard/keys');
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
     await page.keyboard.press('Tab');
     t.equal(
       await page.evaluate('document.activeElement.textContent'),
       'Skip to content',
-      'first comes the way past the navigation',
+      'the first focusable element is the link that skips the navigation',
     );
     await page.keyboard.press('Enter');
     t.ok(await eventually(async () => (await page.evaluate('document.activeElement.id')) === 'main'));
     await go(page, 'Limits');
     t.ok(
       await eventually(async () => (await page.evaluate('document.activeElement.tagName')) === 'H1'),
-      'the focus goes with the page',
+      'the focus moves to the heading of the new page',
     );
     t.ok(await eventually(async () => (await page.title()) === 'Limits · Monolith'));
 

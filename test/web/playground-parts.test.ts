@@ -1,5 +1,5 @@
-// The page's parts without a browser: the playground's answers as they stream, requests, code and Markdown; the
-// operator's limits.
+// Tests of page modules without a browser: streamed playground responses, requests, generated code, Markdown, and the
+// operator's limit fields.
 import { spawnSync } from 'node:child_process';
 import { test } from 'tap';
 import { failed, received, sent, stopped, timing, ended } from '../../src/dashboard/web/src/playground/chat-stream.js';
@@ -64,7 +64,7 @@ const withCalls = (): Answer =>
     [1600, '[DONE]'],
   ]);
 
-test('an answer that is JSON is shown as JSON, also while it comes', (t) => {
+test('a JSON response is shown as JSON, also while it is streaming', (t) => {
   t.same(blocksOf('{"a":[1,2]}'), [
     { kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true },
   ]);
@@ -74,7 +74,7 @@ test('an answer that is JSON is shown as JSON, also while it comes', (t) => {
   t.end();
 });
 
-test('tokens are gathered with their probabilities, stop sequences read a line each', (t) => {
+test('tokens are collected with their probabilities, and stop sequences are read one per line', (t) => {
   const token = (text: string, logprob: number): object => ({
     token: text,
     logprob,
@@ -111,13 +111,13 @@ test('tokens are gathered with their probabilities, stop sequences read a line e
   t.match(
     codeFor('python', body, 'http://h'),
     /extra_body=\{\s*"top_k": 40,?\s*\}/,
-    'under the name that the client takes',
+    'the parameter is passed as extra_body, which the Python client accepts',
   );
   t.match(codeFor('anthropic', body, 'http://h'), /top_k: 40,[\s\S]*stop_sequences: \['END'\]/);
   t.end();
 });
 
-test('chunks become an answer', (t) => {
+test('stream chunks are assembled into a response', (t) => {
   const answer = withCalls();
   t.match(answer, {
     state: 'done',
@@ -132,19 +132,23 @@ test('chunks become an answer', (t) => {
     ],
   });
   t.same(timing(answer, 9e9), { ttftMs: 100, thinkingMs: 200, tokensPerS: 20, totalMs: 600 });
-  t.equal(received(answer, chunk({ content: 'late' }), 1700), answer, 'nothing is added after the end');
+  t.equal(received(answer, chunk({ content: 'late' }), 1700), answer, 'chunks after the end are ignored');
   const waiting = play([[1010, chunk({ role: 'assistant', content: '' })]]);
-  t.match(waiting, { state: 'sent', firstAt: null }, 'the role alone is no first token');
+  t.match(waiting, { state: 'sent', firstAt: null }, 'a chunk with only the role does not count as the first token');
   t.same(timing(waiting, 1500), { ttftMs: null, thinkingMs: null, tokensPerS: null, totalMs: 500 });
   t.end();
 });
 
-test('answers that end otherwise', (t) => {
+test('a response that is stopped, cut off or empty has the right state', (t) => {
   const begun = play([
     [1100, chunk({ content: 'One' })],
     [1110, chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{"' } }] })],
   ]);
-  t.match(stopped(begun, 1200), { state: 'stopped', text: 'One', calls: [], endedAt: 1200 }, 'half a call is none');
+  t.match(
+    stopped(begun, 1200),
+    { state: 'stopped', text: 'One', calls: [], endedAt: 1200 },
+    'an incomplete tool call is dropped',
+  );
   t.match(ended(begun, 1200), { state: 'failed', problem: { message: /connection was lost/ } });
   t.match(
     received(begun, '{"error":{"message":"Broken.","type":"internal_error","param":null,"code":"model_error"}}', 1200),
@@ -158,7 +162,7 @@ test('answers that end otherwise', (t) => {
       [3, '[DONE]'],
     ]),
     { state: 'done', text: '' },
-    'nothing said is an answer too',
+    'an empty response is complete too',
   );
   t.throws(() => received(begun, 'no json', 1200), SyntaxError);
   t.end();
@@ -170,11 +174,11 @@ const turns = (): Turn[] => [
   { kind: 'answer', id: 2, answer: withCalls(), results: { call_a: '14 C' } },
 ];
 
-test('turns become messages', (t) => {
+test('turns are converted to messages', (t) => {
   const list = turns();
   t.same(openCalls(list), ['call_b']);
   (list[1] as AnswerTurn).results = { call_a: '14 C', call_b: '' };
-  t.same(openCalls(list), [], 'an empty result is one');
+  t.same(openCalls(list), [], 'an empty tool result counts as a result');
   list.push({
     kind: 'answer',
     id: 3,
@@ -207,8 +211,12 @@ test('turns become messages', (t) => {
   t.end();
 });
 
-test('settings are read or say what is wrong', (t) => {
-  t.same(readSettings({ ...NO_SETTINGS, model: 'm' }), { fields: { model: 'm' } }, 'nothing set, nothing sent');
+test('settings are parsed, and invalid ones are reported per field', (t) => {
+  t.same(
+    readSettings({ ...NO_SETTINGS, model: 'm' }),
+    { fields: { model: 'm' } },
+    'settings that are not set are not sent',
+  );
   t.match(
     readSettings({
       ...NO_SETTINGS,
@@ -261,7 +269,7 @@ test('settings are read or say what is wrong', (t) => {
   t.end();
 });
 
-test('the code says the same in every language', (t) => {
+test('the generated code sends the same request in every language', (t) => {
   const list = turns();
   (list[1] as AnswerTurn).results = { call_a: '14 C', call_b: 'noon' };
   const settings = readSettings({
@@ -287,7 +295,7 @@ test('the code says the same in every language', (t) => {
     t.notMatch(code[id], 'iVBORw0KGgo', `${id} has no image data`);
   }
   const json = JSON.parse(/<<'JSON'\n([\s\S]*)\nJSON$/.exec(code['curl']!)![1]!) as ChatBody;
-  t.same(json.messages.slice(2), body.messages.slice(2), 'curl sends the body');
+  t.same(json.messages.slice(2), body.messages.slice(2), 'curl sends the same body');
   t.same({ ...json, messages: [] }, { ...body, messages: [] });
   for (const language of ['javascript', 'anthropic'] as const) {
     const check = spawnSync(process.execPath, ['--check', '--input-type=module'], {
@@ -302,9 +310,9 @@ test('the code says the same in every language', (t) => {
   });
   if (python.error === undefined) t.equal(python.status, 0, python.stderr || 'python parses');
   t.match(code['anthropic'], /thinking: \{ type: 'adaptive' \}/);
-  t.match(code['anthropic'], /effort: 'low'/, 'that format has no minimal');
+  t.match(code['anthropic'], /effort: 'low'/, 'the Messages API has no minimal effort, so low is used');
   t.match(code['anthropic'], /tool_result[\s\S]*tool_result/);
-  t.equal((code['anthropic']!.match(/role: 'user'/g) ?? []).length, 2, 'both results are one message');
+  t.equal((code['anthropic']!.match(/role: 'user'/g) ?? []).length, 2, 'both tool results are in one message');
   t.end();
 });
 
@@ -318,7 +326,7 @@ test('literals', (t) => {
   t.end();
 });
 
-test('markdown: code apart from text, nothing else', (t) => {
+test('Markdown is split into code and text only', (t) => {
   t.same(blocksOf('Use `a < b`, **so**:\n\n```js title\nlet a = 1;\n\n<b>\n```\nDone.'), [
     { kind: 'text', text: 'Use `a < b`, **so**:' },
     { kind: 'code', language: 'js', text: 'let a = 1;\n\n<b>', closed: true },
@@ -327,7 +335,7 @@ test('markdown: code apart from text, nothing else', (t) => {
   t.match(
     blocksOf('~~~~\n```\n~~~'),
     [{ kind: 'code', text: '```\n~~~', closed: false }],
-    'a fence ends with its own kind, at least as long',
+    'a fence is closed only by the same character, at least as long',
   );
   t.same(blocksOf(''), []);
   t.same(inlinesOf('Use `a < b`, ``x`y``.'), [
@@ -342,11 +350,11 @@ test('markdown: code apart from text, nothing else', (t) => {
   const hostile = '`'.repeat(50_000) + 'a`'.repeat(50_000);
   blocksOf(hostile);
   inlinesOf(hostile);
-  t.ok(spent() < 2_000, 'hostile text does not hold the page up');
+  t.ok(spent() < 2_000, 'hostile text is parsed within the time limit');
   t.end();
 });
 
-test('a dialogue: say, stop, results, again, clear', async (t) => {
+test('a dialogue can send, stop, take tool results, regenerate and clear', async (t) => {
   const bodies: ChatBody[] = [];
   let hold: Promise<void> | null = null;
   let refuse = false;
@@ -362,7 +370,7 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
             try {
               controller.error(new DOMException('aborted', 'AbortError'));
             } catch {
-              /* over */
+              /* the stream is already closed */
             }
           });
           send(chunk({ content: 'One' }));
@@ -393,8 +401,8 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
   });
   await dialogue.say('Hi', [], ask);
   t.match(last().answer, { state: 'done', text: 'One' });
-  t.ok(changes >= 3, 'it is told of each piece');
-  t.equal(dialogue.state(), dialogue.state(), 'the same state until something changes');
+  t.ok(changes >= 3, 'listeners are notified of each chunk');
+  t.equal(dialogue.state(), dialogue.state(), 'state() returns the same object until something changes');
 
   let release = (): void => undefined;
   hold = new Promise((done) => {
@@ -404,7 +412,7 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
   while (last().answer.text === '') await new Promise((done) => setTimeout(done, 1));
   t.equal(dialogue.state().running, true);
   await dialogue.say('Not now', [], ask);
-  t.equal(bodies.length, 2, 'one at a time');
+  t.equal(bodies.length, 2, 'a second message is ignored while a response is running');
   dialogue.stop();
   await running;
   t.match(last().answer, { state: 'stopped', text: 'One' });
@@ -417,7 +425,7 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
   t.same(
     bodies.at(-1)!.messages.map(({ role }) => role),
     ['user', 'assistant', 'user'],
-    'the stopped answer is dropped',
+    'the stopped response is dropped',
   );
   t.same(openCalls(dialogue.state().turns), ['call_a']);
   await dialogue.giveResults({ call_a: '14 C' }, tools);
@@ -426,20 +434,24 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
 
   refuse = true;
   await dialogue.sayInstead(dialogue.state().turns[0]!.id, 'Hello', ask);
-  t.match(bodies.at(-1)!.messages, [{ role: 'user', content: 'Hello' }], 'what came after is forgotten');
+  t.match(bodies.at(-1)!.messages, [{ role: 'user', content: 'Hello' }], 'editing a message removes the later turns');
   t.match(last().answer, { state: 'failed', problem: { code: 'rpm_limit_exceeded', requestId: 'req_9' } });
   refuse = false;
   const cleared = dialogue.say('Again', [], ask);
   dialogue.clear();
   await cleared;
-  t.same(dialogue.state(), { turns: [], running: false }, 'an answer on its way does not come back');
+  t.same(
+    dialogue.state(),
+    { turns: [], running: false },
+    'a response that was running when the dialogue was cleared is dropped',
+  );
   unsubscribe();
 });
 
-test('limits as an operator types them', (t) => {
+test('limit fields are parsed and validated as an operator types them', (t) => {
   const overrides = { '*': { rpm: 10 }, 'hal-1.0': { tpm: null, concurrency: 3 } };
   const drafts = draftsOf(overrides, ['*', 'hal-1.0', 'tycho-1.0']);
-  t.same(overridesOf(drafts), overrides, 'there and back');
+  t.same(overridesOf(drafts), overrides, 'limits survive a round trip through the form fields');
   drafts['tycho-1.0']!.tpm = { text: ' 1,000,000 ', off: false };
   drafts['*']!.rpm = { text: '', off: false };
   t.same(overridesOf(drafts), { 'hal-1.0': { tpm: null, concurrency: 3 }, 'tycho-1.0': { tpm: 1_000_000 } });

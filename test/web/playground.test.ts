@@ -1,5 +1,5 @@
-// The playground in a real browser against a real server whose models say scripts: streaming, thinking, tools,
-// stopping, pictures, errors, and code that runs.
+// Tests of the playground in a real browser against a real server with scripted models: streaming, thinking, tools,
+// stopping, images, errors, and generated code that runs.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await answer().getByLabel('Usage').waitFor();
   };
 
-  await t.test('an empty room says what it is for, and whom one speaks to', async (t) => {
+  await t.test('an empty playground names the model and what it accepts', async (t) => {
     await page.goto('/dashboard/playground');
     await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
     t.same(await settings.getByLabel('Model', { exact: true }).locator('option').allTextContents(), [
@@ -39,17 +39,21 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'tycho-1.0',
     ]);
     t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
-    t.equal(await page.getByText(/accepts text only/).count(), 0, 'not under every message');
+    t.equal(
+      await page.getByText(/accepts text only/).count(),
+      0,
+      'the text-only notice is not shown under every message',
+    );
     t.match(
       await page.getByRole('button', { name: /^Add images/ }).getAttribute('title'),
       'hal-1.0 accepts text only',
-      'but where pictures are added',
+      'the notice is shown where images are added',
     );
     t.equal(await overflow(page), 0);
     await screenshots(page, 'playground-empty', { fullPage: false });
   });
 
-  await t.test('thinking is there, folded away once the answer comes', async (t) => {
+  await t.test('thinking is collapsed once the response text starts', async (t) => {
     await say('H: six times seven?');
     await finished();
     t.match(await answer().innerText(), /Forty-two!/);
@@ -61,16 +65,16 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await answer().getByText('The user wants a number. Six times seven.').waitFor();
     const facts = await answer().getByLabel('Usage').innerText();
     for (const fact of ['Prompt', 'Cached', 'Completion', 'Reasoning', 'TTFT', 'Total']) t.match(facts, fact);
-    await page.getByText('The response is complete.').waitFor({ state: 'attached' }); // screen readers are told
+    await page.getByText('The response is complete.').waitFor({ state: 'attached' }); // announced to screen readers
   });
 
-  await t.test('several turns; text of the model never becomes part of the page', async (t) => {
+  await t.test('a conversation has several turns, and model output is never interpreted as HTML', async (t) => {
     await composer.fill('F: an <img src=x onerror=alert(1)>');
     await composer.press('Shift+Enter');
     await composer.pressSequentially('second line');
     await composer.press('Enter');
     await finished();
-    t.match(await answer().locator('pre').innerText(), /"name": "Grace"/, 'a fence is a block of code');
+    t.match(await answer().locator('pre').innerText(), /"name": "Grace"/, 'a fence is shown as a code block');
     t.equal(await page.locator('article.user').last().innerText(), 'F: an <img src=x onerror=alert(1)>\nsecond line');
     t.match(
       await answer().getByLabel('Usage').innerText(),
@@ -82,7 +86,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByLabel('Edit message').press('Enter');
     await answer().getByText('世界').waitFor();
     await finished();
-    t.equal(await page.getByRole('article').count(), 4, 'the edited turn replaced the other');
+    t.equal(await page.getByRole('article').count(), 4, 'the edited turn replaced the original');
     await page.getByRole('button', { name: 'Regenerate' }).click();
     await finished();
     t.equal(await page.getByRole('article').count(), 4);
@@ -107,9 +111,9 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
           ([name, value]) => !name.startsWith('monolith_sequences_running') || value === 0,
         ),
       ),
-      'the engine stopped too',
+      'the engine stopped generating',
     );
-    await page.getByRole('button', { name: 'Clear' }).click(); // what was said until then may fill the context
+    await page.getByRole('button', { name: 'Clear' }).click(); // the text generated so far may fill the context
     await say('L: another');
     await answer().getByText('Once upon a time').waitFor();
     await page.getByRole('button', { name: 'Stop' }).click();
@@ -118,7 +122,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
   });
 
-  await t.test('tools: call, result, answer', async (t) => {
+  await t.test('a tool call is shown, takes a result and continues with it', async (t) => {
     await settings.getByRole('button', { name: 'Insert example' }).click();
     t.match(await settings.getByLabel('Tools').inputValue(), /get_weather/);
     await say('K: weather in Oslo?');
@@ -127,18 +131,22 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await call.getByLabel('Arguments of get_weather').innerText(), '{\n  "location": "Oslo"\n}');
     t.match(await answer().innerText(), /Let me look\./);
     await composer.fill('more');
-    t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true, 'first the result');
+    t.equal(
+      await page.getByRole('button', { name: 'Send' }).isDisabled(),
+      true,
+      'sending is disabled until the tool result is given',
+    );
     await composer.fill('');
     await screenshots(page, 'playground-tool', { fullPage: false });
     await call.getByLabel('Result of get_weather').fill('T: 14 C');
     await answer().getByRole('button', { name: 'Continue with this result' }).click();
     await answer().getByText('It is 14 degrees in Paris.').waitFor();
     await finished();
-    t.equal(await page.getByLabel('Result of get_weather').innerText(), 'T: 14 C', 'the result stays to be seen');
+    t.equal(await page.getByLabel('Result of get_weather').innerText(), 'T: 14 C', 'the result stays visible');
     await screenshots(page, 'playground-answer', { fullPage: false });
   });
 
-  await t.test('the code does the same', async (t) => {
+  await t.test('the generated code runs and produces the same response', async (t) => {
     const { secret } = await owned.owner.post<ApiKeyObject & { secret: string }>(
       `/organizations/${owned.organization.id}/api-keys`,
       { name: 'code' },
@@ -157,7 +165,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     for (const code of [curl, javascript, anthropic, python]) t.match(code, /MONOLITH_API_KEY/);
-    // Within the repository, so that the clients' packages are found.
+    // The folder is inside the repository so that the client packages are found.
     const folder = mkdtempSync(join(root, 'build', 'code-'));
     t.teardown(() => rmSync(folder, { recursive: true }));
     const run = (command: string, args: string[]): Promise<string> =>
@@ -182,10 +190,14 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.match(await run(process.execPath, ['openai.mjs']), 'It is 14 degrees in Paris.');
     t.match(await run(process.execPath, ['anthropic.mjs']), /It is 14 degrees in Paris\.[\s\S]*input_tokens/);
     const said = await run('sh', ['-c', curl.replace('curl -N', 'curl -sN')]);
-    t.match(said.includes('not found') ? 'data: [DONE]' : said, 'data: [DONE]', 'curl, where there is one');
+    t.match(
+      said.includes('not found') ? 'data: [DONE]' : said,
+      'data: [DONE]',
+      'the curl command works, where curl is installed',
+    );
   });
 
-  await t.test('settings: what is wrong is said beside the field, what is right is sent', async (t) => {
+  await t.test('an invalid setting is reported next to its field, and valid ones are sent', async (t) => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await settings.getByRole('button', { name: 'Remove tools' }).click();
     await settings.getByLabel('Temperature').fill('3');
@@ -202,13 +214,13 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await composer.press('Enter');
     await answer().getByText('Stopped at max tokens').waitFor();
     t.match(await answer().getByLabel('Usage').innerText(), /Completion\s*3,000[\s\S]*tokens\/s/);
-    await page.getByRole('button', { name: 'Clear' }).click(); // the story fills the context
+    await page.getByRole('button', { name: 'Clear' }).click(); // the generated text fills the context
     await settings.getByLabel('Max output tokens').fill('');
     await settings.getByRole('radio', { name: 'JSON Schema' }).check();
     t.match(
       await settings.getByLabel('JSON Schema').last().inputValue(),
       /"properties"/,
-      'with an example to start from',
+      'the field starts with an example',
     );
     const sent = page.waitForRequest((request) => request.url().endsWith('/playground'));
     await say('J: a person');
@@ -223,34 +235,31 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.same(JSON.parse(text), { name: 'Ada', age: 36, tags: ['math', 'engines'] });
     t.match(text, '\n  "age": 36,', 'JSON is shown as JSON');
     await page.reload();
-    t.equal(await settings.getByLabel('Temperature').inputValue(), '0', 'settings are kept');
+    t.equal(await settings.getByLabel('Temperature').inputValue(), '0', 'settings survive a reload');
     await settings.getByRole('button', { name: 'Reset to defaults' }).click();
     t.equal(await settings.getByLabel('Temperature').inputValue(), '');
   });
 
-  await t.test(
-    'token probabilities: each token on its ground, what else might have stood there on hover',
-    async (t) => {
-      await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
-      await say('E: greet');
-      await finished();
-      const tokens = answer().locator('.token');
-      t.ok((await tokens.count()) > 2, 'one for each');
-      await tokens.nth(1).hover();
-      const facts = answer().locator('.token-facts');
-      await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
-      t.ok((await facts.getByRole('listitem').count()) >= 4);
-      t.match(await facts.innerText(), /\d %|%/, 'with how probable each was');
-      t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
-      await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
-      await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
-      await page.keyboard.press('ArrowRight');
-      t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'by the keyboard too');
-      await settings.getByRole('button', { name: 'Reset to defaults' }).click();
-    },
-  );
+  await t.test('token probabilities colour each token, and hovering shows the alternatives', async (t) => {
+    await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
+    await say('E: greet');
+    await finished();
+    const tokens = answer().locator('.token');
+    t.ok((await tokens.count()) > 2, 'there is one element per token');
+    await tokens.nth(1).hover();
+    const facts = answer().locator('.token-facts');
+    await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
+    t.ok((await facts.getByRole('listitem').count()) >= 4);
+    t.match(await facts.innerText(), /\d %|%/, 'each alternative has its probability');
+    t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
+    await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
+    await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
+    await page.keyboard.press('ArrowRight');
+    t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'tokens can be selected with the keyboard');
+    await settings.getByRole('button', { name: 'Reset to defaults' }).click();
+  });
 
-  await t.test('pictures: refused with the reason, or shown and sent', async (t) => {
+  await t.test('images are refused with a reason, or shown and sent', async (t) => {
     const drop = async (name: string, type: string, bytes: number[]): Promise<void> => {
       const file = `new File([new Uint8Array(${JSON.stringify(bytes)})], ${JSON.stringify(name)}, { type: ${JSON.stringify(type)} })`;
       const data = await page.evaluateHandle(
@@ -266,7 +275,8 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     ];
     await drop('dot.png', 'image/png', png);
     await page.getByText('hal-1.0 accepts text only. Remove the images or choose another model.').waitFor();
-    // No model here has eyes; clarke-1.0 takes pictures all the same, so the page is told that it sees.
+    // None of these models supports images. The API accepts them for clarke-1.0 anyway, so the page is told that this
+    // model has vision.
     await page.route('**/models', async (route) => {
       const response = await route.fetch();
       const body = (await response.json()) as { data: { id: string; input_modalities: string[] }[] };
@@ -297,12 +307,12 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(
       await page.locator('article.user img').evaluate((image: { naturalWidth: number }) => image.naturalWidth),
       1,
-      'the policy lets it be shown',
+      'the content security policy allows the image',
     );
     await page.unroute('**/models');
   });
 
-  await t.test('errors of the API are shown with their code and request', async (t) => {
+  await t.test('API errors are shown with their code and request id', async (t) => {
     const { owner, organization } = owned;
     await owner.patch(`/operator/organizations/${organization.id}`, { limits: { '*': { rpm: 1 } } });
     await page.reload();
@@ -325,7 +335,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await answer().getByRole('alert').waitFor({ state: 'detached' });
   });
 
-  await t.test('on a phone the settings fold away and nothing scrolls sideways', async (t) => {
+  await t.test('on a phone the settings collapse and the page does not scroll sideways', async (t) => {
     await page.setViewportSize({ width: 360, height: 740 });
     await page.getByText('Model and settings').click();
     await page.getByLabel('System prompt').waitFor();
@@ -337,10 +347,10 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await overflow(page), 0);
   });
 
-  t.same(problems, [], 'no script error, no broken policy, no request elsewhere');
+  t.same(problems, [], 'no script error, no policy violation and no request to another host');
 });
 
-test('the playground with the models of the repository', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+test('the playground works with the models of the repository', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const server = await startMonolith();
   t.teardown(() => server.stop());
   const owner = dashboardClient(server.url);
@@ -365,7 +375,7 @@ test('the playground with the models of the repository', { skip: noBrowser, time
   await page.goto('/dashboard/operator/live');
   const engines = page.getByRole('radiogroup', { name: 'Engine' }).getByRole('radio');
   await engines.first().waitFor();
-  t.ok(await eventually(async () => (await engines.count()) === 3), 'an engine for each');
+  t.ok(await eventually(async () => (await engines.count()) === 3), 'there is one engine per model');
   await engines.last().check();
   await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
   t.same(problems, []);

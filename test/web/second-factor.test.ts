@@ -1,12 +1,12 @@
-// The second factor in a real browser: turned on from a QR code, asked for at the next sign-in, an operator's page that
-// waits for it, another address, and the end of an account.
+// Tests of the second factor in a real browser: setup with a QR code, the code at sign-in, an operator page that
+// requires it, an address change, and deleting the account.
 import { test } from 'tap';
 import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
 
-test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
+test('a user can set up and use a second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const dashboard = await startDashboard({ accounts: { operator_second_factor: 'required' } });
   const browser = await openBrowser();
   t.teardown(async () => {
@@ -52,7 +52,11 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await screenshots(page, 'recovery-codes', { fullPage: false, few: true });
   await page.getByRole('button', { name: 'I have saved them' }).click();
   await page.getByText('10 left').waitFor();
-  t.equal(await page.getByRole('button', { name: 'Turn off' }).count(), 0, 'operators cannot');
+  t.equal(
+    await page.getByRole('button', { name: 'Turn off' }).count(),
+    0,
+    'operators cannot turn the second factor off',
+  );
   await noneWrong(t, window, 'profile');
 
   await page.getByRole('button', { name: 'Sign out' }).click();

@@ -1,4 +1,5 @@
-// A model from a hub, on the operators' page in a real browser: fetched, served under a name at once, asked, taken away.
+// Tests of serving a model from a hub on the operator page in a real browser: downloaded, served under a name
+// immediately, used, and removed.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +10,10 @@ import { startHub } from '../support/hub-server.js';
 import { openOwned } from '../support/owned-server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
-test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+test('a downloaded model can be served and removed on the operator page', {
+  skip: noBrowser,
+  timeout: 120_000,
+}, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-serve-page-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   writeScriptModel(join(folder, 'script.gguf'));

@@ -1,5 +1,5 @@
-// How the page is served: what may be kept how long, compressed forms, the content security policy, and what is
-// answered where there is no page.
+// Tests of how the dashboard's files are served: cache headers, compression, the content security policy, and responses
+// for paths without a page.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { get as request } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -20,7 +20,7 @@ interface Answer {
   body: Buffer;
 }
 
-// fetch would decompress.
+// Uses node:http because fetch would decompress the body.
 function get(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Answer> {
   return new Promise((resolve, reject) => {
     request(url, { headers, method }, (response) => {
@@ -34,7 +34,7 @@ function get(url: string, headers: Record<string, string> = {}, method = 'GET'):
   });
 }
 
-test('the page is served', { skip: notBuilt }, async (t) => {
+test('the dashboard page and its assets are served', { skip: notBuilt }, async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const { url } = dashboard;
@@ -53,9 +53,13 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     'cross-origin-opener-policy': 'same-origin',
     vary: 'Accept-Encoding',
   });
-  t.notOk(index.headers['access-control-allow-origin'], 'no other page may read it');
+  t.notOk(index.headers['access-control-allow-origin'], 'other origins cannot read the page');
   const html = index.body.toString();
-  t.notMatch(html, /<script(?![^>]* src=)|<style|style=|https?:\/\//, 'nothing inline, nothing from elsewhere');
+  t.notMatch(
+    html,
+    /<script(?![^>]* src=)|<style|style=|https?:\/\//,
+    'the page has no inline code and loads nothing from other hosts',
+  );
   for (const path of [
     '/',
     '/dashboard/',
@@ -63,11 +67,11 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     '/dashboard/operator/live',
     '/dashboard/signup?invite=x',
   ]) {
-    t.equal((await get(url + path)).body.toString(), html, `${path} is the page`);
+    t.equal((await get(url + path)).body.toString(), html, `${path} returns the page`);
   }
 
   const assets = [...html.matchAll(/(?:src|href)="(\/dashboard\/assets\/[^"]+)"/g)].map(([, path]) => path as string);
-  t.ok(assets.length >= 3, 'script, style, mark');
+  t.ok(assets.length >= 3, 'the page refers to a script, a style sheet and an icon');
   for (const path of assets) {
     const plain = await get(url + path);
     t.equal(plain.status, 200);
@@ -79,10 +83,10 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     );
     const br = await get(url + path, { 'accept-encoding': 'gzip, deflate, br' });
     t.equal(br.headers['content-encoding'], 'br');
-    t.ok(brotliDecompressSync(br.body).equals(plain.body), 'the same');
+    t.ok(brotliDecompressSync(br.body).equals(plain.body), 'the brotli form decompresses to the same content');
     const gzip = await get(url + path, { 'accept-encoding': 'gzip, br;q=0' });
     t.equal(gzip.headers['content-encoding'], 'gzip');
-    t.ok(gunzipSync(gzip.body).equals(plain.body), 'the same');
+    t.ok(gunzipSync(gzip.body).equals(plain.body), 'the gzip form decompresses to the same content');
     const head = await get(url + path, { 'accept-encoding': 'br' }, 'HEAD');
     t.equal(head.status, 200);
     t.equal(Number(head.headers['content-length']), br.body.length);
@@ -100,19 +104,19 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     t.equal(answer.status, 404, path);
     t.equal((JSON.parse(answer.body.toString()) as { error: { code: string } }).error.code, 'unknown_endpoint');
   }
-  t.equal((await get(`${url}/dashboard`, {}, 'POST')).status, 404, 'it is only read');
+  t.equal((await get(`${url}/dashboard`, {}, 'POST')).status, 404, 'the page supports only GET and HEAD');
   const description = JSON.parse((await get(`${url}/openapi.json`)).body.toString()) as { paths: object };
   t.notOk(
     Object.keys(description.paths).some((path) => path.startsWith('/dashboard')),
-    'no interface for programs',
+    'the OpenAPI description has no dashboard routes',
   );
 
   await dashboard.restart({ dashboard: { enabled: false } });
   for (const path of ['/', '/dashboard', assets[0] as string])
-    t.equal((await get(dashboard.url + path)).status, 404, `${path} is not there when it is switched off`);
+    t.equal((await get(dashboard.url + path)).status, 404, `${path} returns 404 when the dashboard is disabled`);
 });
 
-test('a page that was not built says how', (t) => {
+test('a page that was not built responds with how to build it', (t) => {
   const empty = mkdtempSync(join(tmpdir(), 'monolith-page-'));
   t.teardown(() => rmSync(empty, { recursive: true, force: true }));
   const route = pageRoutes(empty).find(({ path }) => path === '/dashboard');
@@ -142,6 +146,6 @@ test('Accept-Encoding', (t) => {
     ['br ; q=0.0', null],
   ];
   for (const [header, wanted] of cases) t.equal(codingFor(both, header), wanted, header);
-  t.equal(codingFor({ ...both, coded: {} }, 'br, gzip'), null, 'what is not smaller is sent as it is');
+  t.equal(codingFor({ ...both, coded: {} }, 'br, gzip'), null, 'a file that does not get smaller is sent uncompressed');
   t.end();
 });

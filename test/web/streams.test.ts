@@ -1,5 +1,5 @@
-// The page's stream reading without a browser: event parsing, following with reconnection against a real
-// server, the sample window.
+// Tests of the page's stream handling without a browser: event parsing, reconnection against a real server, and the
+// sample window.
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ const wanted: ServerEvent[] = [
   { event: 'message', data: 'last' },
 ];
 
-test('events come out the same however the bytes are split', async (t) => {
+test('events are parsed the same wherever the bytes are split', async (t) => {
   const bytes = Buffer.from(text);
   for (let size = 1; size <= bytes.length; size++) {
     const body = new ReadableStream<Uint8Array>({
@@ -35,15 +35,15 @@ test('events come out the same however the bytes are split', async (t) => {
     for await (const event of readEvents(body)) events.push(event);
     if (JSON.stringify(events) !== JSON.stringify(wanted)) t.same(events, wanted, `pieces of ${size} bytes`);
   }
-  t.same(new EventParser().push('data: unfinished\n'), [], 'an event without its end is none');
+  t.same(new EventParser().push('data: unfinished\n'), [], 'an event without its final blank line is not emitted');
   t.throws(
     () => new EventParser().push('x'.repeat(16 * 1024 * 1024 + 1)),
     { name: 'StreamError' },
-    'what never ends is not kept',
+    'an endless line is rejected instead of buffered',
   );
 });
 
-test('a reader that stops cancels the body; silence is an error, comments are not', async (t) => {
+test('a reader that stops cancels the body; silence is an error, but comments keep the stream open', async (t) => {
   let cancelled = false;
   const endless = new ReadableStream<Uint8Array>({
     pull: (controller) => {
@@ -76,10 +76,10 @@ test('a reader that stops cancels the body; silence is an error, comments are no
     })(),
     { name: 'StreamError' },
   );
-  t.same(seen, ['there'], 'four comments 30 ms apart kept it open');
+  t.same(seen, ['there'], 'four comments 30 ms apart kept the stream open');
 });
 
-test('a followed stream is opened again after a loss, and a refusal is final', async (t) => {
+test('a lost stream is reopened, and a refusal is final', async (t) => {
   let calls = 0;
   const open: ServerResponse[] = [];
   const server = createServer((_, response) => {
@@ -138,10 +138,10 @@ test('a followed stream is opened again after a loss, and a refusal is final', a
   const closed = new Promise((done) => open[1]!.once('close', done));
   end();
   await closed;
-  t.pass('ending it closes the connection');
+  t.pass('stopping closes the connection');
 });
 
-test('a ring keeps the newest', (t) => {
+test('a ring keeps the newest values', (t) => {
   const ring = new Ring<number>(3);
   for (let n = 1; n <= 5; n++) ring.push(n);
   t.same(
@@ -170,12 +170,15 @@ const sampleAt = (second: number, running: number | null): LiveSample => ({
   engines: running === null ? [] : [{ model: 'a', running } as EngineSample],
 });
 
-test('samples: history again after a reconnection, gaps, engines that come later', (t) => {
+test('samples accept a repeated history after a reconnect, gaps, and engines that appear later', (t) => {
   const samples = new Samples(5);
   t.ok(samples.receive({ event: 'history', data: JSON.stringify([sampleAt(1, null), sampleAt(2, 1)]) }));
   t.ok(samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(3, 2)) }));
-  t.notOk(samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(3, 2)) }), 'known already');
-  t.notOk(samples.receive({ event: 'message', data: 'x' }), 'none of ours');
+  t.notOk(
+    samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(3, 2)) }),
+    'a sample that is already known is ignored',
+  );
+  t.notOk(samples.receive({ event: 'message', data: 'x' }), 'an unknown event is ignored');
   t.ok(samples.receive({ event: 'history', data: JSON.stringify([sampleAt(2, 1), sampleAt(3, 2), sampleAt(9, 3)]) }));
   t.same(samples.columns([ofEngine('a', ({ running }) => running)]), [
     [1, 2, 3, 4, 9],

@@ -1,5 +1,5 @@
-// The page of tuning runs in a real browser against a real server: one is started, watched and stopped, another runs to
-// its end, and both are compared.
+// Tests of the tuning page in a real browser against a real server: one run is started, watched and stopped, another
+// completes, and both are compared.
 import t, { test } from 'tap';
 import type { ListPage } from '../../src/shared/wire/dashboard.js';
 import type { TuneRunSummary } from '../../src/shared/wire/tuning.js';
@@ -18,9 +18,9 @@ import { eventually } from '../e2e/monolith.js';
 import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // allows for slow CI machines
 
-test('what the page shows of a run, in figures', async (t) => {
+test('the figures and axes of the tuning page are formatted', async (t) => {
   t.same([1234.5, 99.94, 0.01234, 0].map(figure), ['1,235', '99.9', '0.0123', '0']);
   t.same(linearAxis([3.7]), { min: 0, max: 4, ticks: [0, 1, 2, 3, 4] });
   t.same(linearAxis([]), { min: 0, max: 1, ticks: [0, 0.5, 1] });
@@ -68,7 +68,7 @@ test('what the page shows of a run, in figures', async (t) => {
   });
 });
 
-test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
+test('a tuning run can be started, stopped and compared', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const owned = await openOwned();
   t.teardown(() => owned.close());
   const { owner, server } = owned;
@@ -94,20 +94,20 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await form.getByText(/"ttft=soon"/).waitFor();
   await fill('Objectives', 'ttft_p90=60s,itl_p90=60s');
 
-  // Watched, and stopped.
+  // A run that is watched and stopped.
   await form.getByRole('button', { name: 'Start' }).click();
   await page.getByText('Running').first().waitFor();
   await page
     .getByText(/^[1-9]\d* of 16 measurements/)
     .first()
     .waitFor();
-  t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'Only one can run at a time');
+  t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'only one run can be active at a time');
   await page.getByRole('img', { name: /^Goodput against .*: \d+ measurements$/ }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByText('Stopped early.').waitFor();
   t.ok(await eventually(async () => (await runs())[0]?.state === 'stopped'));
 
-  // To its end.
+  // A run that completes.
   await form.getByRole('button', { name: 'Start', disabled: false }).click();
   t.ok(await eventually(async () => (await runs())[0]?.state === 'done'));
   await page.getByText('16 of 16 measurements').waitFor();
@@ -120,7 +120,7 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   t.ok((await page.locator('.front-met').count()) > 0);
   await screenshots(page, 'operator-tuning');
 
-  // Compared; the address keeps what is shown.
+  // A comparison of both runs; the URL keeps the selection.
   const boxes = page.getByRole('table', { name: 'Tuning runs' }).getByRole('checkbox');
   await boxes.nth(1).check();
   const compared = page.getByRole('table', { name: 'Two runs compared' });
