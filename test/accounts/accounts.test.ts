@@ -57,7 +57,7 @@ t.test('the first start creates a key, prints it once and stores only its hash',
   }
 });
 
-t.test('accepts a configured key, also after the setting changes, and creates no other', async (t) => {
+t.test('a configured key is accepted, also after the setting changes, and no other key is created', async (t) => {
   const path = folder(t);
   for (const chosen of ['my-own-key-1', 'my-own-key-2', 'my-own-key-2']) {
     const { accounts, close } = await open(path);
@@ -71,13 +71,13 @@ t.test('accepts a configured key, also after the setting changes, and creates no
   await close();
 });
 
-t.test('sees changes by another process within 5 s', async (t) => {
+t.test('a server sees changes by another process within 5 s', async (t) => {
   const path = folder(t);
   const server = await open(path);
   const { created } = await server.accounts.bootstrap(null);
   await server.accounts.authenticate(created as string);
 
-  // A second environment on the same folder, like the one that `monolith keys` opens.
+  // Opens a second environment on the same folder, as `monolith keys` does.
   const { execFileSync } = await import('node:child_process');
   const script = (call: string): string => `
     import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb/lmdb-store.js', import.meta.url).href)};
@@ -90,7 +90,7 @@ t.test('sees changes by another process within 5 s', async (t) => {
     execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
 
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
-  // Reads see committed data from the next event loop turn on.
+  // Committed data becomes visible in the next event-loop turn.
   t.ok(
     await eventually(async () => {
       try {
@@ -117,7 +117,7 @@ t.test('sees changes by another process within 5 s', async (t) => {
   await server.close();
 });
 
-t.test('writes last-use times in batches, and at shutdown', async (t) => {
+t.test('last-use times are written in batches and at shutdown', async (t) => {
   const path = folder(t);
   const first = await open(path);
   const { created } = await first.accounts.bootstrap(null);
@@ -129,7 +129,7 @@ t.test('writes last-use times in batches, and at shutdown', async (t) => {
   await second.close();
 });
 
-t.test('finds and revokes keys', async (t) => {
+t.test('a key can be found by id, public id or last four characters, and revoked', async (t) => {
   const { accounts, close } = await open(folder(t));
   await accounts.bootstrap(null);
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
@@ -146,7 +146,7 @@ t.test('finds and revokes keys', async (t) => {
   t.equal(
     (await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt,
     at,
-    'revoking again changes nothing',
+    'revoking a key again changes nothing',
   );
   await close();
 });

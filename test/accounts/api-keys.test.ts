@@ -1,4 +1,4 @@
-// Stored API keys: rotation, changes, limits, lists, the identity of a key, and databases of earlier releases.
+// Tests of stored API keys: rotation, changes, limits, lists, the identity of a key, and databases of earlier releases.
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -45,7 +45,7 @@ async function open(t: Test): Promise<{
   return { path, store, accounts, directory, changes, organizationId, put };
 }
 
-t.test('rotation keeps the old key for the overlap, with the same permissions for the new key', async (t) => {
+t.test('rotation keeps the old key valid for the overlap and gives the new key the same permissions', async (t) => {
   const {
     accounts,
     directory: { audit },
@@ -76,7 +76,7 @@ t.test('rotation keeps the old key for the overlap, with the same permissions fo
   });
   const old = await keys.get(organizationId, first.key.id);
   const left = Date.parse(old?.revokedAt ?? '') - Date.now();
-  t.ok(left > 3590_000 && left <= 3600_000, 'one hour is left');
+  t.ok(left > 3590_000 && left <= 3600_000, 'the old key has one hour left');
   t.match(keyObject(old as never, new Date()), { status: 'active' });
 
   const third = await keys.rotate(organizationId, second.key.id, 0, ACTOR, null);
@@ -114,11 +114,11 @@ t.test('a second rotation never extends the overlap', async (t) => {
   await keys.rotate(organizationId, key.id, 86_400, ACTOR, 'user_1');
   t.equal(await end(), first);
   const last = await keys.rotate(organizationId, key.id, 60, ACTOR, null);
-  t.ok((await end()) < first, 'it may end it sooner');
+  t.ok((await end()) < first, 'a second rotation may shorten the overlap');
   t.equal(last?.key.createdBy, 'user_1', 'a key rotated without a user keeps its creator');
 });
 
-t.test('a change applies immediately; expiry is a date', async (t) => {
+t.test('a change of a key applies immediately, and its expiry is a date', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const { key, secret } = await keys.create(organizationId, { name: 'a' }, ACTOR);
@@ -140,7 +140,7 @@ t.test('a change applies immediately; expiry is a date', async (t) => {
 });
 
 t.test(
-  "the identity carries the operator's settings; a suspended organization gets 403, a deleted one 401",
+  "a key's identity has the operator's limits; a suspended organization gets 403 and a deleted one 401",
   async (t) => {
     const { accounts, changes, directory, organizationId, store } = await open(t);
     const { secret } = await accounts.createKey({ name: 'a' });
@@ -171,7 +171,7 @@ t.test(
   },
 );
 
-t.test('lists keys newest first, in pages, for one organization only', async (t) => {
+t.test('the list has only keys of one organization, newest first, in pages', async (t) => {
   const { accounts, organizationId } = await open(t);
   const made: string[] = [];
   for (let i = 0; i < 5; i++)
@@ -190,7 +190,7 @@ t.test('lists keys newest first, in pages, for one organization only', async (t)
   t.match(await accounts.organizations.overview(organizationId), { activeKeys: 5, members: 0 });
 });
 
-t.test('limits the number of keys and the memory for unknown ones', async (t) => {
+t.test('the number of active keys and the memory for unknown keys are limited', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const expired = await keys.create(organizationId, { name: 'expired', expiresAt: new Date(Date.now() - 1) }, null);
@@ -204,7 +204,7 @@ t.test('limits the number of keys and the memory for unknown ones', async (t) =>
   await t.rejects(
     keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
     { status: 422, code: 'too_many_entries' },
-    'an expired key is not renewed beyond the limit',
+    'an expired key cannot be renewed beyond the limit',
   );
   t.match(await keys.change(organizationId, expired.key.id, { name: 'renamed' }, ACTOR), { name: 'renamed' });
   await keys.revoke(
@@ -215,7 +215,7 @@ t.test('limits the number of keys and the memory for unknown ones', async (t) =>
   t.match(
     await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
     { expiresAt: null },
-    'it is renewed after another one is removed',
+    'an expired key can be renewed after another key is revoked',
   );
 
   const remembered = accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> };
@@ -233,7 +233,7 @@ t.test('limits the number of keys and the memory for unknown ones', async (t) =>
   }
 });
 
-t.test('migrates an earlier database: plain hashes become keyed hashes, and the keys keep working', async (t) => {
+t.test('in an earlier database, plain hashes become keyed hashes and the keys keep working', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const secret = 'sk-abcdefgh-0123456789012345678901234567890123456789';
@@ -278,7 +278,7 @@ t.test('migrates an earlier database: plain hashes become keyed hashes, and the 
   await store.close();
 });
 
-t.test('migrates an earlier database: revoked keys get the flag, and an overlap keeps its end', async (t) => {
+t.test('in an earlier database, revoked keys get the flag and an overlap keeps its end', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const before = await openStore(path);

@@ -1,4 +1,4 @@
-// Attempts in LMDB, after a wrong clock.
+// Tests of attempt limits and settings leases in LMDB after the clock was wrong.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ t.test('an engine settings lease taken while the clock was ahead does not block 
   const hold = (id: string, until: number) => ({ engine: 'e', id, values: {}, until });
   t.ok(await holds.take(hold('ahead', now + 86_400_000 + 60_000), true, now + 86_400_000));
   t.ok(await holds.take(hold('other', now + 60_000), true, now));
-  t.notOk(await holds.take(hold('third', now + 60_000), true, now), 'a valid lease does');
+  t.notOk(await holds.take(hold('third', now + 60_000), true, now), 'a lease that is still valid blocks other clients');
   t.same(await holds.endPast(now), []);
   t.ok(await holds.take(hold('other', now + 86_400_000), false, now + 86_390_000));
   t.match(await holds.endPast(now), [{ id: 'other' }]);

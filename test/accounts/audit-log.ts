@@ -1,4 +1,4 @@
-// Requirements for every implementation of AuditLog.
+// The tests that every implementation of AuditLog must pass.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog } from '../../src/accounts/audit.js';
 
@@ -6,7 +6,7 @@ const ACTOR: Actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: '
 
 /** `open` returns a new, empty log that is removed with the test. */
 export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
-  t.test("lists an organization's own entries, newest first, in pages", async (t) => {
+  t.test("the audit log lists an organization's own entries, newest first, in pages", async (t) => {
     const audit = await open(t);
     for (let i = 0; i < 7; i++) {
       await audit.note('org_a', ACTOR, `entry ${i}`, 'target', { i });
@@ -33,7 +33,7 @@ export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
       ['entry 3', 'entry 2', 'entry 1', 'entry 0'],
     );
     t.equal(third.next, null);
-    t.same((await audit.list('org_a', 7, null)).next, null, 'a full last page has no next page');
+    t.same((await audit.list('org_a', 7, null)).next, null, 'a full last page reports no next page');
     t.same(
       (await audit.list(null, 10, null)).data.map(({ action }) => action),
       ['of the server'],

@@ -1,4 +1,4 @@
-// The account ports on a real database.
+// Runs the directory tests on a real database.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

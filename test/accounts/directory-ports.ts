@@ -1,4 +1,5 @@
-// Requirements for every implementation of Directory: the transactions of each port, tested only through the ports.
+// The tests that every implementation of Directory must pass: the transactions of each port, used only through the
+// ports.
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
@@ -39,32 +40,35 @@ async function actions({ audit }: Directory, organizationId: string | null): Pro
 
 /** `open` returns a new, empty directory that is removed with the test. */
 export function directoryTests(open: (t: Test) => Promise<Directory>): void {
-  t.test('SignUps: of concurrent sign-ups one is the first user, and an address is used once', async (t) => {
-    const directory = await open(t);
-    const { signUps, signIns } = directory;
-    t.equal(await signUps.awaitsFirst(), true);
-    const [code, again] = await Promise.all([signUps.firstCode(), signUps.firstCode()]);
-    t.equal(code, again, 'all callers get the same code');
-    const remote = { open: false, local: false };
-    await t.rejects(signUp(directory, 'a', { policy: remote, code: 'wrong' }), { code: 'signup_closed' });
-    await signUps.check(remote, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code });
-    const made = await Promise.all(['a', 'b', 'c'].map((name) => signUp(directory, name)));
-    t.equal(made.filter(({ user }) => user.operator).length, 1);
-    t.equal(new Set(made.map(({ organization }) => organization.tenant)).size, 3);
-    const same = await Promise.allSettled([signUp(directory, 'd'), signUp(directory, 'd')]);
-    t.same(same.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-    t.match(
-      same.find(({ status }) => status === 'rejected'),
-      { reason: { code: 'email_taken' } },
-    );
-    t.equal(await signUps.awaitsFirst(), false);
-    t.equal(await signUps.firstCode(), null);
-    await t.rejects(signUp(directory, 'e', { policy: remote }), { code: 'signup_closed' });
-    const first = made.find(({ user }) => user.operator)!;
-    t.match(await signIns.find(first.cookie), { user: { id: first.user.id }, session: { userId: first.user.id } });
-    t.same(await actions(directory, first.organization.id), ['member.joined', 'organization.created']);
-    t.same(await actions(directory, null), ['operator.first_user'], 'refused sign-ups are not logged');
-  });
+  t.test(
+    'SignUps: one of several concurrent sign-ups is the first user, and an address can be used once',
+    async (t) => {
+      const directory = await open(t);
+      const { signUps, signIns } = directory;
+      t.equal(await signUps.awaitsFirst(), true);
+      const [code, again] = await Promise.all([signUps.firstCode(), signUps.firstCode()]);
+      t.equal(code, again, 'all callers get the same code');
+      const remote = { open: false, local: false };
+      await t.rejects(signUp(directory, 'a', { policy: remote, code: 'wrong' }), { code: 'signup_closed' });
+      await signUps.check(remote, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code });
+      const made = await Promise.all(['a', 'b', 'c'].map((name) => signUp(directory, name)));
+      t.equal(made.filter(({ user }) => user.operator).length, 1);
+      t.equal(new Set(made.map(({ organization }) => organization.tenant)).size, 3);
+      const same = await Promise.allSettled([signUp(directory, 'd'), signUp(directory, 'd')]);
+      t.same(same.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+      t.match(
+        same.find(({ status }) => status === 'rejected'),
+        { reason: { code: 'email_taken' } },
+      );
+      t.equal(await signUps.awaitsFirst(), false);
+      t.equal(await signUps.firstCode(), null);
+      await t.rejects(signUp(directory, 'e', { policy: remote }), { code: 'signup_closed' });
+      const first = made.find(({ user }) => user.operator)!;
+      t.match(await signIns.find(first.cookie), { user: { id: first.user.id }, session: { userId: first.user.id } });
+      t.same(await actions(directory, first.organization.id), ['member.joined', 'organization.created']);
+      t.same(await actions(directory, null), ['operator.first_user'], 'refused sign-ups are not logged');
+    },
+  );
 
   t.test('SignUps: resources created before the first sign-up belong to the first user', async (t) => {
     const directory = await open(t);
@@ -75,7 +79,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, id), ['member.joined']);
   });
 
-  t.test('SignIns: sessions start, end, and end when the password changes', async (t) => {
+  t.test('SignIns: sessions start, end on logout, and end when the password changes', async (t) => {
     const directory = await open(t);
     const { signIns, attempts } = directory;
     const { user, cookie } = await signUp(directory, 'a');
@@ -85,7 +89,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(
       await attempts.counted('login', counted.email),
       { count: MAX_ATTEMPTS.login },
-      'a failed sign-in resets no attempts',
+      'a failed sign-in does not reset the attempts',
     );
     const begun = await signIns.begin(user, null, CLIENT, cookie, counted);
     if (typeof begun === 'string') throw new Error(begun);
@@ -117,7 +121,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     );
   });
 
-  t.test('Members and Invites: check the current role; the last owner stays', async (t) => {
+  t.test("Members and Invites: each call checks the caller's current role, and the last owner stays", async (t) => {
     const directory = await open(t);
     const { members, invites, signIns } = directory;
     const {
@@ -131,13 +135,13 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await t.rejects(
       invites.accept(invite.token!, other.user, actorOf(other.user)),
       { code: 'invalid_value', param: 'invite' },
-      'an invitation is for one address',
+      'an invitation is valid for one address only',
     );
     const closed = { open: false, local: true };
     const joined = await Promise.allSettled(
       [1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })),
     );
-    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'it is accepted once');
+    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'an invitation can be accepted once');
     const guest = (await signIns.withEmail('guest@example.com'))!;
     t.match(await members.of(org, guest.id), {
       role: 'admin',
@@ -182,7 +186,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
   });
 
   t.test(
-    'Invites: revoked, replaced and used invitations stop working; suspended or deleted organizations have none',
+    'Invites: revoked, replaced and used invitations are invalid, as are those of suspended or deleted organizations',
     async (t) => {
       const directory = await open(t);
       const { members, invites, organizations, signIns } = directory;
@@ -356,7 +360,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     },
   );
 
-  t.test('Organizations: creates defaults, and deletion removes all data', async (t) => {
+  t.test('Organizations: a new one has defaults, and deletion removes all its data', async (t) => {
     const directory = await open(t);
     const { organizations, members, invites, apiKeys, keyStore } = directory;
     const { user, organization } = await signUp(directory, 'a');
@@ -399,11 +403,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await organizations.markErased(id);
     t.same(await organizations.resumeDeletions(), []);
     await organizations.eraseKeys(Date.now() - 60_000);
-    t.ok(await keyStore.find(keyDigest(secret)), 'not before the retention ends');
+    t.ok(await keyStore.find(keyDigest(secret)), 'the keys are not erased before the retention period ends');
     await organizations.eraseKeys(Date.now() + 60_000);
     t.equal(await keyStore.find(keyDigest(secret)), undefined);
     const again = await signUp(directory, 'c');
-    t.ok(again.organization.tenant > 3, 'its number is not reused');
+    t.ok(again.organization.tenant > 3, "the deleted organization's number is not reused");
   });
 
   t.test(
@@ -439,7 +443,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     },
   );
 
-  t.test('a revoked key is refused even by a process with a slow clock; an overlap ends at its time', async (t) => {
+  t.test('a revoked key is refused even by a process with a slow clock, and an overlap ends on time', async (t) => {
     const { apiKeys, keyStore, organizations, now } = await open(t);
     const { id } = await organizations.ensureFirst();
     const behind = (ms: number): KeyCache => new KeyCache(keyStore, { now: () => now() - ms });
@@ -457,16 +461,16 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await t.rejects(
       async () => behind(86_400_000).authenticate(overlapping.secret),
       { code: 'api_key_revoked' },
-      'also during an overlap',
+      'a key revoked during its overlap is refused too',
     );
     const row = (await apiKeys.get(id, overlapping.key.id))!;
-    t.ok(Date.parse(row.revokedAt!) <= now(), 'it is shown as revoked immediately');
+    t.ok(Date.parse(row.revokedAt!) <= now(), 'the key is shown as revoked immediately');
     await apiKeys.revoke(id, overlapping.key.id, null);
-    t.same(await apiKeys.get(id, overlapping.key.id), row, 'only once');
-    t.equal((await organizations.overviews(10, null)).data[0]?.activeKeys, 2, 'the two successors');
+    t.same(await apiKeys.get(id, overlapping.key.id), row, 'revoking the key again changes nothing');
+    t.equal((await organizations.overviews(10, null)).data[0]?.activeKeys, 2, 'only the two rotated keys are active');
   });
 
-  t.test('ApiKeys and KeyStore: find a key in its current state and only in its organization', async (t) => {
+  t.test('ApiKeys and KeyStore: a key is found in its current state and only in its organization', async (t) => {
     const { apiKeys, keyStore, organizations } = await open(t);
     const [one, two] = [(await organizations.ensureFirst()).id, 'org_other'];
     t.equal((await organizations.ensureFirst()).id, one);
@@ -502,7 +506,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(
       (await apiKeys.all()).filter(({ name }) => name === 'chosen').length,
       1,
-      'of two concurrent calls, one creates it',
+      'of two concurrent calls, one creates the key',
     );
     await organizations.change(one, { status: 'suspended' }, null);
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
@@ -512,7 +516,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await apiKeys.page(two, 10, key.id), null);
   });
 
-  t.test('unknown or ended objects: calls change nothing and report it', async (t) => {
+  t.test('calls for unknown or ended objects change nothing and report it', async (t) => {
     const directory = await open(t);
     const { apiKeys, users, signIns, secondFactors, ownAccount, organizations } = directory;
     const {
@@ -534,7 +538,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await apiKeys.change(org, key.id, { name: 'renamed' }, OPERATOR), { name: 'renamed' });
     const revoked = await apiKeys.revoke(org, key.id, OPERATOR);
     t.same(await apiKeys.revoke(org, key.id, OPERATOR), revoked);
-    t.equal(await apiKeys.first(org, { name: 'again' }), null, 'a first key exists already');
+    t.equal(await apiKeys.first(org, { name: 'again' }), null, 'a first key is not created again');
     t.match(await rights(user.id, {}), { user: { id: user.id, operator: true } });
     await rights(b.user.id, { operator: true });
     await rights(b.user.id, { operator: false });
@@ -641,7 +645,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const locked = (await users.get(first.user.id))!.locked ? first : second;
     t.equal(await signIns.find(locked.cookie), null);
     await change(locked.user.id, { locked: false });
-    t.equal(await signIns.find(locked.cookie), null, 'the session does not reappear');
+    t.equal(await signIns.find(locked.cookie), null, 'unlocking a user does not restore the session');
     await t.rejects(change('user_none', { locked: true }), { code: 'resource_not_found' });
     const page = await users.page(1, null);
     t.same(
@@ -656,20 +660,24 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     ]);
   });
 
-  t.test('SecondFactors: only proven secrets count; each step and recovery code works once', async (t) => {
+  t.test('SecondFactors: only confirmed secrets count, and each step and recovery code works once', async (t) => {
     const directory = await open(t);
     const { secondFactors, signIns, users } = directory;
     const { user, cookie } = await signUp(directory, 'a');
     const kept = (await signIns.find(cookie))!.session.id;
     await signIns.begin(user, null, CLIENT, null, null);
     const proved = { sealed: 'second', step: 10, recovery: ['r1', 'r2'] };
-    t.equal(await secondFactors.enable(user, proved, kept, actorOf(user)), false, 'no secret was proposed');
+    t.equal(
+      await secondFactors.enable(user, proved, kept, actorOf(user)),
+      false,
+      'enabling fails without a proposed secret',
+    );
     await secondFactors.propose(user.id, 'first');
     await secondFactors.propose(user.id, 'second');
     t.equal(
       await secondFactors.enable(user, { ...proved, sealed: 'first' }, kept, actorOf(user)),
       false,
-      'the latest secret counts',
+      'only the latest proposed secret can be confirmed',
     );
     const both = await Promise.all([
       secondFactors.enable(user, proved, kept, actorOf(user)),
@@ -684,14 +692,14 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(
       await signIns.begin(user, null, CLIENT, null, null),
       'changed',
-      'the password was checked before the second factor was enabled',
+      'a sign-in fails if its password check was before the second factor was enabled',
     );
     t.type(await signIns.begin({ ...user, secondFactor: true }, null, CLIENT, cookie, null), 'object');
     t.equal(await secondFactors.proposed(user.id), null);
     t.same(
       (await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(),
       [false, false, true],
-      'of concurrent uses, one succeeds',
+      'of concurrent uses of a code, one succeeds',
     );
     t.same(
       [
@@ -701,7 +709,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       ],
       [false, false, true],
     );
-    t.ok(await secondFactors.useStep(user.id, 2_900), 'a clock that is a day ahead');
+    t.ok(await secondFactors.useStep(user.id, 2_900), 'a code is accepted while the clock is a day ahead');
     t.same(
       [
         await secondFactors.useStep(user.id, 2_898),
@@ -733,7 +741,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     ]);
   });
 
-  t.test('OwnAccount: a deleted account starts nothing, even for a request already in progress', async (t) => {
+  t.test('OwnAccount: a deleted account cannot create anything, even in a request already in progress', async (t) => {
     const directory = await open(t);
     const { ownAccount, organizations, invites, members } = directory;
     const a = await signUp(directory, 'a'),
@@ -748,7 +756,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(
       await invites.ofLink(token!),
       { invite: { email: b.user.email } },
-      "the invitation is valid for the address's next owner",
+      'the invitation is still valid for the next user with this address',
     );
   });
 
@@ -767,7 +775,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await signIns.withEmail('a@example.com'), { id: user.id });
   });
 
-  t.test('OwnAccount: an address is used once, and an account is deleted completely', async (t) => {
+  t.test('OwnAccount: an address can be used once, and an account is deleted completely', async (t) => {
     const directory = await open(t);
     const { ownAccount, signIns, members, users } = directory;
     const a = await signUp(directory, 'a'),
@@ -804,7 +812,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
   });
 
   t.test(
-    'Attempts: concurrent attempts are limited like sequential ones, and a claim takes all its limits or none',
+    'Attempts: concurrent attempts are limited like sequential ones, and count() takes all its limits or none',
     async (t) => {
       const { attempts } = await open(t);
       const tries = await Promise.allSettled(
@@ -814,7 +822,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
       t.match(await attempts.counted('login', 'email other'), { count: 0 });
       t.match(await attempts.counted('login', 'address a'), { count: MAX_ATTEMPTS.login });
-      t.match(await attempts.counted('operator', 'address a'), { count: 0 }, 'of another kind');
+      t.match(
+        await attempts.counted('operator', 'address a'),
+        { count: 0 },
+        'attempts of another kind are counted separately',
+      );
     },
   );
 }

@@ -1,4 +1,4 @@
-// Account tables: limits, cleanup, and durability after a killed process.
+// Tests of the account tables: limits, cleanup, and durability after a killed process.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,14 +25,14 @@ import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { ownStore } from '../support/own-store.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
 const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
 const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
 
-t.test('limits the members of an organization and the organizations of a user', (t) => {
+t.test('the members of an organization and the organizations of a user are limited', (t) => {
   for (const [check, most] of [
     [checkMembers, MAX_MEMBERS],
     [checkBelonging, MAX_ORGANIZATIONS_OF_USER],
@@ -43,7 +43,7 @@ t.test('limits the members of an organization and the organizations of a user', 
   t.end();
 });
 
-t.test('limits attempts', async (t) => {
+t.test('attempts are limited per address and per e-mail address', async (t) => {
   const attempts = new LmdbAttempts(store, clock);
   const tries = await Promise.allSettled(
     Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])),
@@ -62,10 +62,14 @@ t.test('limits attempts', async (t) => {
   t.equal(rows('attempts'), 2, 'expired rows are removed');
 });
 
-t.test('groups addresses', async (t) => {
+t.test('addressGroup() keeps an IPv4 address and groups IPv6 addresses by their /64 prefix', async (t) => {
   t.equal(addressGroup('192.0.2.7'), '192.0.2.7');
   t.equal(addressGroup('::ffff:192.0.2.7'), '192.0.2.7');
-  t.equal(addressGroup('0000:0000:0000:0000:0000:ffff:c000:0207'), '192.0.2.7', 'as a dual-stack socket reports it');
+  t.equal(
+    addressGroup('0000:0000:0000:0000:0000:ffff:c000:0207'),
+    '192.0.2.7',
+    'an IPv4-mapped address as a dual-stack socket reports it',
+  );
   t.equal(addressGroup('::ffff:c000:207'), '192.0.2.7');
   t.equal(addressGroup('2001:db8:0:1:aaaa:bbbb:cccc:dddd'), '2001:db8:0:1::/64');
   t.equal(addressGroup('2001:db8::1'), '2001:db8:0:0::/64');
@@ -81,14 +85,14 @@ t.test('checking for the first user leaks no database reader', async (t) => {
     users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
   );
   for (let i = 0; i < 140; i++) {
-    // more than the database's maximum number of readers; each write makes the next check open a new one
+    // The loop runs more often than the database has reader slots. Each write makes the next check open a new reader.
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));
   }
 });
 
-t.test('limits the audit log', async (t) => {
+t.test('the audit log is limited in age and in entries per organization', async (t) => {
   const audit = new LmdbAuditLog(store, clock);
   const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
   await store.transaction(() => {
@@ -109,7 +113,7 @@ t.test('limits the audit log', async (t) => {
   });
 });
 
-t.test('removes expired tokens and invitations', async (t) => {
+t.test('expired tokens and invitations are removed', async (t) => {
   const tokens = new TokenTable(store, clock);
   const invites = new InviteTable(store, clock);
   const [one, two] = await store.transaction(
@@ -132,7 +136,7 @@ t.test('removes expired tokens and invitations', async (t) => {
   now += 7 * 24 * 3_600_000;
   t.throws(() => invites.ofToken(token), { code: 'invalid_token' });
   await invites.sweep();
-  t.equal(rows('invites'), 2, 'kept for a while');
+  t.equal(rows('invites'), 2, 'expired invitations are kept for a while');
   now += 31 * 24 * 3_600_000;
   await invites.sweep();
   t.equal(rows('invites'), 0);

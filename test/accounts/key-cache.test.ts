@@ -1,4 +1,4 @@
-// The key cache in front of a slow store: the real store behind a delay that the test controls.
+// Tests of the key cache in front of a slow store: the real store behind a delay that the test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 type Looked = Pick<KeyStore, 'find' | 'noteLastUsed'>;
 
 t.test(
-  'returns cached keys synchronously, looks others up, and never returns a state from before a change',
+  'a cached key is returned synchronously, others are looked up, and no state from before a change is returned',
   async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
     const store = await openStore(path);
@@ -49,7 +49,7 @@ t.test(
     t.notOk(known instanceof Promise, 'a cached key needs no promise');
     t.equal(looked, 1);
     now += 1_001;
-    t.ok(cache.authenticate(secret) instanceof Promise, 'it is looked up again after a second');
+    t.ok(cache.authenticate(secret) instanceof Promise, 'a cached key is looked up again after a second');
 
     cache.forget();
     let open: () => void = () => undefined;
@@ -60,11 +60,11 @@ t.test(
     await accounts.revokeKey(key.id);
     cache.forget();
     open();
-    t.match(await begun, { keyId: key.id }, 'it was found before the change');
+    t.match(await begun, { keyId: key.id }, 'the lookup that started before the change succeeds');
     await t.rejects(
       async () => cache.authenticate(secret),
       { code: 'api_key_revoked' },
-      'it is not cached after the change',
+      'that lookup is not cached after the change',
     );
 
     const other = await accounts.createKey({ name: 'b' });
@@ -110,16 +110,16 @@ t.test(
       }
     };
     t.match(await cache.authenticate(secret), { keyId: key.id });
-    t.equal(cache.size, 2, 'the key and its last use');
+    t.equal(cache.size, 2, 'the cache has the key and its last use');
     now += 900;
-    t.ok(isKnown(), 'valid since it was read');
+    t.ok(isKnown(), 'a key is valid for 900 ms after it was read');
     now += 1;
     t.notOk(isKnown());
     trust.confirmedAt = now;
     await cache.authenticate(secret);
     trust.confirmedAt = now + 5_000;
     now += 5_900;
-    t.ok(isKnown(), 'valid since the last complete notification');
+    t.ok(isKnown(), 'a key is valid for some time after the last complete notification');
     now += 1;
     t.notOk(isKnown());
     await cache.authenticate(secret);
@@ -127,10 +127,18 @@ t.test(
     trust.confirmedAt = now;
     trust.away = true;
     now += 10_000;
-    t.ok(isKnown(), 'unavailable: it stays valid for this long');
-    t.match(await cache.authenticate(unseen), { organizationId: id }, 'an uncached key is looked up');
+    t.ok(isKnown(), 'a cached key stays valid while the notifications are unavailable');
+    t.match(
+      await cache.authenticate(unseen),
+      { organizationId: id },
+      'an uncached key is looked up while the notifications are unavailable',
+    );
     trust.gone = true;
-    await t.rejects(async () => cache.authenticate(unheard), { code: 'maintenance' }, 'if the store is reachable');
+    await t.rejects(
+      async () => cache.authenticate(unheard),
+      { code: 'maintenance' },
+      'an uncached key is refused while the store is unreachable',
+    );
     now += 1;
     await t.rejects(async () => cache.authenticate(secret), { code: 'maintenance' });
     trust.away = trust.gone = false;
@@ -147,7 +155,7 @@ t.test(
     cache.forget('org_other');
     t.equal(cache.size, 4);
     cache.forget(id);
-    t.equal(cache.size, 2, 'only the last uses of its organization remain');
+    t.equal(cache.size, 2, 'only the last-use entries of the organization remain');
   },
 );
 
@@ -164,7 +172,7 @@ t.test(
     const { id } = await organizations.ensureFirst();
     const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
     let looked = 0;
-    // Pretends that every key is this one, because creating ten thousand keys takes long.
+    // The store returns the same key for every digest, because creating ten thousand keys takes too long.
     const store: Looked = {
       find: (_digest) => {
         looked++;

@@ -1,5 +1,4 @@
-// Accounts in a real PostgreSQL: the requirements for every Directory and AuditLog, with processes that share one
-// database.
+// Runs the Directory and AuditLog tests on a real PostgreSQL, with processes that share one database.
 import t, { type Test } from 'tap';
 import { PostgresAttempts } from '../../src/storage/postgres/accounts/attempts.js';
 import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
@@ -12,7 +11,7 @@ import { attemptsClockTests } from './attempts.js';
 import { auditLogTests } from './audit-log.js';
 import { directoryTests } from './directory-ports.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);

@@ -1,5 +1,5 @@
-// Second-factor codes, and the tickets between the steps of a sign-in, with real tables and a clock that the test
-// controls.
+// Tests of second-factor codes and of the tickets between the steps of a sign-in, with real tables and a clock that the
+// test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -76,7 +76,7 @@ function fromBase32(text: string): Buffer {
 
 const other = (code: string): string => String((Number(code) + 1) % 1_000_000).padStart(6, '0');
 
-t.test('a code of the latest secret enables the factor; then each code works once', async (t) => {
+t.test('a code of the latest secret enables the second factor, and each code works once', async (t) => {
   const { directory, user, session, actor, codes, pass, code, read } = await bench(t);
   const first = await codes.propose(user, 'Monolith');
   const last = await codes.propose(user, 'Monolith');
@@ -85,7 +85,7 @@ t.test('a code of the latest secret enables the factor; then each code works onc
   await t.rejects(
     codes.use(user, '000000', CLIENT.ip),
     { code: 'invalid_value', message: /turned off in the meantime/ },
-    'nothing is on yet',
+    'no second factor is enabled yet',
   );
   read(first.secret);
   await t.rejects(codes.enable(user, code(), session, actor), { code: 'invalid_code', status: 401 });
@@ -98,7 +98,7 @@ t.test('a code of the latest secret enables the factor; then each code works onc
   await t.rejects(
     codes.use(user, code(), CLIENT.ip),
     { code: 'invalid_code', message: /already been used/ },
-    'the one that turned it on is used',
+    'the code that enabled the second factor cannot be reused',
   );
   await t.rejects(codes.use(user, other(code(1)), CLIENT.ip), { code: 'invalid_code', message: /wrong/ });
   t.equal(await codes.use(user, code(1), CLIENT.ip), RECOVERY_CODES);
@@ -119,25 +119,25 @@ t.test('a code of the latest secret enables the factor; then each code works onc
   await t.rejects(
     codes.use(user, recovery[1]!, CLIENT.ip),
     { code: 'invalid_code' },
-    'earlier recovery codes are void',
+    'earlier recovery codes are invalid',
   );
   t.equal(await codes.use(user, again[9]!, CLIENT.ip), RECOVERY_CODES - 1);
   await directory.secondFactors.disable(user, actor);
   await t.rejects(codes.replaceRecovery(user, actor), { code: 'invalid_value' });
 });
 
-t.test('a secret that was shown too long ago must be shown again', async (t) => {
+t.test('a proposed secret expires and must be requested again', async (t) => {
   const { user, session, actor, codes, code, read, directory } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await directory.secondFactors.propose(user.id, 'of another key');
   await t.rejects(
     codes.enable(user, code(), session, actor),
     { code: 'invalid_value', message: /Start again/ },
-    'nor one that nobody can read any more',
+    'a secret that can no longer be decrypted is refused',
   );
 });
 
-t.test('counts wrong codes per user; a correct code resets the count', async (t) => {
+t.test('wrong codes are counted per user, and a correct code resets the count', async (t) => {
   const { user, session, actor, codes, code, read, pass } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
@@ -151,11 +151,11 @@ t.test('counts wrong codes per user; a correct code resets the count', async (t)
   await t.rejects(
     codes.use(user, code(), CLIENT.ip),
     { code: 'too_many_attempts', status: 429 },
-    'even the correct code',
+    'the correct code is refused too while the limit is exceeded',
   );
 });
 
-t.test('keys change: factors are sealed anew while the old key is there, and named when it is not', async (t) => {
+t.test('secrets are re-encrypted while the old key is configured, and reported when it is missing', async (t) => {
   const { directory, user, session, actor, codes, code, read, pass, clock } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
@@ -165,7 +165,7 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
   const lost: string[] = [];
   const before = await sealed();
   await of(OLD, NEW).reseal((id) => lost.push(id));
-  t.equal(await sealed(), before, 'by the key that seals now: it stays');
+  t.equal(await sealed(), before, 'a secret encrypted with the current key is not changed');
   await of(NEW).reseal((id) => lost.push(id));
   t.same(lost, [user.id]);
   t.equal(await sealed(), before);

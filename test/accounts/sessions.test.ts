@@ -1,5 +1,5 @@
-// Sessions with a clock that the test controls: expiry, last use and eviction; also links and attempts, which expire
-// too.
+// Tests of sessions with a clock that the test controls: expiry, last use and eviction, and the expiry of links and
+// attempts.
 import t from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.js';
 import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
@@ -40,14 +40,14 @@ t.test('a session ends twelve hours after its last use and thirty days after its
   now += 12 * HOUR - 1;
   t.same(sessions.find(secret), session);
   now += 1;
-  t.equal(sessions.find(secret), undefined, 'it has ended at exactly that time');
+  t.equal(sessions.find(secret), undefined, 'the session has ended at exactly that time');
   t.same(sessions.list('user_a'), []);
   t.equal(rows(), 2);
   await sessions.sweep();
   t.equal(rows(), 0);
 });
 
-t.test('records the last use once a minute and extends the session from there', async (t) => {
+t.test('the last use is recorded once a minute and extends the session', async (t) => {
   const { secret, session } = await begin('user_b');
   const began = now;
   now += 59_999;
@@ -61,7 +61,7 @@ t.test('records the last use once a minute and extends the session from there', 
   now -= 30_000;
   sessions.seen(secret, { ...session, lastSeenAt: now - 60_000 });
   await store.transaction(() => undefined);
-  t.equal(sessions.find(secret)?.lastSeenAt, noted, 'a later recorded use is kept');
+  t.equal(sessions.find(secret)?.lastSeenAt, noted, 'an older last use does not overwrite a newer one');
   now = noted + 12 * HOUR - 1;
   t.ok(sessions.find(secret));
   await store.transaction(() => sessions.endAll('user_b'));
@@ -85,7 +85,7 @@ t.test('the fifty-first session replaces the least recently used one', async (t)
   const last = await begin('user_c');
   t.equal(sessions.list('user_c').length, MAX_SESSIONS);
   t.equal(sessions.find(all[1]!.secret), undefined);
-  t.ok(sessions.find(all[0]!.secret), 'it was used again since');
+  t.ok(sessions.find(all[0]!.secret), 'a session used since then is kept');
   t.ok(sessions.find(other.secret), "other users' sessions stay");
   t.same(
     sessions
@@ -93,13 +93,13 @@ t.test('the fifty-first session replaces the least recently used one', async (t)
       .slice(0, 3)
       .map(({ id }) => id),
     [last.session.id, all[0]!.session.id, all.at(-1)!.session.id],
-    'most recently used first',
+    'sessions are listed most recently used first',
   );
 
   t.equal(
     await store.transaction(() => sessions.end('user_d', last.session.id)),
     false,
-    "another user's session does not end",
+    "a user cannot end another user's session",
   );
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), true);
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), false);
@@ -113,7 +113,7 @@ t.test('the fifty-first session replaces the least recently used one', async (t)
   t.ok(sessions.find(all[5]!.secret), 'valid sessions are not removed');
 });
 
-t.test('formats cookies and browser names', (t) => {
+t.test('malformed cookies are rejected, and CSRF tokens are derived from the cookie', (t) => {
   const cookie = newCookie();
   t.ok(isCookie(cookie));
   for (const other of ['', cookie.slice(1), `${cookie}A`, `${cookie.slice(1)}=`, `${cookie}\n`]) {
@@ -127,14 +127,14 @@ t.test('formats cookies and browser names', (t) => {
   t.end();
 });
 
-t.test("a link works once, for one hour; only the latest request's link works", async (t) => {
+t.test('a link works once within one hour, and only the latest one works', async (t) => {
   const tokens = new TokenTable(store, clock);
   const create = (user: string) => store.transaction(() => tokens.create(user, 'new-email', false, 'new@example.com'));
   const first = await create('user_a');
   const token = await create('user_a');
   const other = await create('user_b');
   t.throws(() => tokens.find(first, 'new-email'), { code: 'invalid_token' });
-  t.throws(() => tokens.find(token, 'password'), { code: 'invalid_token' }, 'only for its purpose');
+  t.throws(() => tokens.find(token, 'password'), { code: 'invalid_token' }, 'a link works only for its purpose');
   t.match(tokens.find(token, 'new-email'), {
     userId: 'user_a',
     email: 'new@example.com',
@@ -155,7 +155,7 @@ t.test("a link works once, for one hour; only the latest request's link works", 
 });
 
 t.test(
-  'attempts are limited per fifteen minutes from the first one; refunded attempts are available again',
+  'attempts are limited per fifteen minutes from the first one, and refunded attempts are available again',
   async (t) => {
     const attempts = new LmdbAttempts(store, clock);
     const began = now;
@@ -196,7 +196,7 @@ t.test(
   },
 );
 
-t.test('splits a list into pages', (t) => {
+t.test('pageOf() splits a list into pages', (t) => {
   const list = ['a', 'b', 'c'];
   const part = (limit: number, after: string | null) => pageOf(list, limit, after, (one) => one);
   t.same(part(2, null), { data: ['a', 'b'], next: 'b' });

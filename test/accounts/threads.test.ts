@@ -1,5 +1,5 @@
-// A write acknowledged in one thread is visible in another immediately, even within an event loop turn in which it has
-// read before.
+// Tests that a write acknowledged in one thread is visible in another immediately, even within an event-loop turn that
+// has already read.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Elsewhere } from './written-elsewhere.js';
 
 for (const what of ['session', 'key', 'way in of the operator token'] as const) {
-  t.test(`${what}: sees another thread's write`, async (t) => {
+  t.test(`${what}: a thread sees another thread's write in the same event-loop turn`, async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-threads-'));
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
     const store = await openStore(path);
@@ -35,7 +35,7 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
     else if (what === 'way in of the operator token') await new LmdbAttempts(store).counted('operator', '::1');
     else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);
-    t.equal((await keys.get('org_a', id))?.id, id, 'and so is all data that the request reads');
+    t.equal((await keys.get('org_a', id))?.id, id, 'all data that the request reads is current');
     await exited;
     await store.close();
   });

@@ -1,10 +1,10 @@
-// One-time codes against the test vectors of the standards.
+// Tests of one-time codes with the test vectors of the standards.
 import t from 'tap';
 import { base32, codeAt, otpauthUri, stepAt, stepOf } from '../../src/accounts/totp.js';
 
 const SECRET = Buffer.from('12345678901234567890');
 
-t.test('matches RFC 4226, appendix D', async (t) => {
+t.test('codes match RFC 4226, appendix D', async (t) => {
   const wanted = ['755224', '287082', '359152', '969429', '338314', '254676', '287922', '162583', '399871', '520489'];
   t.same(
     wanted.map((_, step) => codeAt(SECRET, step)),
@@ -12,7 +12,7 @@ t.test('matches RFC 4226, appendix D', async (t) => {
   );
 });
 
-t.test('matches the last six of the eight digits in RFC 6238, appendix B', async (t) => {
+t.test('codes match the last six of the eight digits in RFC 6238, appendix B', async (t) => {
   const vectors: [number, string][] = [
     [59, '94287082'],
     [1111111109, '07081804'],
@@ -25,7 +25,7 @@ t.test('matches the last six of the eight digits in RFC 6238, appendix B', async
     t.equal(codeAt(SECRET, stepAt(seconds * 1000)), code.slice(2), String(seconds));
 });
 
-t.test('accepts one step before and after the current one, no more', async (t) => {
+t.test('codes of the current, previous and next step are accepted, and no others', async (t) => {
   const now = 1_234_567_890_000;
   const step = stepAt(now);
   for (const [beside, found] of [
@@ -40,7 +40,7 @@ t.test('accepts one step before and after the current one, no more', async (t) =
     t.equal(stepOf(SECRET, wrong, now), null, wrong);
 });
 
-t.test('encodes secrets as in RFC 4648, readable by apps', async (t) => {
+t.test('secrets are encoded in base32 (RFC 4648) in a URI that authenticator apps accept', async (t) => {
   t.same(
     ['', 'f', 'fo', 'foo', 'foob', 'fooba', 'foobar'].map((text) => base32(Buffer.from(text))),
     ['', 'MY', 'MZXQ', 'MZXW6', 'MZXW6YQ', 'MZXW6YTB', 'MZXW6YTBOI'],

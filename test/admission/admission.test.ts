@@ -54,7 +54,7 @@ const ask = ({
 const values = (admission: LocalAdmission): Record<string, string> =>
   Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
-t.test('settling a reservation returns the unused tokens: reserve 620, use 207, 413 come back', (t) => {
+t.test('settling returns the unused tokens of a reservation: of 620 reserved and 207 used, 413 are returned', (t) => {
   const { admission } = gate({});
   const reservation = reserve(admission, ask({ promptTokens: 120 }));
   t.same(Object.fromEntries(reservation.headers('chat')), {
@@ -70,7 +70,7 @@ t.test('settling a reservation returns the unused tokens: reserve 620, use 207, 
   reservation.settle(207);
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '999792');
   t.equal(values(admission)['x-ratelimit-remaining-concurrency'], '99');
-  t.equal(values(admission)['x-ratelimit-remaining-requests'], '9998', 'the request stays counted');
+  t.equal(values(admission)['x-ratelimit-remaining-requests'], '9998', 'the request itself stays counted');
   reservation.settle(207);
   reservation.refund();
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '999792', 'a second settle does nothing');
@@ -92,7 +92,7 @@ t.test('reserves the default number of output tokens if the request states no ca
   t.end();
 });
 
-t.test('a refund leaves no trace', (t) => {
+t.test('a refund restores all counters', (t) => {
   const { admission } = gate({});
   const before = values(admission);
   reserve(admission, ask()).refund();
@@ -142,7 +142,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
   t.equal(
     values(admission)['x-ratelimit-remaining-tokens'],
     '5000',
-    'a minute with a full bucket does not pay for use beyond the reservation',
+    'a full bucket does not save up for use beyond the reservation',
   );
   const short = reserve(admission, ask({ promptTokens: 1_000, statedCap: 1_000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
@@ -152,7 +152,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
   t.end();
 });
 
-t.test('counts unfinished requests per organization and model', (t) => {
+t.test('unfinished requests are counted per organization and model', (t) => {
   // A table with one record: the record at index 0 must be distinguishable from a missing record.
   const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
@@ -161,7 +161,7 @@ t.test('counts unfinished requests per organization and model', (t) => {
   t.equal(
     admission.standing(identity({ organizationId: 'org_b' }), ask().model).unfinished,
     0,
-    'other organizations have none',
+    'other organizations have no unfinished requests',
   );
   t.equal(admission.standing(ORG, ask().model).state.concurrency?.remaining, configWith({}).limits.concurrency! - 3);
   reservation.settle(1);
@@ -188,12 +188,12 @@ t.test(
     t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
     large.settle(3000);
     t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0', 'a level below zero is shown as 0');
-    t.equal(values(admission)['x-ratelimit-reset-tokens'], '3m0s', 'later requests wait for the overdraft');
+    t.equal(values(admission)['x-ratelimit-reset-tokens'], '3m0s', 'the reset time includes the overdraft');
     t.end();
   },
 );
 
-t.test('reserves the estimated prompt size and settles with the actual size, in both directions', (t) => {
+t.test('the estimated prompt size is reserved and corrected to the actual size, in both directions', (t) => {
   const { admission } = gate({ tpm: 1000 });
   const remaining = (): string | undefined => values(admission)['x-ratelimit-remaining-tokens'];
   const over = reserve(admission, ask({ promptTokens: 300, exact: false, statedCap: 100 }));
@@ -217,7 +217,7 @@ t.test(
     t.match(
       refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))),
       { code: 'tpm_limit_exceeded' },
-      'it waits until the bucket holds that much',
+      'the request can be admitted when the bucket holds that much',
     );
     t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
     t.end();
@@ -256,7 +256,7 @@ t.test('disabled limits send no headers; specific overrides take precedence over
   t.end();
 });
 
-t.test('counts organizations and models separately; refusals carry the headers of both formats', (t) => {
+t.test('organizations and models are counted separately, and refusals have the headers of both API formats', (t) => {
   const { admission } = gate({ rpm: 1 });
   reserve(admission, ask());
   reserve(admission, ask({ model: 'other' }));
@@ -291,7 +291,7 @@ t.test('a changed limit applies immediately, and the bucket keeps its fill ratio
   const remaining = (rpm: number): string | undefined =>
     Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
   t.equal(remaining(100), '50');
-  t.equal(remaining(10), '5', 'a smaller bucket keeps half as well');
+  t.equal(remaining(10), '5', 'a bucket of a smaller limit stays half full');
   for (let i = 0; i < 5; i++) reserve(admission, ask({ identity: at(10) })).settle(1);
   t.equal(refusal(() => reserve(admission, ask({ identity: at(10) }))).code, 'rpm_limit_exceeded');
   reserve(admission, ask({ identity: at(null) }));
@@ -322,13 +322,13 @@ t.test('a key with limits has a second scope: both must admit, and a refusal tak
   const full = refusal(() => reserve(admission, ask({ identity: bound })));
   t.match(full, { code: 'concurrency_limit_exceeded', message: /This API key/ });
   t.equal(Object.fromEntries(full.headers?.('chat') ?? [])['x-ratelimit-remaining-concurrency'], '0');
-  t.same(values(admission), before, 'nothing was taken from the organization');
+  t.same(values(admission), before, "the organization's counters are unchanged");
   first.settle(500);
   t.equal(refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900 }))).code, 'tpm_limit_exceeded');
   reserve(admission, ask({ identity: bound, promptTokens: 1, statedCap: 1 })).settle(2);
   const tired = refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900, statedCap: 1 })));
   t.match(tired, { code: 'rpm_limit_exceeded', message: /this API key/ });
-  t.ok((tired.retryAfterMs ?? 0) >= 30_000, "waits until the key's next request");
+  t.ok((tired.retryAfterMs ?? 0) >= 30_000, "Retry-After covers the key's own request limit");
   t.match(values(admission), { 'x-ratelimit-remaining-requests': '8', 'x-ratelimit-remaining-concurrency': '10' });
   reserve(admission, ask({ identity: other })).settle(1);
   // The organization's own limit applies to the key as well.
@@ -346,7 +346,11 @@ t.test('Retry-After covers every bucket that the request needs', (t) => {
   const { admission } = gate({ rpm: 60, tpm: 6_000 });
   for (let i = 0; i < 60; i++) reserve(admission, ask({ promptTokens: 0, statedCap: 100 })).settle(100);
   const error = refusal(() => reserve(admission, ask({ promptTokens: 3_000, statedCap: 0 })));
-  t.match(error, { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 }, 'its tokens refill later than its request');
+  t.match(
+    error,
+    { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 },
+    'Retry-After is the longer of the two refill times',
+  );
   t.end();
 });
 
@@ -383,7 +387,7 @@ t.test('the mean request duration is a running mean of completed requests', (t) 
   t.end();
 });
 
-t.test('refuses more choices than there are concurrency slots and admits as many', (t) => {
+t.test('`n` above the number of concurrency slots is refused, and `n` equal to it is admitted', (t) => {
   const { admission } = gate({ concurrency: 2 });
   t.match(
     refusal(() => reserve(admission, ask({ n: 3 }))),
@@ -398,32 +402,32 @@ t.test('refuses more choices than there are concurrency slots and admits as many
   t.end();
 });
 
-t.test('Retry-After ignores what the refused request had taken and returned', (t) => {
+t.test('Retry-After does not count what the refused request itself took and returned', (t) => {
   const { admission } = gate({ rpm: 2, tpm: 1_000, concurrency: null });
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   const refused = refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 700 })));
   t.match(
     refused,
     { code: 'tpm_limit_exceeded', retryAfterMs: 18_000 },
-    'waits for the missing 300 tokens, not for its second request',
+    'Retry-After covers the 300 missing tokens, not a second request',
   );
   t.equal(
     refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 401 }))).retryAfterMs,
     60,
-    'waits for one token',
+    'Retry-After covers the one missing token',
   );
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   t.end();
 });
 
-t.test('the shortest wait is one millisecond', (t) => {
+t.test('Retry-After is at least one millisecond', (t) => {
   const { admission } = gate({ tpm: 1_000_000, rpm: null, concurrency: null });
   reserve(admission, ask({ promptTokens: 600_000, statedCap: 400_000 }));
   t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1, statedCap: 0 }))).retryAfterMs, 1);
   t.end();
 });
 
-t.test('returns the reservations of a terminated thread', (t) => {
+t.test('the reservations of a terminated thread are returned', (t) => {
   const buffer = new SharedArrayBuffer(COUNTER_BYTES);
   const ledger = ledgerOf(new SharedArrayBuffer(ledgerBytes(1)), 1);
   const { limits } = configWith({ limits: { concurrency: 3 } });
@@ -447,7 +451,7 @@ t.test('record 0 counts reads and connections like any other', (t) => {
   t.end();
 });
 
-t.test('reads without a limit, and refused reads, leave no trace', (t) => {
+t.test('unlimited reads and refused reads do not count as unfinished', (t) => {
   const { admission: open } = gate({ read_rpm: null });
   for (let i = 0; i < 2_000; i++) open.read(ORG);
   const { admission, pass } = gate({ read_rpm: 1 });
@@ -459,7 +463,7 @@ t.test('reads without a limit, and refused reads, leave no trace', (t) => {
   t.end();
 });
 
-t.test('enforces a monthly cap', async (t) => {
+t.test('a monthly token cap refuses requests once it is used up', async (t) => {
   let wall = Date.parse('2026-11-30T23:59:00Z');
   const stored: string[] = [];
   const admission = new LocalAdmission(configWith({}).limits, {
@@ -528,40 +532,43 @@ function months(): {
 }
 const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
 
-t.test("all threads share one lookup of the month's total; requests that finish meanwhile are counted", async (t) => {
-  const { table, looked, stored, answer } = months();
-  let wall = NOVEMBER;
-  const [one, other] = [new MonthUse(table, stored, () => wall), new MonthUse(table, stored, () => wall)] as const;
-  const waiting = [one.used('org_a'), one.used('org_a'), other.used('org_a')];
-  for (const each of waiting) t.ok(each instanceof Promise);
-  t.equal(looked(), 1);
-  other.add('org_a', 30);
-  one.add('org_a', 7, false);
-  await answer(900);
-  await Promise.all(waiting);
-  t.same([one.used('org_a'), other.used('org_a')], [937, 937]);
-  t.equal(table.unfinished(), 0);
+t.test(
+  "all threads share one lookup of the month's total, and requests that finish meanwhile are counted",
+  async (t) => {
+    const { table, looked, stored, answer } = months();
+    let wall = NOVEMBER;
+    const [one, other] = [new MonthUse(table, stored, () => wall), new MonthUse(table, stored, () => wall)] as const;
+    const waiting = [one.used('org_a'), one.used('org_a'), other.used('org_a')];
+    for (const each of waiting) t.ok(each instanceof Promise);
+    t.equal(looked(), 1);
+    other.add('org_a', 30);
+    one.add('org_a', 7, false);
+    await answer(900);
+    await Promise.all(waiting);
+    t.same([one.used('org_a'), other.used('org_a')], [937, 937]);
+    t.equal(table.unfinished(), 0);
 
-  wall += 120_000;
-  other.add('org_a', 5); // counted in the thread that started the lookup, and not in the previous month
-  t.equal(looked(), 2);
-  const begun = one.used('org_a');
-  await answer(new Error('no answer'));
-  await begun;
-  const again = t.rejects(one.used('org_a') as Promise<void>, /no answer/);
-  t.equal(looked(), 3, 'a failed lookup is retried');
-  await answer(new Error('no answer'));
-  await again;
-  const last = other.used('org_a');
-  one.add('org_a', 2);
-  await answer(45);
-  await last;
-  t.equal(one.used('org_a'), 47, 'the stored total includes requests that ended before');
-  t.equal(looked(), 4);
-  t.equal(table.unfinished(), 0);
-});
+    wall += 120_000;
+    other.add('org_a', 5); // counted in the thread that started the lookup, and only in the new month
+    t.equal(looked(), 2);
+    const begun = one.used('org_a');
+    await answer(new Error('no answer'));
+    await begun;
+    const again = t.rejects(one.used('org_a') as Promise<void>, /no answer/);
+    t.equal(looked(), 3, 'a failed lookup is retried');
+    await answer(new Error('no answer'));
+    await again;
+    const last = other.used('org_a');
+    one.add('org_a', 2);
+    await answer(45);
+    await last;
+    t.equal(one.used('org_a'), 47, 'the stored total includes requests that ended before the lookup');
+    t.equal(looked(), 4);
+    t.equal(table.unfinished(), 0);
+  },
+);
 
-t.test('a lookup that a thread never finishes delays nobody, and a late result changes nothing', async (t) => {
+t.test('an unfinished lookup in one thread delays nobody, and its late result changes nothing', async (t) => {
   const { table, looked, stored, answer } = months();
   const one = new MonthUse(table, stored, () => NOVEMBER);
   const other = new MonthUse(table, stored, () => NOVEMBER, 20);
@@ -569,14 +576,14 @@ t.test('a lookup that a thread never finishes delays nobody, and a late result c
   const waiting = other.used('org_a');
   while (looked() < 2) await new Promise(setImmediate);
   one.add('org_a', 1);
-  await answer(100); // the first thread's result, too late
+  await answer(100); // the result of the first thread's lookup, which arrives too late
   await answer(100);
   await waiting;
   t.equal(other.used('org_a'), 101);
   t.equal(table.unfinished(), 0);
 });
 
-t.test('limits reads per key and connections per organization', (t) => {
+t.test('reads are limited per key, and connections per organization', (t) => {
   const { admission, pass } = gate({ read_rpm: 2 });
   admission.read(ORG);
   admission.read(ORG);
@@ -603,7 +610,7 @@ t.test('limits reads per key and connections per organization', (t) => {
   t.end();
 });
 
-t.test('formats durations', (t) => {
+t.test('duration() formats milliseconds for the rate limit headers', (t) => {
   t.same([0, 12, 999.2, 6000, 59_001, 60_000, 90_500].map(duration), [
     '0ms',
     '12ms',

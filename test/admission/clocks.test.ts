@@ -1,4 +1,4 @@
-// Runs the limit tests with unusual clock values: 0, the limit of exact integers in a double, and one day before a
+// Runs the admission tests with unusual clock values: 0, the largest exact integer of a double, and one day before a
 // 64-bit word of the shared memory overflows.
 import { join } from 'node:path';
 import t from 'tap';

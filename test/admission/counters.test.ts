@@ -1,4 +1,4 @@
-// Token buckets in isolation, to the nanosecond, and the shared and per-thread memory.
+// Tests of the token buckets in isolation, with nanosecond accuracy, and of the shared and per-thread memory.
 import t from 'tap';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../../src/admission/counter-memory.js';
 import { bucketState, Counters } from '../../src/admission/counters.js';
@@ -31,7 +31,7 @@ t.test('a full bucket holds exactly its limit and not a nanosecond more', (t) =>
   t.end();
 });
 
-t.test('returned amounts fill the bucket up to its limit; overdrafts go below zero', (t) => {
+t.test('returned amounts fill the bucket up to its limit, and overdrafts go below zero', (t) => {
   const { counters, table } = bucket();
   counters.give(1, 'tpm', 30, 60, NOW);
   t.same(counters.state(1, 'tpm', 60, NOW), { limit: 60, remaining: 60, resetMs: 0 });
@@ -44,7 +44,7 @@ t.test('returned amounts fill the bucket up to its limit; overdrafts go below ze
   t.same(
     counters.state(-1, 'tpm', 60, NOW),
     { limit: 60, remaining: 60, resetMs: 0 },
-    'a record without counts is full',
+    'a missing record is reported as a full bucket',
   );
   counters.give(0, 'tpm', -60, 60, NOW);
   t.same(
@@ -55,7 +55,7 @@ t.test('returned amounts fill the bucket up to its limit; overdrafts go below ze
   t.end();
 });
 
-t.test('remaining amounts are shown in whole units without cumulative rounding loss', (t) => {
+t.test('remaining amounts are whole units without accumulated rounding errors', (t) => {
   t.same(bucketState(3, 20e9), { limit: 3, remaining: 2, resetMs: 20_000 });
   t.same(bucketState(3, 20e9 + 1), { limit: 3, remaining: 2, resetMs: 20_000.000001 });
   t.same(bucketState(3, 21e9), { limit: 3, remaining: 1, resetMs: 21_000 });

@@ -13,7 +13,7 @@ function wait(time: EventLoopBudget, organizationId: string): number {
   }
 }
 
-// The zero point of a monotonic clock depends on the machine.
+// The origin of a monotonic clock depends on the machine.
 for (const [name, zero] of [
   ['zero', 0],
   ['days', 9e8],
@@ -22,14 +22,14 @@ for (const [name, zero] of [
   t.test(`limits event loop time with a clock that starts at ${name}`, (t) => {
     let now = zero;
     const time = new EventLoopBudget(250, () => now);
-    t.equal(wait(time, 'a'), 0, 'full at the start');
+    t.equal(wait(time, 'a'), 0, 'the budget is full at the start');
     time.charge('a', 2_499);
-    t.equal(wait(time, 'a'), 0, "a burst of ten seconds' worth");
+    t.equal(wait(time, 'a'), 0, 'a burst of ten seconds of budget is admitted');
     time.charge('a', 1);
-    t.equal(wait(time, 'a'), 1, 'not a millisecond more');
+    t.equal(wait(time, 'a'), 1, 'one millisecond beyond the budget is refused');
     t.equal(wait(time, 'b'), 0, 'other organizations are not affected');
     time.charge('a', 500);
-    t.equal(wait(time, 'a'), 2_000, 'an overdraft is allowed and is repaid at the refill rate');
+    t.equal(wait(time, 'a'), 2_000, 'an overdraft is repaid at the refill rate');
     now += 1_999;
     t.equal(wait(time, 'a'), 1);
     now += 2;
@@ -43,7 +43,7 @@ for (const [name, zero] of [
   });
 }
 
-t.test('0 disables the limit', (t) => {
+t.test('null disables the limit', (t) => {
   const time = new EventLoopBudget(null, () => 0);
   time.charge('a', 1e9);
   t.equal(wait(time, 'a'), 0);
@@ -51,7 +51,7 @@ t.test('0 disables the limit', (t) => {
   t.end();
 });
 
-t.test('forgets organizations whose buckets are full', (t) => {
+t.test('organizations with a full budget are removed from memory', (t) => {
   let now = 0;
   const time = new EventLoopBudget(250, () => now);
   time.charge('busy', 1e6);
@@ -59,7 +59,7 @@ t.test('forgets organizations whose buckets are full', (t) => {
     now += 100;
     time.charge(`org_${i}`, 1);
   }
-  t.ok(time.size < 2_000, `${time.size} are remembered`);
-  t.ok(wait(time, 'busy') > 0, 'organizations with an overdraft are not forgotten');
+  t.ok(time.size < 2_000, `${time.size} organizations are in memory`);
+  t.ok(wait(time, 'busy') > 0, 'organizations with an overdraft stay in memory');
   t.end();
 });

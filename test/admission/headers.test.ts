@@ -7,20 +7,20 @@ const state = (limit: number, remaining: number): LimitState => ({
   concurrency: { limit, remaining },
 });
 
-t.test('shows the limit with less remaining of two', (t) => {
+t.test('headers show the limit with less remaining', (t) => {
   t.same(tighter(state(10, 3), state(5, 4)), state(10, 3));
   t.same(tighter(state(5, 4), state(10, 3)), state(10, 3));
   t.end();
 });
 
-t.test('shows the smaller limit if both have the same remaining, in either order', (t) => {
+t.test('headers show the smaller limit if both have the same remaining, in either order', (t) => {
   t.same(tighter(state(10, 3), state(5, 3)), state(5, 3));
   t.same(tighter(state(5, 3), state(10, 3)), state(5, 3));
   t.same(tighter(state(5, 3), state(5, 3)), state(5, 3));
   t.end();
 });
 
-t.test('shows the only limit, for each of the three kinds', (t) => {
+t.test('headers show the only limit, for each of the three kinds', (t) => {
   const off: LimitState = { requests: null, tokens: null, concurrency: null };
   t.same(tighter(off, state(5, 3)), state(5, 3));
   t.same(tighter(state(5, 3), off), state(5, 3));

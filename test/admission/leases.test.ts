@@ -1,4 +1,4 @@
-// The queue of messages for an unreachable counting server is bounded. These tests need no Redis.
+// Tests that the queue of messages for an unreachable Redis is bounded. They need no Redis.
 import t from 'tap';
 import { Leases, type Lease } from '../../src/admission/shared/leases.js';
 import { ConnectionLost, RedisConnection } from '../../src/admission/shared/redis-connection.js';
@@ -12,7 +12,7 @@ const never = new RedisConnection({
 const none = { keys: ['m'], tokens: 0, tookMs: -1, scopes: [] };
 
 t.test(
-  'reports the end only of requests that the server knows, and queues it while the server is unreachable',
+  'the end of a request is reported only if Redis knows the request, and queued while Redis is unreachable',
   async (t) => {
     const leases = new Leases(() => never, 'p-', 1_000);
     const [first, second] = [leases.nextId(), leases.nextId()];
@@ -35,7 +35,7 @@ t.test(
   },
 );
 
-t.test('drops the oldest queued ends beyond the maximum; their leases expire', async (t) => {
+t.test('beyond the maximum, the oldest queued ends are dropped and their leases expire', async (t) => {
   const told: string[] = [];
   const link = {
     connected: false,
@@ -52,7 +52,7 @@ t.test('drops the oldest queued ends beyond the maximum; their leases expire', a
   t.same(
     [told.length, ['p-0', 'p-1', 'p-2', 'p-3'].filter((id) => told.includes(id))],
     [50_000, ['p-3']],
-    'the oldest three were dropped',
+    'the three oldest ends were dropped',
   );
 });
 

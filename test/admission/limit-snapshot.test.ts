@@ -1,4 +1,4 @@
-// Limit states as reported by the counting server, and how they change over time.
+// Tests of limit states as reported by Redis, and of how they change over time.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { costUs, headersOf, readSnapshots, stateOf, waitMs } from '../../src/admission/shared/limit-snapshot.js';
@@ -9,7 +9,7 @@ const gate = (limits: { rpm: number | null; tpm: number | null; concurrency: num
   limits,
 });
 
-t.test('reads four values per limit scope from an offset', (t) => {
+t.test('readSnapshots() reads four values per limit scope from an offset', (t) => {
   t.same(readSnapshots(['admitted', 0, 3, -1, '1.500', '2', 3, 4, '5', '6', 7, 8], 4), [
     { rpmUs: 1.5, tpmUs: 2, count: 3, meanMs: 4 },
     { rpmUs: 5, tpmUs: 6, count: 7, meanMs: 8 },
@@ -20,20 +20,20 @@ t.test('reads four values per limit scope from an offset', (t) => {
   t.end();
 });
 
-t.test('computes the wait until a bucket holds an amount', (t) => {
+t.test('waitMs() is the time until a bucket holds an amount', (t) => {
   t.equal(costUs(1, 60), 1_000_000);
   t.equal(costUs(7, 7), 60_000_000);
-  t.equal(waitMs(0, 60, 60), 0, 'full');
+  t.equal(waitMs(0, 60, 60), 0, 'a full bucket needs no wait');
   t.equal(waitMs(0, 1, 60), 0);
   t.equal(waitMs(60_000_000, 1, 60), 1_000);
-  t.equal(waitMs(59_000_000, 1, 60), 0, 'just enough');
+  t.equal(waitMs(59_000_000, 1, 60), 0, 'the bucket holds exactly enough');
   t.equal(waitMs(59_000_001, 1, 60), 0, 'a shortfall of one microsecond is tolerated, as in the Lua script');
-  t.equal(waitMs(59_000_002, 1, 60), 1, 'a shortfall of two microseconds is a wait of at least one millisecond');
+  t.equal(waitMs(59_000_002, 1, 60), 1, 'a shortfall of two microseconds gives a wait of at least one millisecond');
   t.equal(waitMs(61_000_000, 30, 60), 31_000);
   t.end();
 });
 
-t.test('computes the refill since the report; disabled limits are omitted', (t) => {
+t.test('stateOf() adds the refill since the report and omits disabled limits', (t) => {
   const seen = { rpmUs: 30_000_000, tpmUs: 60_000_000, count: 3, meanMs: 0 };
   t.same(stateOf(gate({ rpm: 60, tpm: 600, concurrency: 5 }), seen, 0), {
     requests: { limit: 60, remaining: 30, resetMs: 30_000 },

@@ -1,10 +1,10 @@
-// Which limits apply to a requester, and in which scopes they are counted.
+// Tests of which limits apply to a requester, and in which scopes they are counted.
 import t from 'tap';
 import { LimitScopes } from '../../src/admission/limit-scopes.js';
 import { keyLimits, organizationLimits } from '../../src/admission/limits.js';
 import { configWith } from '../../src/config/load.js';
 
-t.test('a key is bound by each of its limits alone, and by none if all are off', (t) => {
+t.test('each limit of a key applies by itself, and a key with all limits disabled has none', (t) => {
   const off = { rpm: null, tpm: null, concurrency: null };
   for (const one of ['rpm', 'tpm', 'concurrency'] as const)
     t.same(keyLimits({ m: { [one]: 0 } }, 'm'), { ...off, [one]: 0 }, one);
@@ -12,37 +12,34 @@ t.test('a key is bound by each of its limits alone, and by none if all are off',
   t.equal(keyLimits(undefined, 'm'), null);
   t.equal(keyLimits({}, 'm'), null);
   t.equal(keyLimits({ m: off, '*': { rpm: null } }, 'm'), null);
-  t.equal(keyLimits({ other: { rpm: 5 } }, 'm'), null, 'a limit of another model does not apply');
+  t.equal(keyLimits({ other: { rpm: 5 } }, 'm'), null, "another model's limit does not apply");
   t.end();
 });
 
-t.test(
-  'overrides apply per field, model overrides before general ones, including overrides that disable a limit',
-  (t) => {
-    t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), {
-      rpm: null,
-      tpm: 3,
-      concurrency: 9,
-    });
-    const { limits } = configWith({
-      limits: {
-        rpm: 1,
-        tpm: 2,
-        concurrency: 3,
-        overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } },
-      },
-    });
-    t.same(organizationLimits(limits, 'org_a', undefined, 'm'), { rpm: 4, tpm: null, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_b', undefined, 'm'), { rpm: 5, tpm: null, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_b', undefined, 'other'), { rpm: 1, tpm: 2, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), {
-      rpm: null,
-      tpm: 9,
-      concurrency: 6,
-    });
-    t.end();
-  },
-);
+t.test('overrides apply per field, those of a model before general ones, and may disable a limit', (t) => {
+  t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 3,
+    concurrency: 9,
+  });
+  const { limits } = configWith({
+    limits: {
+      rpm: 1,
+      tpm: 2,
+      concurrency: 3,
+      overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } },
+    },
+  });
+  t.same(organizationLimits(limits, 'org_a', undefined, 'm'), { rpm: 4, tpm: null, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_b', undefined, 'm'), { rpm: 5, tpm: null, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_b', undefined, 'other'), { rpm: 1, tpm: 2, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 9,
+    concurrency: 6,
+  });
+  t.end();
+});
 
 t.test('a key has its own scope only if it has a limit, and no two scopes share a count', (t) => {
   const gates = new LimitScopes(configWith({ limits: { rpm: 10, tpm: null, concurrency: null } }).limits);
@@ -66,7 +63,7 @@ t.test('a key has its own scope only if it has a limit, and no two scopes share 
     ...rest,
     rpm: rpm === null ? null : rpm / 2,
   }));
-  t.equal(halves.organization(who, 'm').limits.rpm, 5, 'the share of this process');
-  t.equal(halves.limitsOf(who, 'm').rpm, 10, 'the whole limit as shown to clients');
+  t.equal(halves.organization(who, 'm').limits.rpm, 5, 'the limit enforced by this process is its share');
+  t.equal(halves.limitsOf(who, 'm').rpm, 10, 'clients are shown the whole limit');
   t.end();
 });

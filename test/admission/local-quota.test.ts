@@ -1,5 +1,5 @@
-// What one process admits by itself while the shared counters are unavailable, and what it remembers of them. Nothing
-// connects to Redis here, so none is needed.
+// Tests of what one process admits on its own while the shared counters are unavailable, and of the values that it
+// keeps from Redis. The tests do not connect to Redis and need none.
 import t from 'tap';
 import type { Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -46,7 +46,7 @@ function share(
 }
 const reserve = (own: LocalQuota, more: Partial<ReserveRequest> = {}): Reservation => atOnce(own.reserve(ask(more)));
 
-t.test('admits its share of each limit and refuses permanently only prompts beyond the whole limit', (t) => {
+t.test('a process admits its share of each limit and refuses permanently only prompts beyond the whole limit', (t) => {
   const { own } = share({ rpm: 6, tpm: 200, concurrency: 4 });
   t.match(
     refusal(() => reserve(own, { promptTokens: { tokens: 201, exact: true } })),
@@ -69,9 +69,9 @@ t.test('admits its share of each limit and refuses permanently only prompts beyo
   t.end();
 });
 
-t.test("refuses a limit too small to divide: each of the three kinds, and the key's as well", (t) => {
+t.test("a limit too small to divide is refused, for each of the three kinds and for the key's limits", (t) => {
   for (const one of ['rpm', 'tpm', 'concurrency'] as const) {
-    // this process is the first
+    // this process is first in the order of names
     reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund();
   }
   const settings = configWith({ limits: { rpm: null, tpm: null, concurrency: null } }).limits;
@@ -104,7 +104,7 @@ t.test("refuses a limit too small to divide: each of the three kinds, and the ke
   t.end();
 });
 
-t.test('counts requests that the server admitted until they end', (t) => {
+t.test('requests admitted by Redis are counted until they end', (t) => {
   const { own, gates } = share({ rpm: 60, tpm: 600, concurrency: 10 }, { others: 0 });
   const of = gates.of({ ...ORG, keyLimits: { m: { tpm: 300 } } }, 'm');
   const state = () => own.local.standing(ORG, 'm');
@@ -126,7 +126,7 @@ t.test('counts requests that the server admitted until they end', (t) => {
   });
   t.same(left(), [30, 400, 3]);
   one.leave({ tokens: 40, refunded: false });
-  t.same(left(), [30, 460, 0], '60 tokens came back; the request stays counted');
+  t.same(left(), [30, 460, 0], '60 tokens were returned and the request stays counted');
   const other = own.mirror({
     scopes: of,
     seen: [{ ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 }, EMPTY],
@@ -136,60 +136,63 @@ t.test('counts requests that the server admitted until they end', (t) => {
     monthUsed: null,
   });
   other.leave({ tokens: 0, refunded: true });
-  t.same(left(), [31, 500, 0], 'everything came back');
+  t.same(left(), [31, 500, 0], 'a refund returned the tokens and the request');
   const missing = new Map<number, [number, number]>();
   own.forEachAhead((_key, rpmUs, tpmUs) =>
     missing.set(missing.size, [Math.round(rpmUs / 1e6), Math.round(tpmUs / 1e6)]),
   );
-  t.same([...missing.values()], [[29, 10]], 'it can report how much each incomplete bucket lacks');
+  t.same([...missing.values()], [[29, 10]], 'each bucket that is not full is listed with its missing amount');
   t.end();
 });
 
-t.test('keeps the last known monthly use and running requests, and may use its share of the remainder', async (t) => {
-  const { own, gates } = share({}, { others: 1, stored: 5 });
-  const capped = { ...ORG, monthlyTokenCap: 1_000 };
-  const one = own.mirror({
-    scopes: gates.of(capped, 'm'),
-    seen: [EMPTY],
-    reserved: [0],
-    n: 1,
-    organizationId: 'org_a',
-    monthUsed: 800,
-  });
-  one.leave({ tokens: 60, refunded: false });
-  own
-    .mirror({
+t.test(
+  'the last known monthly use and running requests are kept, and the process may use its share of the remainder',
+  async (t) => {
+    const { own, gates } = share({}, { others: 1, stored: 5 });
+    const capped = { ...ORG, monthlyTokenCap: 1_000 };
+    const one = own.mirror({
       scopes: gates.of(capped, 'm'),
       seen: [EMPTY],
       reserved: [0],
       n: 1,
       organizationId: 'org_a',
-      monthUsed: null,
-    })
-    .leave({ tokens: 9, refunded: true });
-  reserve(own, { identity: capped }).settle(69);
-  reserve(own, { identity: capped }).settle(1);
-  t.match(
-    refusal(() => reserve(own, { identity: capped })),
-    { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
-    '70 of 140',
-  );
-  own.over();
-  reserve(own, { identity: capped }).settle(70);
-  t.match(
-    refusal(() => reserve(own, { identity: capped })),
-    { code: 'insufficient_quota', message: /1000 tokens for 2026-11/ },
-    '930 of which it may use 35; and at the cap it is the cap',
-  );
-  t.equal(monthNumber(NOVEMBER), 202611);
-  const later = { ...capped, organizationId: 'org_b' };
-  const first = own.reserve(ask({ identity: later }));
-  t.ok(first instanceof Promise, 'an unknown month is looked up');
-  (await first).settle(0);
-  t.equal(own.local.unfinished(), 0);
-});
+      monthUsed: 800,
+    });
+    one.leave({ tokens: 60, refunded: false });
+    own
+      .mirror({
+        scopes: gates.of(capped, 'm'),
+        seen: [EMPTY],
+        reserved: [0],
+        n: 1,
+        organizationId: 'org_a',
+        monthUsed: null,
+      })
+      .leave({ tokens: 9, refunded: true });
+    reserve(own, { identity: capped }).settle(69);
+    reserve(own, { identity: capped }).settle(1);
+    t.match(
+      refusal(() => reserve(own, { identity: capped })),
+      { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
+      '70 of 140',
+    );
+    own.over();
+    reserve(own, { identity: capped }).settle(70);
+    t.match(
+      refusal(() => reserve(own, { identity: capped })),
+      { code: 'insufficient_quota', message: /1000 tokens for 2026-11/ },
+      'the request is refused once the share of the remaining monthly tokens is used up',
+    );
+    t.equal(monthNumber(NOVEMBER), 202611);
+    const later = { ...capped, organizationId: 'org_b' };
+    const first = own.reserve(ask({ identity: later }));
+    t.ok(first instanceof Promise, 'a month without a known total is looked up');
+    (await first).settle(0);
+    t.equal(own.local.unfinished(), 0);
+  },
+);
 
-t.test('in a full table, requests that the server admitted are not counted and break nothing', (t) => {
+t.test('in a full table, requests admitted by Redis are not counted and nothing fails', (t) => {
   const { own, gates } = share({ rpm: 60 }, { records: 1 });
   const held = own.mirror({
     scopes: gates.of({ ...ORG, organizationId: 'org_b' }, 'm'),

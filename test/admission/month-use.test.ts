@@ -1,5 +1,5 @@
-// Monthly token use of an organization, step by step: which thread looks up the stored total, which ones wait, and how
-// a full table behaves.
+// Tests of the monthly token use of an organization, step by step: which thread looks up the stored total, which ones
+// wait, and how a full table behaves.
 import t from 'tap';
 import type { Limited } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -37,43 +37,46 @@ t.test('months follow UTC', (t) => {
   t.end();
 });
 
-t.test('takes a stalled lookup over from another thread once; the next thread waits for the new lookup', async (t) => {
-  const table = tableOf(64);
-  const { all, stored } = asked();
-  const of = (patienceMs?: number): MonthUse => new MonthUse(table, stored, () => NOVEMBER, patienceMs);
-  const first = of().used('org_a');
-  t.equal(all.length, 1);
-  const second = of(20).used('org_a');
-  while (all.length < 2) await turn();
-  const third = of();
-  const waiting = third.used('org_a');
-  await turn();
-  t.equal(all.length, 2, 'the takeover claims the lookup like the first one');
-  third.add('org_a', 5);
-  await turn();
-  t.equal(all.length, 2, 'tokens used meanwhile start no lookup');
-  all[1]!(70);
-  await second;
-  await waiting;
-  t.equal(third.used('org_a'), 75);
-  all[0]!(70);
-  await first;
-  t.equal(third.used('org_a'), 75, 'a thread that lost its claim adds nothing');
-  const fourth = of().used('org_b');
-  const fifth = of(20).used('org_b');
-  while (all.length < 4) await turn();
-  const sixth = of(20).used('org_b');
-  while (all.length < 5) await turn();
-  all[4]!(7);
-  await sixth;
-  all[3]!(7);
-  all[2]!(7);
-  await Promise.all([fourth, fifth]);
-  t.equal(third.used('org_b'), 7, 'one of three lookups counts');
-  t.equal(table.unfinished(), 0);
-});
+t.test(
+  'a stalled lookup is taken over by another thread once, and the next thread waits for the new lookup',
+  async (t) => {
+    const table = tableOf(64);
+    const { all, stored } = asked();
+    const of = (patienceMs?: number): MonthUse => new MonthUse(table, stored, () => NOVEMBER, patienceMs);
+    const first = of().used('org_a');
+    t.equal(all.length, 1);
+    const second = of(20).used('org_a');
+    while (all.length < 2) await turn();
+    const third = of();
+    const waiting = third.used('org_a');
+    await turn();
+    t.equal(all.length, 2, 'the takeover holds the claim on the lookup like the first thread did');
+    third.add('org_a', 5);
+    await turn();
+    t.equal(all.length, 2, 'tokens used during a lookup start no other lookup');
+    all[1]!(70);
+    await second;
+    await waiting;
+    t.equal(third.used('org_a'), 75);
+    all[0]!(70);
+    await first;
+    t.equal(third.used('org_a'), 75, 'the result of a thread that lost its claim is ignored');
+    const fourth = of().used('org_b');
+    const fifth = of(20).used('org_b');
+    while (all.length < 4) await turn();
+    const sixth = of(20).used('org_b');
+    while (all.length < 5) await turn();
+    all[4]!(7);
+    await sixth;
+    all[3]!(7);
+    all[2]!(7);
+    await Promise.all([fourth, fifth]);
+    t.equal(third.used('org_b'), 7, 'only one of three lookups counts');
+    t.equal(table.unfinished(), 0);
+  },
+);
 
-t.test('a shared total that another process reports is stored and starts the month', (t) => {
+t.test('a total reported by Redis is stored and starts the month', (t) => {
   const table = tableOf(64);
   const { all, stored } = asked();
   let wall = NOVEMBER;
@@ -81,11 +84,11 @@ t.test('a shared total that another process reports is stored and starts the mon
   months.saw('org_a', 40.4);
   t.equal(months.used('org_a'), 40);
   months.saw('org_a', 12.6);
-  t.equal(months.used('org_a'), 13, 'even if it is lower');
+  t.equal(months.used('org_a'), 13, 'a lower total replaces a higher one');
   wall += 120_000;
   months.saw('org_a', 3);
-  t.equal(months.used('org_a'), 3, 'in another month');
-  t.equal(all.length, 0, 'nothing is looked up');
+  t.equal(months.used('org_a'), 3, 'a total for the next month starts that month');
+  t.equal(all.length, 0, 'no stored total is looked up');
   void months.used('org_b');
   months.saw('org_b', 9);
   t.ok(months.used('org_b') instanceof Promise, 'a lookup in progress stays with the thread that started it');
@@ -104,7 +107,7 @@ t.test('a full table stores no totals and counts nothing', async (t) => {
   t.equal(months.used('org_a'), null);
   t.doesNotThrow(() => months.add('org_a', 3));
   t.doesNotThrow(() => months.saw('org_a', 3));
-  t.equal(table.load(0, 'tokens'), 0n, 'the record belongs to another key');
+  t.equal(table.load(0, 'tokens'), 0n, 'the record of another key is unchanged');
   t.equal(table.unfinished(), 1);
 });
 
@@ -122,7 +125,7 @@ t.test('an organization without a cap is counted only if its total has been look
   months.add('org_a', 3, false);
   await turn();
   t.same(looked, []);
-  t.equal(table.find(recordKey('month', 'org_a')), -1, 'no record is created either');
+  t.equal(table.find(recordKey('month', 'org_a')), -1, 'no record is created for the organization');
   months.add('org_a', 3);
   await turn();
   t.equal(months.used('org_a'), 103);
@@ -130,7 +133,7 @@ t.test('an organization without a cap is counted only if its total has been look
   t.equal(months.used('org_a'), 107);
 });
 
-t.test('refuses a capped organization whose month does not fit in the table', async (t) => {
+t.test('a capped organization whose month does not fit in the table is refused', async (t) => {
   const admission = new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, {
     buffer: new SharedArrayBuffer(tableBytes(1)),
     wall: () => NOVEMBER,

@@ -1,4 +1,4 @@
-// The shares of a limit that separate processes take add up to the limit, whichever process is first.
+// Tests that the shares of a limit over all processes add up to the limit, whichever process is first.
 import t from 'tap';
 import { Processes } from '../../src/admission/shared/processes.js';
 
@@ -23,13 +23,13 @@ t.test('all shares together equal the limit and differ by at most one', (t) => {
   t.end();
 });
 
-t.test('a single process gets the whole limit; it counts itself whether or not the server listed it', (t) => {
+t.test('a single process gets the whole limit, and counts itself whether or not Redis listed it', (t) => {
   const one = new Processes('b');
   t.equal(one.count, 1);
   t.same(one.partOf({ rpm: 5, tpm: null, concurrency: 0 }), { rpm: 5, tpm: null, concurrency: 0 });
   one.see(['c', 'a']);
   t.equal(one.count, 3);
-  t.equal(one.part(4), 1, 'second in name order');
+  t.equal(one.part(4), 1, 'the process is second in the order of names');
   one.see(['c', 'b']);
   t.equal(one.count, 2);
   t.same(one.partOf({ rpm: 5, tpm: 7, concurrency: null }), { rpm: 3, tpm: 4, concurrency: null });

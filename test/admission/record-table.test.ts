@@ -1,4 +1,4 @@
-// The shared record table at a small size: lookup, probing and replacement in a full table.
+// Tests of the shared record table at a small size: lookup, probing and replacement in a full table.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';
@@ -71,7 +71,7 @@ t.test("a terminated thread's entries are removed from every record exactly once
   const ended = new RecordTable(buffer, { ...options, ledger });
   const other = new RecordTable(buffer, options);
   const records = [1, 2, 3, 4].map((id) => ended.enter(key(id), id, null));
-  t.same([...records].sort(), [0, 1, 2, 3], 'including the first and the last record');
+  t.same([...records].sort(), [0, 1, 2, 3], 'the records include the first and the last one of the table');
   ended.leave(records[3]!, 1);
   other.enter(key(2), 5, null);
   for (let times = 0; times < 2; times++) {
@@ -84,7 +84,7 @@ t.test("a terminated thread's entries are removed from every record exactly once
   }
   t.same([...ledger], [0, 0, 0, 0]);
   t.equal(other.enter(key(2), 1, 5), OVER);
-  t.equal(other.enter(key(1), 5, 5), records[0], 'the slots are free again');
+  t.equal(other.enter(key(1), 5, 5), records[0], 'the concurrency slots are free again');
   t.end();
 });
 
@@ -106,7 +106,7 @@ t.test('a key is stored within 32 slots of its home slot, even if the rest of th
   t.equal(
     other.enter(key(crowd[32]!), 1, null),
     records[31],
-    'it replaces the last one once that record holds no information',
+    'the key replaces the last record once that one holds no information',
   );
   t.equal(one.find(key(crowd[32]!)), records[31]);
   t.end();
@@ -180,7 +180,7 @@ t.test('lists records whose buckets are not full, with their key and the missing
   t.end();
 });
 
-t.test('a limit counts all threads: the last slot is granted, one more is refused', (t) => {
+t.test('a limit counts all threads: the last slot is granted and one more is refused', (t) => {
   const { table: one } = table(1);
   t.equal(one.enter(key(1), 2, 3), 0);
   t.equal(one.enter(key(1), 2, 3), OVER);
@@ -192,17 +192,17 @@ t.test('a limit counts all threads: the last slot is granted, one more is refuse
   t.end();
 });
 
-t.test('a table full of used records has no slot; a record without information is replaced', (t) => {
+t.test('a table full of used records has no free slot, and a record without information is replaced', (t) => {
   const { table: one, other, pass, turn } = table(4);
   const records = [0, 1, 2, 3].map((i) => one.enter(key(i), 1, null));
-  t.equal(other.enter(key(9), 1, null), FULL, 'all are pinned');
+  t.equal(other.enter(key(9), 1, null), FULL, 'every record is in use');
   one.leave(records[0]!, 1);
   one.store(records[0]!, 'rpm', clockStart(1_000n) + 1_000n);
-  t.equal(other.enter(key(9), 1, null), FULL, 'its bucket is not full yet');
+  t.equal(other.enter(key(9), 1, null), FULL, 'a record whose bucket is not full is kept');
   pass(5_000n);
   const nine = other.enter(key(9), 1, null);
-  t.equal(nine, records[0], 'now it is full');
-  t.equal(one.find(key(0)), FULL, 'the replaced key is forgotten');
+  t.equal(nine, records[0], 'a record whose bucket is full again is replaced');
+  t.equal(one.find(key(0)), FULL, 'the replaced key is no longer found');
   t.equal(one.load(nine, 'rpm'), 0n);
   one.leave(records[1]!, 1);
   t.ok(one.turnMonth(records[1]!, 0, 202611));

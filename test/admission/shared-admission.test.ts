@@ -1,5 +1,5 @@
-// Limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply while
-// Redis is unreachable, and that use during that time is neither lost nor returned twice.
+// Tests of limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply
+// while Redis is unreachable, and that use during that time is neither lost nor returned twice.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -14,7 +14,7 @@ import { eventually } from '../e2e/monolith.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, withoutRedis, type OwnRedis } from '../support/redis.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const ask = (more: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number } = {}): ReserveRequest => ({
@@ -56,7 +56,7 @@ async function fill(admission: Admission, more: Parameters<typeof ask>[0] = {}):
   }
 }
 
-t.test('shared limits', { skip: withoutRedis }, async (t) => {
+t.test('limits are shared between processes through Redis', { skip: withoutRedis }, async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.stop());
   let number = 0;
@@ -87,7 +87,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
         }),
       );
     }
-    // the reply reports the number of processes
+    // the reply of Redis includes the number of processes
     for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund();
     t.ok(
       await eventually(() => all.every((one) => one.health()?.processes === count)),
@@ -102,7 +102,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   const back = (all: readonly Admission[]): Promise<boolean> =>
     eventually(() => all.every((one) => one.health()?.state === 'shared'));
 
-  await t.test('a reservation is visible to the other process; a refusal leaves no trace', async (t) => {
+  await t.test('a reservation is visible to the other process, and a refusal changes no counter', async (t) => {
     const [one, other] = await pair(t, 2, { limits: { rpm: 3, tpm: 600, concurrency: 2 } });
     const first = await admit(one);
     t.equal(left(first.headers('chat'), 'requests'), 2);
@@ -131,7 +131,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     second.settle(600);
     t.ok(
       await eventually(async () => (await leftOf(other, 'requests')) === 2 && (await leftOf(other, 'tokens')) >= 590),
-      'one refunded, the other settled at 10',
+      'one reservation is refunded and the other settled with 10 tokens',
     );
     t.equal(await leftOf(one, 'concurrency'), 2);
     t.match(await refusal(() => admit(other, { promptTokens: 601 })), {
@@ -179,16 +179,16 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     const before = await fullAt();
     t.equal(await tell(), 1);
     const after = await fullAt();
-    t.ok(after < before, 'the tokens came back');
+    t.ok(after < before, 'the unused tokens were returned');
     t.equal(await tell(), 0);
     t.equal(await fullAt(), after, 'once');
   });
 
-  await t.test("a key's own limits are a second scope, from which a refusal takes nothing either", async (t) => {
+  await t.test("a key's own limits are a second scope, and a refusal takes nothing from either scope", async (t) => {
     const [one, other] = await pair(t, 2, { limits: { concurrency: 10, rpm: 10 } });
     const identity: Limited = { ...ORG, keyId: 'key_b', keyLimits: { m: { concurrency: 1, rpm: 2 } } };
     const first = await admit(one, { identity });
-    t.equal(left(first.headers('chat'), 'concurrency'), 0, 'the tighter limit is shown');
+    t.equal(left(first.headers('chat'), 'concurrency'), 0, 'headers show the tighter limit');
     t.match(await refusal(() => admit(other, { identity })), {
       code: 'concurrency_limit_exceeded',
       message: /This API key/,
@@ -243,10 +243,10 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       shouldRetry: false,
       message: /1000 tokens/,
     });
-    t.equal(looked.length <= 2, true, 'once for the shared count, and once for the count of this process alone');
+    t.equal(looked.length <= 2, true, 'one lookup is for the shared count and one for the count of this process');
   });
 
-  await t.test('without Redis, each process admits its share and no more; running requests count', async (t) => {
+  await t.test('without Redis, each process admits only its share, and running requests count', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all, news } = await processes(t, 3, { at: own, limits: { rpm: 600, concurrency: 8 } });
@@ -256,27 +256,30 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await away(all));
     t.match(one.health(), { state: 'away', policy: 'share', processes: 3 });
     const [alone, second, third] = [await fill(one), await fill(two), await fill(three)];
-    t.same([alone.length + 2, second.length, third.length], [3, 3, 2], 'eight slots in three shares');
+    t.same([alone.length + 2, second.length, third.length], [3, 3, 2], 'eight slots are divided into three shares');
     t.equal(left(alone[0]!.headers('chat'), 'concurrency'), 0);
     t.match(await refusal(() => admit(three)), { code: 'concurrency_limit_exceeded', message: /the limit is 2/ });
     early[0]!.settle(10);
     alone[0]!.settle(10);
-    t.same((await fill(one)).length, 2, 'slots that become free belong to the process');
-    t.equal(news.filter(({ type }) => type === 'away').length, 3, 'each process logs it once');
+    t.same((await fill(one)).length, 2, "slots freed during the outage stay in the process's share");
+    t.equal(news.filter(({ type }) => type === 'away').length, 3, 'each process reports the outage once');
 
     await own.start();
     t.ok(await back(all));
     t.equal(news.filter(({ type }) => type === 'back').length, 3);
     t.ok(
       await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 8),
-      'requests admitted before and during the outage are reported again',
+      'requests admitted before and during the outage are reported to Redis again',
     );
     t.match(await refusal(() => admit(two)), { code: 'concurrency_limit_exceeded', message: /the limit is 8/ });
     for (const reservation of [...early, ...alone, ...second, ...third]) reservation.settle(10);
-    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 2), 'all but the last two');
+    t.ok(
+      await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 2),
+      'all but the last two requests have ended',
+    );
   });
 
-  await t.test('buckets keep their level, in the share and in a Redis that has lost its data', async (t) => {
+  await t.test('buckets keep their level, both in the share and in a Redis that has lost its data', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, { at: own, limits: { rpm: 100 } });
@@ -289,13 +292,16 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await away(all));
     const shares = [(await fill(one)).length, (await fill(two)).length];
     for (const share of shares)
-      t.ok(share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6, `${share} more with ${before} of 100 left`);
+      t.ok(
+        share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6,
+        `${share} more were admitted with ${before} of 100 remaining`,
+      );
     await own.start();
     t.ok(await back(all));
-    t.ok((await leftOf(two, 'requests')) < 12, 'it is as empty as the shares were');
+    t.ok((await leftOf(two, 'requests')) < 12, 'the shared bucket is as empty as the shares were');
     t.ok(
       left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80,
-      'also for a model without requests during the outage',
+      'a model without requests during the outage keeps its level too',
     );
   });
 
@@ -319,21 +325,21 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       own.pause();
       const began = performance.now();
       const late = await admit(one);
-      t.ok(performance.now() - began >= 1_490, 'it tried Redis first');
+      t.ok(performance.now() - began >= 1_490, 'the request tried Redis first');
       t.ok(
         performance.now() - began < 10_000,
         `it waited no longer than the bound: ${Math.round(performance.now() - began)} ms`,
       );
       const again = performance.now();
       (await admit(one)).settle(50);
-      t.ok(performance.now() - again < 1_000, 'the next request does not wait');
+      t.ok(performance.now() - again < 1_000, 'the next request does not wait for Redis');
       running[0]!.settle(50);
       running[1]!.refund();
       own.resume();
       t.ok(await back([one]));
       t.ok(
         await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 2),
-        'one still running, and one that was admitted locally',
+        'one request is still running and one was admitted locally',
       );
       running[2]!.settle(10_000);
       late.settle(100);
@@ -344,7 +350,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   );
 
   await t.test(
-    'reports more requests than fit one call: running ones are known again, ended ones are removed',
+    'more requests than fit one call are reported in batches: running ones are restored and ended ones removed',
     async (t) => {
       const own = await startRedis();
       t.teardown(() => own.stop());
@@ -367,21 +373,24 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       t.ok(await away(all));
       await own.start();
       t.ok(await back(all));
-      t.equal((await one.standing(ORG, 'm')).unfinished, 600, 'all running requests');
+      t.equal((await one.standing(ORG, 'm')).unfinished, 600, 'all running requests are counted again');
       t.ok((called.get('hold answered') ?? 0) >= 3, `in batches: ${[...called].join('; ')}`);
-      t.ok((called.get('hold answered') ?? 0) <= 12, 'of several hundred each');
+      t.ok((called.get('hold answered') ?? 0) <= 12, 'each batch has several hundred requests');
       await own.kill();
       t.ok(await away(all));
       for (const reservation of running.slice(0, 590)) reservation.settle(50);
       await own.start();
       t.ok(await back(all));
-      t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 10), 'all that ended meanwhile');
+      t.ok(
+        await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 10),
+        'all requests that ended during the outage are removed',
+      );
       for (const reservation of running.slice(590)) reservation.settle(50);
       t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
     },
   );
 
-  await t.test('counts locally if the settings name no Redis', async (t) => {
+  await t.test('without a Redis in the settings, limits are counted locally', async (t) => {
     const here = await openAdmission(configWith({ limits: { concurrency: 1 } }), {
       process: 'p',
       thread: 0,
@@ -395,7 +404,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     await here.close();
   });
 
-  await t.test('refuse: admits nothing without Redis, and recovers without a restart', async (t) => {
+  await t.test('the `refuse` policy admits nothing without Redis and recovers without a restart', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 1, { at: own, counters: { away: 'refuse' } });
@@ -411,26 +420,29 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
   });
 
-  await t.test('during an outage a month allows a share of the remainder, never the whole cap again', async (t) => {
-    const own = await startRedis();
-    t.teardown(() => own.stop());
-    const { all } = await processes(t, 2, { at: own, more: { storedMonth: () => Promise.resolve(800) } });
-    const [one, two] = all as [Admission, Admission];
-    const identity = { ...ORG, monthlyTokenCap: 1_000 };
-    (await admit(one, { identity })).settle(60);
-    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
-    await admit(two, { identity });
-    await own.kill();
-    t.ok(await away(all));
-    (await admit(two, { identity })).settle(69);
-    (await admit(two, { identity })).settle(1);
-    t.match(
-      await refusal(() => admit(two, { identity })),
-      { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
-      'of 140 left it may use 70',
-    );
-    (await admit(two)).refund();
-  });
+  await t.test(
+    "during an outage, a process may use its share of a month's remaining tokens, never the whole cap again",
+    async (t) => {
+      const own = await startRedis();
+      t.teardown(() => own.stop());
+      const { all } = await processes(t, 2, { at: own, more: { storedMonth: () => Promise.resolve(800) } });
+      const [one, two] = all as [Admission, Admission];
+      const identity = { ...ORG, monthlyTokenCap: 1_000 };
+      (await admit(one, { identity })).settle(60);
+      t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
+      await admit(two, { identity });
+      await own.kill();
+      t.ok(await away(all));
+      (await admit(two, { identity })).settle(69);
+      (await admit(two, { identity })).settle(1);
+      t.match(
+        await refusal(() => admit(two, { identity })),
+        { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
+        'the process may use 70 of the 140 remaining tokens',
+      );
+      (await admit(two)).refund();
+    },
+  );
 
   await t.test('monthly use during an outage is reported once afterwards', async (t) => {
     const own = await startRedis();
@@ -445,7 +457,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     (await admit(one, capped(1_000))).settle(60);
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
     own.pause();
-    (await admit(one, capped(1_000))).settle(40); // it tried Redis first
+    (await admit(one, capped(1_000))).settle(40); // this request tried Redis first
     t.ok(await away([one]));
     (await admit(one, capped(1_000))).settle(30);
     own.resume();
@@ -453,12 +465,12 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.match(
       await refusal(() => admit(two, capped(930))),
       { code: 'insufficient_quota' },
-      '800 stored, 60 before and 70 during the outage',
+      '800 tokens were stored, 60 used before and 70 during the outage',
     );
     (await admit(two, capped(931))).refund();
   });
 
-  await t.test('a limit too small to divide belongs to one process', async (t) => {
+  await t.test('a limit too small to divide is given to one process', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, { at: own, limits: { concurrency: 1 } });
@@ -468,7 +480,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.equal(first!.length + second!.length, 1);
   });
 
-  await t.test('logs a start without Redis, or with an endpoint that is not Redis', async (t) => {
+  await t.test('a start without Redis, or with an endpoint that is not Redis, fails with a clear error', async (t) => {
     const port = await freePort();
     const open = (url: string): Promise<Admission> =>
       openAdmission(configWith({ counters: { url } }), {
@@ -483,7 +495,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
     });
     t.throws(() => configWith({ counters: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
-    // As Redis in protected mode treats programs on other machines.
+    // A server that closes the connection like a Redis in protected mode does for clients on other machines.
     const closing = createServer((socket) =>
       socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n'),
     ).listen(0, '127.0.0.1');

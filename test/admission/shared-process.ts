@@ -1,4 +1,4 @@
-// A child process of shared-processes.test.ts: one of several that share counters. It takes its orders over IPC.
+// A child process of shared-processes.test.ts, one of several that share counters. It receives its orders over IPC.
 import { randomBytes } from 'node:crypto';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';

@@ -1,5 +1,5 @@
-// Three processes count in one Redis at full speed. Their admissions together never exceed a limit, and the slots of a
-// killed process are freed when its lease expires.
+// Tests of three processes that count in one Redis at full speed. Their admissions together never exceed a limit, and
+// the slots of a killed process are freed when its lease expires.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { startRedis, withoutRedis } from '../support/redis.js';
 import type { Done, Order } from './shared-process.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
 const PROCESSES = 3;
 
@@ -35,7 +35,7 @@ async function start(t: Test, limits: object, counters: object): Promise<Others>
 
 const sum = (done: readonly Done[]): number => done.reduce((all, { admitted }) => all + admitted, 0);
 
-/** Returns the highest number held concurrently over all processes. */
+/** Returns the highest number of requests held concurrently over all processes. */
 function highest(done: readonly Done[]): number {
   const steps = done.flatMap(({ held }) =>
     held.flatMap(([from, to]): [bigint, number][] => [
@@ -50,12 +50,12 @@ function highest(done: readonly Done[]): number {
   return most;
 }
 
-t.test('several processes with one Redis', { skip: withoutRedis }, async (t) => {
+t.test('several processes share limits through one Redis', { skip: withoutRedis }, async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.stop());
   const counters = (prefix: string): object => ({ url: redis.url, prefix, timeout_ms: 20_000, lease_ms: 1_500 });
 
-  await t.test('admits exactly as many requests and tokens as the bucket holds', async (t) => {
+  await t.test('exactly as many requests and tokens are admitted as the bucket holds', async (t) => {
     for (const [prefix, limits, cost] of [
       ['rpm', { rpm: 600, tpm: null }, 0],
       ['tpm', { rpm: null, tpm: 12_000 }, 10],
@@ -64,43 +64,49 @@ t.test('several processes with one Redis', { skip: withoutRedis }, async (t) => 
       const began = performance.now();
       const done = await together({ lanes: 10, rounds: 40, holdMs: 0, promptTokens: cost, output: cost });
       const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 per minute
-      t.ok(sum(done) >= 600 && sum(done) <= 600 + refilled, `${sum(done)} of 600 and at most ${refilled} refilled`);
-      for (const { admitted } of done) t.ok(admitted > 0, `${admitted} of one process`);
+      t.ok(
+        sum(done) >= 600 && sum(done) <= 600 + refilled,
+        `${sum(done)} were admitted: 600 and at most ${refilled} refilled`,
+      );
+      for (const { admitted } of done) t.ok(admitted > 0, `${admitted} were admitted by one process`);
     }
   });
 
-  await t.test('concurrent requests never exceed the slots, for the organization and for the key', async (t) => {
+  await t.test('concurrent requests never exceed the concurrency limits of the organization and the key', async (t) => {
     const { together } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, counters('places'));
     const done = await together({ lanes: 6, rounds: 25, holdMs: 2, promptTokens: 1, output: 1 });
     t.ok(highest(done) <= 8, `${highest(done)} concurrent`);
     t.ok(highest(done) >= 7, 'the slots were contended');
     t.ok(done.some(({ refused }) => (refused['concurrency_limit_exceeded'] ?? 0) > 0));
     const bound = await together({ lanes: 6, rounds: 15, holdMs: 2, promptTokens: 1, output: 1, keyPlaces: 4 });
-    t.ok(highest(bound) <= 4, `${highest(bound)} of the key's 4`);
+    t.ok(highest(bound) <= 4, `${highest(bound)} of the key's 4 slots were in use`);
     const client = redis.client();
     for (const key of await client.keys('places:c:*')) t.equal(await client.zcard(key), 0, 'no slot remains taken');
   });
 
-  await t.test('a killed process loses its slots when its lease expires; the others keep theirs', async (t) => {
-    const { all, told } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, counters('killed'));
-    const [first, second, third] = all as [ChildProcess, ChildProcess, ChildProcess];
-    const order = { lanes: 1, holdMs: 0, promptTokens: 1, output: 1 };
-    t.match(await told(first, { ...order, rounds: 5 }), { admitted: 5 });
-    t.match(await told(second, { ...order, rounds: 5 }), { admitted: 3, refused: { concurrency_limit_exceeded: 2 } });
-    first.kill('SIGKILL');
-    const began = performance.now();
-    t.match(await told(third, { ...order, rounds: 1 }), { admitted: 0 }, 'not immediately');
-    let admitted = 0;
-    // Each slot has its own lease. They expire in the order in which they were taken, shortly after each other.
-    while (admitted < 5 && performance.now() - began < 30_000)
-      admitted += (await told(third, { ...order, rounds: 1 })).admitted;
-    t.ok(performance.now() - began < 1_500 + 1_000, `after ${Math.round(performance.now() - began)} ms`);
-    t.match(
-      await told(third, { ...order, rounds: 10 }),
-      { admitted: 0 },
-      'the five slots of the killed process, and no more',
-    );
-  });
+  await t.test(
+    'the slots of a killed process are freed when its lease expires, and the others keep theirs',
+    async (t) => {
+      const { all, told } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, counters('killed'));
+      const [first, second, third] = all as [ChildProcess, ChildProcess, ChildProcess];
+      const order = { lanes: 1, holdMs: 0, promptTokens: 1, output: 1 };
+      t.match(await told(first, { ...order, rounds: 5 }), { admitted: 5 });
+      t.match(await told(second, { ...order, rounds: 5 }), { admitted: 3, refused: { concurrency_limit_exceeded: 2 } });
+      first.kill('SIGKILL');
+      const began = performance.now();
+      t.match(await told(third, { ...order, rounds: 1 }), { admitted: 0 }, 'the slots are not freed immediately');
+      let admitted = 0;
+      // Each slot has its own lease. The leases expire shortly after each other, in the order in which they were taken.
+      while (admitted < 5 && performance.now() - began < 30_000)
+        admitted += (await told(third, { ...order, rounds: 1 })).admitted;
+      t.ok(performance.now() - began < 1_500 + 1_000, `after ${Math.round(performance.now() - began)} ms`);
+      t.match(
+        await told(third, { ...order, rounds: 10 }),
+        { admitted: 0 },
+        'only the five slots of the killed process were freed',
+      );
+    },
+  );
 
   await t.test('every Redis key expires', async (t) => {
     const client = redis.client();

@@ -1,4 +1,4 @@
-// A worker thread of threads.test.ts: sends as many requests as are admitted, and reports the count.
+// A worker thread of threads.test.ts: sends requests and reports how many were admitted.
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -73,7 +73,7 @@ for (let round = 0; round < rounds; round++) {
       leave = admission.connect(identity.organizationId, 3);
       told.connections++;
     } catch {
-      // The maximum is reached.
+      // The maximum number of connections is reached.
     }
     held.push({ reservation, organization, leave });
   } catch (error) {

@@ -1,5 +1,5 @@
-// Four threads use one shared buffer at full speed. Their admissions together never exceed a limit, and at the end
-// every count is zero.
+// Tests of four threads that use one shared buffer at full speed. Their admissions together never exceed a limit, and
+// at the end every count is zero.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -11,7 +11,7 @@ import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
 import type { Asked, Told } from './threads-worker.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
 const THREADS = 4;
 
@@ -48,7 +48,7 @@ t.test('concurrent requests never exceed the slots, and no slot is taken at the 
     hold: 12,
     keyPlaces: 5,
   });
-  for (const { highest } of told) t.ok(highest <= 5, `at most ${highest} of the key's 5 concurrent`);
+  for (const { highest } of told) t.ok(highest <= 5, `${highest} requests of the key's limit of 5 were concurrent`);
   t.ok(Math.max(...told.map(({ highest }) => highest)) >= 4, 'the slots were contended');
   t.ok(sum(told, ({ refused }) => refused['concurrency_limit_exceeded'] ?? 0) > 1_000);
   t.ok(sum(told, ({ connections }) => connections) > 100);
@@ -56,8 +56,8 @@ t.test('concurrent requests never exceed the slots, and no slot is taken at the 
   t.equal(admission.unfinished(), 0);
 });
 
-t.test('admits exactly as many requests and tokens as the bucket holds', async (t) => {
-  // Held to the end, so that nothing is returned.
+t.test('exactly as many requests and tokens are admitted as the bucket holds', async (t) => {
+  // The requests are held to the end, so that nothing is returned.
   for (const limits of [
     { rpm: 600, tpm: null },
     { rpm: null, tpm: 12_000 },
@@ -74,7 +74,10 @@ t.test('admits exactly as many requests and tokens as the bucket holds', async (
     });
     const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 per minute
     const admitted = sum(told, (one) => one.admitted);
-    t.ok(admitted >= 600 && admitted <= 600 + refilled, `${admitted} of 600 and ${refilled} refilled`);
+    t.ok(
+      admitted >= 600 && admitted <= 600 + refilled,
+      `${admitted} were admitted: 600 and up to ${refilled} refilled`,
+    );
     t.equal(
       new LocalAdmission(configWith({}).limits, { buffer }).standing(org(0), 'm').unfinished,
       admitted,
@@ -99,7 +102,7 @@ t.test('threads that create the same records concurrently agree on them', async 
   const places = new Set(
     Array.from({ length: 2_500 }, (_, id) => table.find(recordKey('organization', org(id).organizationId, 'm'))),
   );
-  t.ok(places.size > 2_495, 'one record each');
+  t.ok(places.size > 2_495, 'each key has one record');
 });
 
 t.test('a table too small for all keys replaces records under load and still counts correctly', async (t) => {
