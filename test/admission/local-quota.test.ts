@@ -174,7 +174,7 @@ t.test(
     t.match(
       refusal(() => reserve(own, { identity: capped })),
       { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
-      '70 of 140',
+      'the process may use 70 of the 140 remaining tokens',
     );
     own.over();
     reserve(own, { identity: capped }).settle(70);

@@ -40,7 +40,7 @@ t.test('hashes depend on every part of a key', (t) => {
   for (let i = 0; i < 50_000; i++) seen.add(key(i).join());
   t.equal(seen.size, keys.length + 50_000);
   const homes = new Set(Array.from({ length: 10_000 }, (_, i) => (key(i)[0]! >>> 0) % 131_072));
-  t.ok(homes.size > 9_400, `spread over ${homes.size} slots`); // 9,629 expected
+  t.ok(homes.size > 9_400, `10,000 keys are spread over ${homes.size} slots`); // 9,629 expected
   t.end();
 });
 

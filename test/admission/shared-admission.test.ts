@@ -181,7 +181,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
     const after = await fullAt();
     t.ok(after < before, 'the unused tokens were returned');
     t.equal(await tell(), 0);
-    t.equal(await fullAt(), after, 'once');
+    t.equal(await fullAt(), after, 'the tokens were returned once');
   });
 
   await t.test("a key's own limits are a second scope, and a refusal takes nothing from either scope", async (t) => {

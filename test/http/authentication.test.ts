@@ -1,13 +1,13 @@
 import t from 'tap';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('authentication', async (t) => {
+t.test('requests are authenticated with an API key', async (t) => {
   const server = await startRoutes(echoRoutes);
   t.teardown(() => server.close());
   const get = (headers: Record<string, string>): Promise<Response> => fetch(`${server.url}/v1/things/1`, { headers });
   const wrong = 'sk-00000000-0000000000000000000000000000000000000000';
 
-  t.test('accepts the key in either header, with any case of the scheme', async (t) => {
+  t.test('a key is accepted in either header, with any case of the scheme', async (t) => {
     t.equal((await get({ authorization: `Bearer ${server.key}` })).status, 200);
     t.equal((await get({ authorization: `bEARER   ${server.key}` })).status, 200);
     t.equal((await get({ 'x-api-key': server.key })).status, 200);
@@ -19,7 +19,7 @@ t.test('authentication', async (t) => {
     t.equal((await get({ authorization: 'Basic abc', 'x-api-key': server.key })).status, 200);
   });
 
-  t.test('refuses a missing key and an unknown key', async (t) => {
+  t.test('a missing key and an unknown key get 401', async (t) => {
     for (const [headers, code] of [
       [{}, 'missing_api_key'],
       [{ authorization: 'Basic abc' }, 'missing_api_key'],
@@ -34,7 +34,7 @@ t.test('authentication', async (t) => {
     }
   });
 
-  t.test('refuses expired, revoked, suspended and out-of-scope keys', async (t) => {
+  t.test('expired, revoked, suspended and out-of-scope keys are refused', async (t) => {
     const expired = await server.accounts.createKey({ name: 'a', expiresAt: new Date(Date.now() - 1000) });
     t.equal((await errorOf(await get({ 'x-api-key': expired.secret }))).code, 'api_key_expired');
     const revoked = await server.accounts.createKey({ name: 'b' });
@@ -55,7 +55,7 @@ t.test('authentication', async (t) => {
     await server.accounts.setOrganizationStatus((await server.accounts.organizations.all())[0]?.id as string, 'active');
   });
 
-  t.test('checks the path, then the key, then the body', async (t) => {
+  t.test('the path is checked first, then the key, then the body', async (t) => {
     const post = (path: string, headers: Record<string, string>, body: string): Promise<Response> =>
       fetch(server.url + path, { method: 'POST', headers, body });
     t.equal((await post('/v1/nothing', {}, '{')).status, 404);
@@ -68,7 +68,7 @@ t.test('authentication', async (t) => {
   });
 });
 
-t.test('never logs keys', async (t) => {
+t.test('log lines never contain keys', async (t) => {
   const server = await startRoutes(echoRoutes);
   t.teardown(() => server.close());
   await (await server.post('/v1/chat/completions', { secret: 'prompt text' })).text();

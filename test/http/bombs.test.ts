@@ -1,4 +1,4 @@
-// Small compressed requests that decompress to a lot of data, sent concurrently with cheap requests from another
+// Tests small compressed requests that decompress to a lot of data, sent concurrently with cheap requests from another
 // client.
 import { request } from 'node:http';
 import { gzipSync } from 'node:zlib';

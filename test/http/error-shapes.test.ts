@@ -12,7 +12,7 @@ import { hostName } from '../../src/http/hosts.js';
 import { errorFormatOf } from '../../src/http/error-format.js';
 import * as ids from '../../src/shared/ids.js';
 
-t.test('builds the OpenAI and the Anthropic error body', (t) => {
+t.test('an error has an OpenAI and an Anthropic body', (t) => {
   const error = apiError('value_out_of_range', 'temperature must be between 0 and 2.', 'temperature');
   t.same(chatErrorBody(error), {
     error: {
@@ -37,12 +37,12 @@ t.test('builds the OpenAI and the Anthropic error body', (t) => {
   t.same(
     [...new Set(Object.values(ERROR_CODES))].map(String).sort(),
     Object.keys(ERROR_TYPES).sort(),
-    'every status has a code, and every code a status',
+    'every status has a code and every code has a status',
   );
   t.end();
 });
 
-t.test('rounds Retry-After up and clamps it to 1 … 60 s', (t) => {
+t.test('Retry-After is rounded up and clamped to 1 … 60 s', (t) => {
   const wait = (ms: number): (string | undefined)[] => {
     const headers = new Map(errorHeaders(apiError('capacity_exhausted', 'x', null, { retryAfterMs: ms }), 'chat'));
     return [headers.get('Retry-After'), headers.get('retry-after-ms')];
@@ -64,7 +64,7 @@ t.test('rounds Retry-After up and clamps it to 1 … 60 s', (t) => {
   t.end();
 });
 
-t.test('chooses the error format by path and headers', (t) => {
+t.test('the error format depends on the path and the headers', (t) => {
   const shape = (path: string, headers: Record<string, string> = {}): string =>
     errorFormatOf(path, (name) => headers[name] ?? '');
   for (const path of ['/v1/messages', '/v1/messages/count_tokens']) t.equal(shape(path), 'messages', path);
@@ -83,7 +83,7 @@ t.test('chooses the error format by path and headers', (t) => {
   t.end();
 });
 
-t.test('generates unique identifiers', (t) => {
+t.test('generated identifiers are unique and have the documented form', (t) => {
   const forms: [() => string, RegExp][] = [
     [ids.newRequestId, /^req_[0-9A-Za-z]{24}$/],
     [ids.newChatCompletionId, /^chatcmpl-[0-9A-Za-z]{29}$/],
@@ -112,7 +112,7 @@ t.test('generates unique identifiers', (t) => {
   t.end();
 });
 
-t.test('checks host names', (t) => {
+t.test('hostName() removes the port and normalizes the name', (t) => {
   t.same(['localhost:80', '[::1]:80', '[::1]', 'A.Example.:1', '1.2.3.4'].map(hostName), [
     'localhost',
     '::1',

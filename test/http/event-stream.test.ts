@@ -1,4 +1,4 @@
-// Many streams of one thread over fake responses that record each write. streaming.test.ts uses real ones.
+// Tests many streams in one thread with fake responses that record each write. streaming.test.ts uses real responses.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { HttpResponse } from 'uWebSockets.js';
@@ -6,7 +6,7 @@ import { SseStream } from '../../src/http/event-stream.js';
 
 const nothing = (): void => undefined;
 
-/** `write` may throw; data that it accepts is recorded in `written`. */
+/** `write` may throw; the data that it accepts is recorded in `written`. */
 function opened(write: (data: string) => void = nothing, onEnd = nothing): { stream: SseStream; written: string[] } {
   const written: string[] = [];
   const response = {
@@ -24,7 +24,7 @@ function opened(write: (data: string) => void = nothing, onEnd = nothing): { str
   return { stream: new SseStream(response as unknown as HttpResponse, options), written };
 }
 
-t.test('writes each stream once per tick, in the order of the first events', async (t) => {
+t.test('each stream is written once per tick, in the order of the first events', async (t) => {
   const order: string[] = [];
   const streams = ['a', 'b', 'c'].map((name) => opened(() => order.push(name)));
   for (const data of ['1', '2']) for (const { stream } of [...streams].reverse()) stream.send(data);
@@ -62,7 +62,7 @@ t.test('a failed write is an uncaught exception and does not affect other stream
   t.same(
     streams.map(({ written }) => written.length),
     [2, 0, 2],
-    'later ticks are not affected',
+    'later ticks write to the other streams as usual',
   );
   for (const { stream } of streams) stream.close();
 });
@@ -78,7 +78,7 @@ t.test('a stream may send on another stream during a write', async (t) => {
   await nextTurn();
   t.same(first.written, ['data: 1\n\n', 'end']);
   t.same(last.written, ['data: from the end\n\n']);
-  t.same(gone.written, [], 'its client had disconnected');
+  t.same(gone.written, [], 'nothing is written for a client that has disconnected');
   last.stream.close();
 });
 
@@ -117,7 +117,7 @@ function slow(bufferBytes = 65_536): {
   return { stream: new SseStream(response as unknown as HttpResponse, options), written, socket };
 }
 
-t.test('queues events while the socket is full and writes them when it drains', async (t) => {
+t.test('events are queued while the socket is full and written when it drains', async (t) => {
   const { stream, written, socket } = slow();
   stream.send('1');
   await nextTurn();
@@ -125,24 +125,28 @@ t.test('queues events while the socket is full and writes them when it drains', 
   stream.send('3');
   await nextTurn();
   t.same(written, ['data: 1\n\n'], 'nothing is written to a full socket');
-  t.equal(stream.bufferedBytes, 27, 'bytes buffered by the HTTP library count');
+  t.equal(stream.bufferedBytes, 27, 'bytes buffered by the HTTP library count too');
   t.equal(socket.drain(), true);
-  t.same(written.splice(0), ['data: 1\n\n', 'data: 2\n\ndata: 3\n\n'], 'written immediately and in one piece');
+  t.same(
+    written.splice(0),
+    ['data: 1\n\n', 'data: 2\n\ndata: 3\n\n'],
+    'the queued events are written immediately and in one write',
+  );
   stream.send('4');
   await nextTurn();
-  t.same(written, [], 'full again');
+  t.same(written, [], 'nothing is written while the socket is full again');
   socket.full = false;
   t.equal(socket.drain(), true);
   t.same(written.splice(0), ['data: 4\n\n']);
   t.equal(stream.bufferedBytes, 0, 'nothing is buffered');
   stream.send('5');
   await nextTurn();
-  t.same(written, ['data: 5\n\n'], 'written as usual');
+  t.same(written, ['data: 5\n\n'], 'later events are written as usual');
   stream.close();
 });
 
 t.test(
-  'writes a comment when the socket drains and nothing is queued, so that the library flushes its own buffer',
+  'a comment is written when the socket drains with nothing queued, so that the library flushes its own buffer',
   async (t) => {
     const { stream, written, socket } = slow();
     stream.send('1');
@@ -171,7 +175,7 @@ t.test('a stream that ended while the socket was full ends with the queued event
   }
 });
 
-t.test('writes nothing when the socket drains after the stream was closed', async (t) => {
+t.test('nothing is written when the socket drains after the stream was closed', async (t) => {
   const { stream, written, socket } = slow();
   stream.send('1');
   await nextTurn();

@@ -1,4 +1,4 @@
-// Where a request ends: bytes after a body, as a proxy in front may see it, are never run as a request.
+// Tests where a request ends: bytes after a body, as a proxy in front might see them, are never served as a request.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -39,7 +39,7 @@ const routes: Route[] = [
   },
 ];
 
-t.test('request framing', async (t) => {
+t.test('ambiguous request framing never lets a second request through', async (t) => {
   const server = await startRoutes(routes, {}, { chunkSilenceMs: 400 });
   t.teardown(() => server.close());
   t.beforeEach(() => {
@@ -63,7 +63,7 @@ t.test('request framing', async (t) => {
     });
   const chunks = '2\r\n{}\r\n0\r\n\r\n';
 
-  t.test('refuses a Transfer-Encoding other than a single `chunked` and closes the connection', async (t) => {
+  t.test('a Transfer-Encoding other than a single `chunked` is refused and the connection is closed', async (t) => {
     for (const value of [
       'foo',
       'identity',
@@ -84,13 +84,13 @@ t.test('request framing', async (t) => {
     t.match(
       await inTwo(`GET /v1/things/1 HTTP/1.1\r\n${common}Transfer-Encoding: foo\r\n\r\n${chunks}`, hidden),
       /"param":"Transfer-Encoding"/,
-      'for every method',
+      'the header is refused for every method',
     );
     t.match(await server.raw(post('Transfer-Encoding: Chunked\r\n', chunks), 300), /^HTTP\/1\.1 200 OK\r\n/);
     t.match(
       await server.raw(post('Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', chunks), 300),
       /malformed_http/,
-      'together with Content-Length, the parser refuses it',
+      'the parser refuses Transfer-Encoding together with Content-Length',
     );
     t.same(served, []);
   });
@@ -103,17 +103,17 @@ t.test('request framing', async (t) => {
       `:\r\nContent-Length: ${body.length}\r\n`,
     ]) {
       const together = await server.raw(post(headers, body), 1_000);
-      t.notMatch(together, /200 OK/, 'in one write, the connection is closed');
+      t.notMatch(together, /200 OK/, 'when sent in one write, the connection is closed');
       await server.raw(post(headers, body, '/v1/cancel'), 300);
       t.ok(
         served.splice(0).every((name) => name === 'cancel'),
-        'also for routes with an optional body',
+        'no hidden request is served on a route with an optional body',
       );
       const apart = await inTwo(post(headers, ''), hidden);
       t.match(
         apart,
         /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s,
-        'in two writes, the error is the last response on the connection',
+        'when sent in two writes, the error is the last response on the connection',
       );
       t.match(apart, /"code":"invalid_body"/);
       const optional = await inTwo(post(headers, '', '/v1/cancel'), hidden);
@@ -125,13 +125,17 @@ t.test('request framing', async (t) => {
   });
 
   t.test(
-    'what cannot be refused: the same before a body that GET says to have (docs/reference/limits.md)',
+    'a nameless header before a declared body of a GET is not refused, as documented in docs/reference/limits.md',
     async (t) => {
       await server.raw(
         `GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`,
         300,
       );
-      t.same(served, ['hidden'], 'if a new library version refuses it, this check fails: then correct the page');
+      t.same(
+        served,
+        ['hidden'],
+        'the hidden request is served; if a new library version refuses it, correct docs/reference/limits.md',
+      );
     },
   );
 
@@ -141,7 +145,7 @@ t.test('request framing', async (t) => {
     t.same(served, ['cancel', 'hidden']);
   });
 
-  t.test('times out on an endless chunk extension, and refuses a trailer immediately', async (t) => {
+  t.test('an endless chunk extension times out, and a trailer is refused immediately', async (t) => {
     const extension = await server.raw(post('Transfer-Encoding: chunked\r\n', '2;a=b\r\n{}\r\n0\r\n\r\n'), 8_000);
     t.match(extension, /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s);
     t.match(extension, /extensions.*"code":"request_timeout"/s);
@@ -189,7 +193,7 @@ t.test('request framing', async (t) => {
     t.equal(held?.aborted, true);
   });
 
-  t.test('refuses a Content-Type with bytes that are not text', async (t) => {
+  t.test('a Content-Type with bytes that are not text is refused', async (t) => {
     const bytes = Buffer.concat([
       Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\n${common}Content-Type: `),
       Buffer.from([0xff, 0xfe, 0x80]),
@@ -198,7 +202,7 @@ t.test('request framing', async (t) => {
     t.match(await server.raw(bytes, 300), /^HTTP\/1\.1 400 Bad Request\r\n.*"code":"unsupported_media_type"/s);
   });
 
-  t.test('large sign-on cookies and tracing headers fit', async (t) => {
+  t.test('large sign-on cookies and tracing headers fit the header limit', async (t) => {
     const cookie = (bytes: number): string =>
       `GET /v1/things/1 HTTP/1.1\r\n${common}Cookie: ${'c'.repeat(bytes)}\r\n\r\n`;
     t.match(await server.raw(cookie(15_000), 300), /^HTTP\/1\.1 200 OK\r\n/);
@@ -206,7 +210,7 @@ t.test('request framing', async (t) => {
     t.equal(
       process.env['UWS_HTTP_MAX_HEADERS_SIZE'],
       undefined,
-      "child processes do not inherit the library's variable",
+      "child processes do not inherit the library's environment variable",
     );
   });
 });

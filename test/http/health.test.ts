@@ -22,28 +22,36 @@ const verdict = (...models: Partial<ModelHealth>[]): string | null =>
 
 t.test('readiness requires progress of every engine', (t) => {
   t.equal(verdict({}), null);
-  t.equal(verdict({ running: 3, waiting: 2, lastStepAgeMs: 1_000 }), null, 'within the bound');
+  t.equal(
+    verdict({ running: 3, waiting: 2, lastStepAgeMs: 1_000 }),
+    null,
+    'an engine whose last step is within the limit is ready',
+  );
   t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but completed no step for 1001 ms$/);
   t.match(
     verdict({ waiting: 1, lastStepAgeMs: 1_001 }),
     /completed no step/,
-    'a first step that hangs has admitted nothing yet',
+    'a first step that hangs has not admitted any request yet',
   );
-  t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');
+  t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'an engine without requests is ready');
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
-  t.equal(verdict({ state: 'idle' }), null, 'a lazily loaded model is ready');
-  t.equal(verdict({ state: 'loading', awaited: true }), null, 'ready although requests wait for the load');
+  t.equal(verdict({ state: 'idle' }), null, 'a model that is loaded on demand is ready');
+  t.equal(
+    verdict({ state: 'loading', awaited: true }),
+    null,
+    'the server is ready although requests wait for the load',
+  );
   t.equal(verdict(), 'no model');
   t.equal(
     notReady({ draining: true, storage: 'the disk', threads: [], models: [model({})] }, 1_000),
     'the disk',
-    'the reason for draining',
+    'a draining server reports the reason',
   );
   t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
   const threads = (...states: ThreadState[]): string | null =>
     notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
-  t.equal(threads('serving', 'lost'), null, 'the others serve on');
+  t.equal(threads('serving', 'lost'), null, 'one lost HTTP worker does not make the server unready');
   t.equal(threads('starting', 'lost'), 'no HTTP worker is serving');
   t.end();
 });
@@ -70,7 +78,7 @@ t.test('liveness fails if an engine fails', async (t) => {
   t.match(
     await live({ state: 'failed', error: '/models/m.gguf: cut short' }),
     [200, { status: 'ok' }],
-    'a restart would not fix a file that cannot be loaded',
+    'liveness stays OK because a restart would not fix a file that cannot be loaded',
   );
   t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [
     503,

@@ -1,5 +1,5 @@
-// The HTTP library closes connections that are silent for 10 seconds. Waiting for the model does not count as silence,
-// and a request body may pause for longer.
+// Tests the idle timeout. The HTTP library closes connections that are silent for 10 seconds. Waiting for the model
+// does not count as silence, and a request body may pause for longer.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -9,9 +9,9 @@ import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
-t.setTimeout(180_000); // long timeout for busy machines
+t.setTimeout(180_000); // allows for slow CI machines
 
-// The library's timer ticks every 4 seconds, so an idle connection is closed by this time.
+// The library's timer ticks every 4 seconds, so an idle connection is closed within this time.
 const LONG_MS = 13_000;
 
 async function stream(exchange: Exchange): Promise<void> {
@@ -81,16 +81,16 @@ t.test('connections that wait for the model outlive the idle timeout', async (t)
     halves(server, `{"wait": ${LONG_MS}}`, 5_000, LONG_MS + 7_000),
     heard,
   ]);
-  t.equal(silent, 'data: {"n":1}\n\ndata: {"n":2}\n\n', 'a stream between two tokens');
-  t.equal(late, 'data: {"n":2}\n\n', 'a stream before its first token');
-  t.same(answer, { done: true }, 'a response without streaming');
-  t.match(slowBody, /^HTTP\/1\.1 200 OK/, 'a body that pauses');
-  t.equal(quiet, 'still here?', 'a WebSocket without messages');
+  t.equal(silent, 'data: {"n":1}\n\ndata: {"n":2}\n\n', 'a stream outlives a pause between two tokens');
+  t.equal(late, 'data: {"n":2}\n\n', 'a stream outlives a pause before its first token');
+  t.same(answer, { done: true }, 'a response without streaming outlives the idle timeout');
+  t.match(slowBody, /^HTTP\/1\.1 200 OK/, 'a request body may pause for longer than the idle timeout');
+  t.equal(quiet, 'still here?', 'a WebSocket without messages stays open');
   socket.terminate();
   t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the timer of a paused body stops when the body is complete');
 });
 
-t.test('closes a connection without a complete request, without a response', async (t) => {
+t.test('a connection without a complete request is closed without a response', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
   const BOUND_MS = 60_000; // the library's timer fires after 30 to 34 s
@@ -106,7 +106,7 @@ t.test('closes a connection without a complete request, without a response', asy
   );
 });
 
-t.test('refuses a body that never completes and closes the connection', async (t) => {
+t.test('a body that never completes is refused and the connection is closed', async (t) => {
   const server = await startRoutes(routes, {}, { bodyTimeoutMs: 300 });
   t.teardown(() => server.close());
   const began = performance.now();

@@ -1,4 +1,4 @@
-// JSON written in slices equals the output of JSON.stringify().
+// Tests that JSON written in slices equals the output of JSON.stringify().
 import t from 'tap';
 import { jsonSlices } from '../../src/http/json-slices.js';
 import { JsonText } from '../../src/http/json-text.js';
@@ -10,7 +10,7 @@ const sliced = (value: unknown): { text: string; slices: number } => {
   return { text: text.toString(), slices };
 };
 
-t.test('writes plain data of any shape', (t) => {
+t.test('plain data of any shape is written like JSON.stringify() does', (t) => {
   const deep = { a: { b: { c: { d: { e: { f: { g: [1, { h: undefined }] } } } } } } };
   for (const value of [
     null,
@@ -35,7 +35,7 @@ t.test('writes plain data of any shape', (t) => {
   t.end();
 });
 
-t.test('splits long strings, but never within a character', (t) => {
+t.test('long strings are split, but never within a character', (t) => {
   for (const text of [
     'x'.repeat(1_000_000),
     'a' + '😀'.repeat(300_000),
@@ -47,14 +47,14 @@ t.test('splits long strings, but never within a character', (t) => {
     t.equal(json === JSON.stringify({ item: [{ text }] }), true);
     t.ok(slices >= Math.floor(text.length / 140_000), `${slices} slices`);
   }
-  t.ok(sliced(Array.from({ length: 1_000 }, () => 'x'.repeat(1_000))).slices >= 10, 'splits lists');
+  t.ok(sliced(Array.from({ length: 1_000 }, () => 'x'.repeat(1_000))).slices >= 10, 'lists are split');
   t.ok(
     sliced(Array.from({ length: 60 }, () => ({ content: [{ text: 'x'.repeat(131_000) }] }))).slices >= 60,
-    'splits lists of strings below the length limit',
+    'lists of strings below the length limit are split',
   );
   t.ok(
     sliced({ tools: [Object.fromEntries(Array.from({ length: 6_400 }, (_, at) => [`k${at}`, at]))] }).slices >= 100,
-    'splits objects with many names',
+    'objects with many names are split',
   );
   t.end();
 });

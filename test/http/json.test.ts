@@ -7,8 +7,8 @@ const bytes = (text: string): Uint8Array => Buffer.from(text);
 const members = (count: number): string => Array.from({ length: count }, (_, index) => `"k${index}":0`).join(',');
 const full = (text: string): string => text.repeat(Math.floor((32 * MIB - 100) / text.length));
 
-t.test('parses valid JSON objects and refuses other bodies', async (t) => {
-  t.same(parseJsonBody(bytes('\ufeff{"a":1}')), { a: 1 }, 'skips a byte-order mark');
+t.test('valid JSON objects are parsed and other bodies are refused', async (t) => {
+  t.same(parseJsonBody(bytes('\ufeff{"a":1}')), { a: 1 }, 'a byte-order mark is skipped');
   t.same(
     parseJsonBody(new Uint8Array(bytes('{"a":[true,false,null,1e3,1E+2,2e-400,"1e999","\\"","\\\\",{"e":"é"}]}'))),
     { a: [true, false, null, 1000, 100, 0, '1e999', '"', '\\', { e: 'é' }] },
@@ -27,7 +27,7 @@ t.test('parses valid JSON objects and refuses other bodies', async (t) => {
   }
 });
 
-t.test('refuses numbers that are not finite when parsed', async (t) => {
+t.test('numbers that are not finite are refused', async (t) => {
   const digits = (count: number): string => '9'.repeat(count);
   for (const text of [
     '{"a":1e999}',
@@ -46,7 +46,7 @@ t.test('refuses numbers that are not finite when parsed', async (t) => {
   });
 });
 
-t.test('checks nesting, values and members before parsing, ignoring string contents', async (t) => {
+t.test('nesting, values and members are limited before parsing, ignoring string contents', async (t) => {
   const nested = (depth: number): string => `${'{"a":'.repeat(depth)}0${'}'.repeat(depth)}`;
   t.ok(parseJsonBody(bytes(nested(MAX_JSON_DEPTH))));
   t.throws(() => parseJsonBody(bytes(nested(MAX_JSON_DEPTH + 1))), {
@@ -58,7 +58,10 @@ t.test('checks nesting, values and members before parsing, ignoring string conte
     code: 'invalid_json',
     message: /members/,
   });
-  t.ok(parseJsonBody(bytes(`{"a":[${'0,'.repeat(MAX_JSON_VALUES - 2)}0]}`)), 'accepts the maximum number of values');
+  t.ok(
+    parseJsonBody(bytes(`{"a":[${'0,'.repeat(MAX_JSON_VALUES - 2)}0]}`)),
+    'the maximum number of values is accepted',
+  );
   t.throws(() => parseJsonBody(bytes(`{"a":[${'0,'.repeat(MAX_JSON_VALUES - 1)}0]}`)), {
     code: 'invalid_json',
     message: /values/,
@@ -73,9 +76,9 @@ t.test('checks nesting, values and members before parsing, ignoring string conte
   t.same(Object.keys(parseJsonBody(bytes(text))), ['a', 'b', 'c'], 'string contents are not counted');
 });
 
-t.test('handles 32 MiB of any content quickly', async (t) => {
-  // Without the checks before parsing, each of these took 5 to 18 seconds or crashed the process. The bound allows for
-  // a busy machine.
+t.test('32 MiB of any content are parsed or refused quickly', async (t) => {
+  // Without the checks before parsing, each of these bodies took 5 to 18 seconds or crashed the process. The time limit
+  // allows for a busy machine.
   const shapes: Record<string, [body: () => string, message: RegExp | null]> = {
     'empty objects': [() => `{"a":[${full('{},')}{}]}`, /values/],
     'empty arrays': [() => `{"a":[${full('[],')}[]]}`, /values/],

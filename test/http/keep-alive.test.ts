@@ -1,12 +1,12 @@
-// A long prefill: the headers are sent when the keep-alive timer fires, comments follow, and then the response. A
+// Tests a long prefill. The headers are sent when the keep-alive timer fires, then comments, then the response. A
 // failure before that is a plain error status.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // allows for slow CI machines
 
-t.test('keep-alive during a long prefill', async (t) => {
-  // One token per step makes a long prompt slow.
+t.test('keep-alive comments are sent during a long prefill', async (t) => {
+  // With one token per step, a long prompt takes long.
   const server = await startScripted({
     env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
   });

@@ -1,5 +1,5 @@
-// Large responses are held in memory once, and their memory is accounted for. Slow readers are dropped, and responses
-// above the limit are refused.
+// Tests of large responses. They are held in memory only once and count against a memory budget. Slow readers are
+// dropped, and responses above the limit are refused.
 import { createHash } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -95,7 +95,7 @@ t.test('large responses arrive complete, however the client reads', async (t) =>
     t.equal(
       a.every((entry, at) => entry === `${at}é`),
       true,
-      'assembled from pieces',
+      'a response built from pieces is complete',
     );
   }
   t.equal((await server.fetch(`/text?bytes=${MIB}`, { method: 'HEAD' })).status, 200);
@@ -129,12 +129,12 @@ t.test('a response serialized in slices is identical, and other requests are ser
     others++;
   }
   await large;
-  t.ok(before > 8, `${before} other requests were served before it started`);
+  t.ok(before > 8, `${before} other requests were served before the large response started`);
   const gone = reader(server, `/sliced?bytes=${12 * MIB}`);
   await sleep(20);
   gone.destroy();
   await turns();
-  t.equal(server.http.inFlight, 0, 'a client that disconnects meanwhile leaves nothing in flight');
+  t.equal(server.http.inFlight, 0, 'a client that disconnects during serialization leaves nothing in flight');
 });
 
 t.test("one organization's buffered responses are limited to its share", async (t) => {
@@ -154,7 +154,7 @@ t.test("one organization's buffered responses are limited to its share", async (
     t.equal(
       (await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 0,
       true,
-      'neither does a client that has read its response',
+      'a client that has read its response holds no memory',
     );
 
   const endless = await server.fetch('/grows');
@@ -163,11 +163,14 @@ t.test("one organization's buffered responses are limited to its share", async (
     code: 'unsupported_value',
     message: `The response would exceed the maximum of ${16 * MIB} bytes.`,
   });
-  t.ok((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB, 'it holds no memory afterwards');
+  t.ok(
+    (await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB,
+    'a refused response holds no memory',
+  );
   t.equal(server.http.inFlight, 0);
 });
 
-t.test('drops a client that reads too slowly', async (t) => {
+t.test('a client that reads too slowly is dropped', async (t) => {
   const dropped: unknown[] = [];
   const server = await startRoutes(
     routes,

@@ -1,4 +1,4 @@
-// Requests whose key lookup takes time: no data is lost meanwhile, and nothing remains afterwards.
+// Tests of requests whose key lookup takes time: no data is lost during the lookup, and no state remains afterwards.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -7,7 +7,7 @@ import type { Identity } from '../../src/shared/identity.js';
 import { eventually } from '../e2e/monolith.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('asynchronous key lookups', async (t) => {
+t.test('requests wait for an asynchronous key lookup without losing data', async (t) => {
   let waiting: (() => void)[] = [];
   const letIn = (): void => {
     for (const one of waiting.splice(0)) one();
@@ -46,7 +46,7 @@ t.test('asynchronous key lookups', async (t) => {
   const none = server.fetch('/v1/things/7?q=1');
   await came(3);
   letIn();
-  t.same(await (await large).json(), { echo: { text } }, 'bodies that arrived before and after the key was known');
+  t.same(await (await large).json(), { echo: { text } }, 'a body that arrives before and after the lookup is complete');
   t.same(await (await small).json(), { echo: { a: 1 } });
   t.same(await (await none).json(), { id: '7', query: 'q=1' });
 
@@ -85,7 +85,7 @@ t.test('asynchronous key lookups', async (t) => {
   const late = server.post('/v1/messages', { b: 2 });
   await came(1);
   letIn();
-  t.same(await (await late).json(), { echo: { b: 2 } }, 'a client that disconnects in between leaves no state');
+  t.same(await (await late).json(), { echo: { b: 2 } }, 'a client that disconnects during the lookup leaves no state');
 
   const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, {
     headers: { authorization: `Bearer ${server.key}` },
@@ -136,7 +136,11 @@ t.test('a key revoked during the upload of a body is refused', async (t) => {
   const { key, secret } = await server.accounts.createKey({ name: 'k' });
   const slow = await begin(secret);
   await sleep(1_100);
-  t.match(await slow(), /^HTTP\/1\.1 200 [^]*\{"echo":\{"a":1\}\}$/, 'a key that is still valid works');
+  t.match(
+    await slow(),
+    /^HTTP\/1\.1 200 [^]*\{"echo":\{"a":1\}\}$/,
+    'a key that is still valid after the upload is accepted',
+  );
   const late = await begin(secret);
   await server.accounts.revokeKey(key.id);
   await sleep(1_100);

@@ -1,4 +1,4 @@
-// Which binary of the HTTP library is loaded, and how the build patches it.
+// Tests which binary of the HTTP library is loaded, and how the build patches it.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -15,18 +15,18 @@ t.test("every Linux binary is patched for JSON error pages and Debian 12's C lib
   t.same(
     names.map((name) => name.slice('uws_linux_'.length, -'.node'.length)).sort(),
     ['arm64', 'x64'].flatMap((cpu) => [115, 127, 137, 141].map((modules) => `${cpu}_${modules}`)),
-    'Node 20, 22, 24 and 25',
+    'there are binaries for Node.js 20, 22, 24 and 25',
   );
   for (const name of names) {
     const original = readFileSync(join(installed, name));
     const { content, changed } = changedBinary(original);
-    t.ok(changed && content.includes(JSON_PAGES), `${name}: error pages`);
+    t.ok(changed && content.includes(JSON_PAGES), `${name} has JSON error pages after patching`);
     const versions = (binary: Buffer): string[] =>
       readElf(binary)
         ?.needs()
         .map(({ version }) => version) ?? [];
-    t.ok(versions(original).includes('GLIBC_2.38'), `${name} requires it unpatched`);
-    t.notOk(versions(content).includes('GLIBC_2.38'), `${name}: requires 2.36 at most`);
+    t.ok(versions(original).includes('GLIBC_2.38'), `${name} requires glibc 2.38 before patching`);
+    t.notOk(versions(content).includes('GLIBC_2.38'), `${name} requires at most glibc 2.36 after patching`);
     const before = readElf(original)?.symbols() ?? [];
     const renamed = (readElf(content)?.symbols() ?? [])
       .map(({ name: now, foreign }, i) => ({ was: before[i]?.name ?? '', now, foreign }))
@@ -34,7 +34,7 @@ t.test("every Linux binary is patched for JSON error pages and Debian 12's C lib
     t.same(
       renamed.map(({ now }) => now).sort(),
       [...(name.includes('x64') ? ['sscanf'] : []), 'strtol', 'strtoul'],
-      `${name}: symbol names`,
+      `${name} uses the old symbol names`,
     );
     t.ok(renamed.every(({ was, now, foreign }) => was === `__isoc23_${now}` && foreign));
     t.notOk(changedBinary(content).changed, 'patching is idempotent');
@@ -45,7 +45,7 @@ t.test("every Linux binary is patched for JSON error pages and Debian 12's C lib
   t.end();
 });
 
-t.test('leaves damaged binaries unchanged or refuses them, wherever they are cut', (t) => {
+t.test('damaged binaries are left unchanged or refused, wherever they are cut', (t) => {
   const whole = readFileSync(join(installed, 'uws_linux_x64_127.node'));
   const lying = Buffer.from(whole);
   lying.writeBigUInt64LE(0xffff_ffff_fffen, 0x28); // offset of the section headers

@@ -1,5 +1,5 @@
-// limits.loop_ms on a running server: the event loop time of large requests is charged to their organization. When its
-// budget is used up, further large requests are refused unread.
+// Tests of limits.loop_ms on a running server. The event-loop time of large requests is charged to their organization.
+// When its budget is used up, further large requests are refused unread.
 import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -11,7 +11,7 @@ import type { Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
 import { errorOf, startRoutes } from './running-server.js';
 
-/** More than the budget of ten milliseconds with limits.loop_ms = 1; a few requests exceed a minute's worth. */
+/** Exceeds the burst of ten milliseconds that limits.loop_ms = 1 allows. A few requests exceed a minute of budget. */
 const WORK_MS = 100;
 let served = 0;
 function work(): void {
@@ -77,7 +77,7 @@ const socket: SocketRoute = {
 const LARGE = { a: 'x'.repeat(16_384) };
 const CHAT = '/v1/chat/completions';
 
-t.test('charges the event loop time of large requests to the organization', async (t) => {
+t.test("the event-loop time of large requests is charged to their organization's budget", async (t) => {
   const server = await startRoutes(routes, { limits: { loop_ms: 1 } }, { sockets: [socket] });
   t.teardown(() => server.close());
   t.beforeEach(() => {
@@ -97,12 +97,12 @@ t.test('charges the event loop time of large requests to the organization', asyn
   const metric = async (name: string): Promise<number> =>
     Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await server.telemetry.scrape())?.[1] ?? 0);
 
-  t.test('does not charge small requests', async (t) => {
+  t.test('small requests are not charged', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, {})).status, 200);
     t.equal(await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`), 0);
   });
 
-  t.test('charges large requests, then refuses them before reading their bodies', async (t) => {
+  t.test('large requests are charged, then refused before their bodies are read', async (t) => {
     t.equal((await server.post(CHAT, LARGE)).status, 200);
     t.equal(served, 1);
     t.ok(
@@ -137,22 +137,22 @@ t.test('charges the event loop time of large requests to the organization', asyn
     t.match(
       await messages.json(),
       { type: 'error', error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' }, request_id: /^req_/ },
-      'in the format of the API',
+      'the refusal has the error format of the API',
     );
     t.equal(served, 1, 'refused requests did not reach the route');
     t.equal(await metric(`monolith_loop_limit_refused_total{endpoint="${CHAT}"}`), 4);
     t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
     t.ok(
       server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)),
-      'the log gives the event loop time of a request',
+      'the log has the event-loop time of a request',
     );
     t.ok(
       server.logs.some((line) => /"code":"rpm_limit_exceeded",.*"refused_by":"loop_ms"/.test(line)),
-      'and the limit that refused one',
+      'the log has the limit that refused a request',
     );
   });
 
-  t.test('does not wait for the rest of a refused body', async (t) => {
+  t.test('the server does not wait for the rest of a refused body', async (t) => {
     const head = await server.raw(
       `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 20000\r\n\r\n`,
       20_000,
@@ -160,13 +160,13 @@ t.test('charges the event loop time of large requests to the organization', asyn
     t.match(head, /^HTTP\/1\.1 429 .*\r\nConnection: close\r\n/s);
   });
 
-  t.test('keeps serving small requests and other organizations', async (t) => {
+  t.test('small requests and other organizations are still served', async (t) => {
     t.equal((await server.post(CHAT, {})).status, 200);
     t.equal((await server.post(CHAT, LARGE, { authorization: `Bearer ${secret}` })).status, 200);
     t.equal(served, 2);
   });
 
-  t.test('without a key, nothing is charged or read', async (t) => {
+  t.test('a request with an unknown key is not charged or read', async (t) => {
     const spent = await metric(
       `monolith_request_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`,
     );
@@ -175,11 +175,11 @@ t.test('charges the event loop time of large requests to the organization', asyn
     t.equal(spent, 0);
   });
 
-  t.test('without authentication there is no account that one client could exhaust for others', async (t) => {
+  t.test('routes without authentication have no shared budget that one client could exhaust', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post('/public', LARGE)).status, 200);
   });
 
-  t.test('charges WebSocket responses to the same account', async (t) => {
+  t.test('WebSocket responses are charged to the same budget', async (t) => {
     const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/turns`, {
       headers: { authorization: `Bearer ${server.key}` },
     });
@@ -197,7 +197,7 @@ t.test('charges the event loop time of large requests to the organization', asyn
   });
 });
 
-t.test('charges large responses to small requests', async (t) => {
+t.test('large responses to small requests are charged', async (t) => {
   const server = await startRoutes([...routes, later], { limits: { loop_ms: 1 } });
   t.teardown(() => server.close());
   t.equal((await server.post('/v1/later?size=10', {})).status, 200);
@@ -206,7 +206,7 @@ t.test('charges large responses to small requests', async (t) => {
   t.equal(
     (await server.post('/v1/later?size=16384', {})).status,
     200,
-    'a request that has been read is not refused for it',
+    'a small request is not refused although its response is large',
   );
   t.match(
     await server.telemetry.scrape(),
@@ -214,7 +214,7 @@ t.test('charges large responses to small requests', async (t) => {
   );
 });
 
-t.test('0 disables the limit', async (t) => {
+t.test('null disables the limit', async (t) => {
   const server = await startRoutes(routes, { limits: { loop_ms: null } });
   t.teardown(() => server.close());
   for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, LARGE)).status, 200);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { queryList } from '../../src/http/query.js';
 
-t.test('parses every spelling of arrays in query strings', async (t) => {
+t.test('every notation of arrays in query strings is parsed', async (t) => {
   const list = (query: string): string[] => queryList(new URLSearchParams(query), 'include');
   t.same(list('include[]=a&include[]=b'), ['a', 'b']);
   t.same(list('include=a&include=b'), ['a', 'b']);

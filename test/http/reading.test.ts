@@ -1,4 +1,4 @@
-// Reading of request bodies: memory accounting of incomplete bodies, and release of complete ones.
+// Tests of reading request bodies: memory accounting of incomplete bodies, and release of complete ones.
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { ParseQueue, type Task } from '../../src/http/parse-queue.js';
 import { RequestMemoryBudget } from '../../src/http/request-memory-budget.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('one organization may use half of the memory budget, all together the whole', async (t) => {
+t.test('one organization may use half of the memory budget, and all together the whole', async (t) => {
   const budget = new RequestMemoryBudget(1_000, 100);
   const first = budget.open('org_a'),
     second = budget.open('org_a'),
@@ -17,9 +17,9 @@ t.test('one organization may use half of the memory budget, all together the who
     third = budget.open('org_c');
   t.ok(first.add(400));
   t.ok(second.add(100));
-  t.notOk(second.add(1), 'more than its half');
+  t.notOk(second.add(1), 'an organization cannot exceed its half');
   t.ok(other.add(450));
-  t.notOk(third.add(51), 'more than the total');
+  t.notOk(third.add(51), 'all organizations together cannot exceed the budget');
   t.ok(third.add(50));
   t.equal(budget.taken, 1_000);
   first.release();
@@ -31,7 +31,7 @@ t.test('one organization may use half of the memory budget, all together the who
   t.ok(new RequestMemoryBudget(1, 100).open('org_a').add(200), 'one body and its decompressed form always fit');
 });
 
-t.test('forgets organizations that hold nothing, never those that hold memory', async (t) => {
+t.test('organizations that hold no memory are forgotten, and others never are', async (t) => {
   const budget = new RequestMemoryBudget(1e6, 100);
   budget.open('org_holds').add(100);
   for (let number = 0; number < 5_000; number++) {
@@ -39,13 +39,13 @@ t.test('forgets organizations that hold nothing, never those that hold memory', 
     reading.add(1);
     reading.release();
   }
-  t.ok(budget.organizations <= 1_025, `${budget.organizations} are known`);
+  t.ok(budget.organizations <= 1_025, `${budget.organizations} organizations are in memory`);
   t.equal(budget.taken, 100);
   t.ok(budget.open('org_holds').add(499_900));
-  t.notOk(budget.open('org_holds').add(1), 'more than its half');
+  t.notOk(budget.open('org_holds').add(1), 'the remembered organization cannot exceed its half');
 });
 
-t.test('parses one large body per event loop turn, in order, even if one fails', async (t) => {
+t.test('one large body is parsed per event-loop turn, in order, even if one fails', async (t) => {
   const turns = new ParseQueue();
   const done: string[] = [];
   const failures: unknown[] = [];
@@ -70,7 +70,7 @@ t.test('parses one large body per event loop turn, in order, even if one fails',
   t.equal(failures.length, 1);
 });
 
-t.test('sliced work ends before the next body starts, and lets other work run in between', async (t) => {
+t.test('a sliced task ends before the next body starts, and other work runs between its slices', async (t) => {
   const turns = new ParseQueue();
   const done: string[] = [];
   const slices =
@@ -82,78 +82,88 @@ t.test('sliced work ends before the next body starts, and lets other work run in
   turns.take('org_a', 1e6, slices('large', 2));
   turns.take('org_b', 1e6, slices('other', 0));
   turns.take('org_a', 10, slices('small', 1));
-  t.same(done, ['small 1', 'small 0'], 'a small body runs in one go');
+  t.same(done, ['small 1', 'small 0'], 'a small body is processed in one go');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 7; i++) await sleep(5);
   t.same(done.slice(2), ['large 2', 'somebody else', 'large 1', 'large 0', 'other 0']);
 });
 
-t.test("a response in progress runs before its organization's next body, and others get their turns", async (t) => {
-  const turns = new ParseQueue();
-  const done: string[] = [];
-  const read =
-    (name: string): Task =>
-    () => {
-      done.push(`read ${name}`);
-      turns.resume('org_a', () => {
-        done.push(`answer ${name}`);
-      });
-    };
-  for (const name of ['first', 'second']) turns.take('org_a', 1e6, read(name));
-  turns.take('org_b', 1e6, () => {
-    done.push('other');
-  });
-  for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
-  t.same(done, ['read first', 'other', 'answer first', 'read second', 'answer second']);
-});
+t.test(
+  "a response in progress runs before its organization's next body, and other organizations get their turns",
+  async (t) => {
+    const turns = new ParseQueue();
+    const done: string[] = [];
+    const read =
+      (name: string): Task =>
+      () => {
+        done.push(`read ${name}`);
+        turns.resume('org_a', () => {
+          done.push(`answer ${name}`);
+        });
+      };
+    for (const name of ['first', 'second']) turns.take('org_a', 1e6, read(name));
+    turns.take('org_b', 1e6, () => {
+      done.push('other');
+    });
+    for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
+    t.same(done, ['read first', 'other', 'answer first', 'read second', 'answer second']);
+  },
+);
 
-t.test('validates a large body in slices before it is served, and stops if its client disconnects', async (t) => {
-  let steps = 0;
-  let served = 0;
-  const BUSY_MS = 2;
-  const route: Route = {
-    method: 'POST',
-    path: '/v1/sliced',
-    scope: 'inference',
-    *validateInSlices() {
-      for (let i = 0; i < 40; i++) {
-        for (const end = performance.now() + BUSY_MS; performance.now() < end; );
-        steps++;
-        yield;
-      }
-    },
-    handler(exchange) {
-      served++;
-      exchange.json(200, { steps });
-    },
-  };
-  const server = await startRoutes([...echoRoutes, route]);
-  t.teardown(() => server.close());
-  const large = JSON.stringify({ a: 'x'.repeat(200_000) });
-  t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small body is served immediately');
-  const answer = server.post('/v1/sliced', large);
-  while (steps === 0) await sleep(1);
-  t.ok(steps < 40, 'others get their turns meanwhile');
-  t.equal(served, 1);
-  t.same(await (await answer).json(), { steps: 40 }, 'all slices are done when it is served');
-  const leaving = new AbortController();
-  const left = server
-    .fetch('/v1/sliced', {
+t.test(
+  'a large body is validated in slices before it is served, and validation stops if its client disconnects',
+  async (t) => {
+    let steps = 0;
+    let served = 0;
+    const BUSY_MS = 2;
+    const route: Route = {
       method: 'POST',
-      body: large,
-      headers: { 'content-type': 'application/json' },
-      signal: leaving.signal,
-    })
-    .catch(() => null);
-  while (steps === 40) await sleep(1);
-  leaving.abort();
-  await left;
-  await sleep(40 * BUSY_MS * 2);
-  t.ok(steps < 80, 'stops when the client has disconnected');
-  t.equal(served, 2);
-});
+      path: '/v1/sliced',
+      scope: 'inference',
+      *validateInSlices() {
+        for (let i = 0; i < 40; i++) {
+          for (const end = performance.now() + BUSY_MS; performance.now() < end; );
+          steps++;
+          yield;
+        }
+      },
+      handler(exchange) {
+        served++;
+        exchange.json(200, { steps });
+      },
+    };
+    const server = await startRoutes([...echoRoutes, route]);
+    t.teardown(() => server.close());
+    const large = JSON.stringify({ a: 'x'.repeat(200_000) });
+    t.same(
+      await (await server.post('/v1/sliced', { a: 1 })).json(),
+      { steps: 0 },
+      'a small body is served immediately',
+    );
+    const answer = server.post('/v1/sliced', large);
+    while (steps === 0) await sleep(1);
+    t.ok(steps < 40, 'other requests are served between the slices');
+    t.equal(served, 1);
+    t.same(await (await answer).json(), { steps: 40 }, 'all slices are done before the request is served');
+    const leaving = new AbortController();
+    const left = server
+      .fetch('/v1/sliced', {
+        method: 'POST',
+        body: large,
+        headers: { 'content-type': 'application/json' },
+        signal: leaving.signal,
+      })
+      .catch(() => null);
+    while (steps === 40) await sleep(1);
+    leaving.abort();
+    await left;
+    await sleep(40 * BUSY_MS * 2);
+    t.ok(steps < 80, 'validation stops when the client has disconnected');
+    t.equal(served, 2);
+  },
+);
 
-t.test('reports a failure in a slice, and continues with the next body', async (t) => {
+t.test('a failure in a slice is reported, and the next body is processed', async (t) => {
   const route: Route = {
     method: 'POST',
     path: '/v1/failing',
@@ -173,7 +183,7 @@ t.test('reports a failure in a slice, and continues with the next body', async (
   t.equal((await server.post('/v1/chat/completions', large)).status, 200);
 });
 
-t.test('request bodies on a server', async (t) => {
+t.test('a server limits the memory of request bodies and frees them once read', async (t) => {
   let held: Exchange | undefined;
   let seen: unknown;
   let answer: () => void = () => undefined;
@@ -197,7 +207,7 @@ t.test('request bodies on a server', async (t) => {
   t.teardown(() => server.close());
   const head = (length: string): string =>
     `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
-  /** Yields to the server, which runs in this process, independent of the clock. */
+  /** Yields to the server, which runs in this process. Independent of the clock. */
   const turns = async (): Promise<void> => {
     for (let i = 0; i < 10; i++) await sleep(5);
   };
@@ -210,7 +220,7 @@ t.test('request bodies on a server', async (t) => {
     return socket;
   };
 
-  t.test('refuses incomplete bodies above the memory budget with 503 and closes the connection', async (t) => {
+  t.test('incomplete bodies above the memory budget get 503 and the connection is closed', async (t) => {
     const waiting = [await unfinished(60_000), await unfinished(60_000)];
     const body = { a: 'x'.repeat(20_000) };
     const refused = await server.post('/v1/chat/completions', body);
@@ -219,7 +229,11 @@ t.test('request bodies on a server', async (t) => {
     t.equal(refused.headers.get('retry-after'), '1');
     t.equal(refused.headers.get('connection'), 'close');
     const gzip = { method: 'POST', body: gzipSync(JSON.stringify(body)), headers: { 'content-encoding': 'gzip' } };
-    t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 503, 'decompressed bytes count');
+    t.equal(
+      (await server.fetch('/v1/chat/completions', gzip)).status,
+      503,
+      'decompressed bytes count towards the budget',
+    );
     t.equal((await server.post('/v1/chat/completions', { a: 1 })).status, 200, 'a small body still fits');
     for (const socket of waiting) socket.destroy();
     await turns();
@@ -228,13 +242,13 @@ t.test('request bodies on a server', async (t) => {
     t.equal(
       (await server.fetch('/v1/chat/completions', { ...gzip, body: gzip.body.subarray(0, -9) })).status,
       400,
-      'truncated gzip',
+      'truncated gzip data is refused',
     );
     const most = { ...gzip, body: gzipSync(JSON.stringify({ a: 'y'.repeat(LIMIT - 8) })) };
     for (let i = 0; i < 10; i++) t.equal((await server.fetch('/v1/chat/completions', most)).status, 200);
   });
 
-  t.test('reads bodies in chunks of any length', async (t) => {
+  t.test('bodies in chunks of any length are read', async (t) => {
     const text = JSON.stringify({ a: Array.from({ length: 3_000 }, (_, index) => `é${index}`).join('') });
     const bytes = Buffer.from(text);
     let chunked = '';
@@ -253,7 +267,7 @@ t.test('request bodies on a server', async (t) => {
     t.equal(Buffer.from(reply.slice(reply.indexOf('\r\n\r\n') + 4), 'latin1').toString(), `{"echo":${text}}`);
   });
 
-  t.test('frees bodies when the route has read them', async (t) => {
+  t.test('a body is freed when the route has read it', async (t) => {
     const reply = server.post('/v1/slow', { a: 1 });
     for (let i = 0; i < 4_000 && held === undefined; i++) await sleep(5);
     t.same(seen, { a: 1 });

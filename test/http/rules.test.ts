@@ -5,7 +5,7 @@ import { loadUws } from '../../src/http/uws.js';
 import { withJsonPages } from '../../src/http/uws-pages.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('HTTP rules', async (t) => {
+t.test('requests and responses follow the HTTP rules', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { max_body_bytes: 4096 } });
   t.teardown(() => server.close());
 
@@ -27,7 +27,7 @@ t.test('HTTP rules', async (t) => {
     }
   });
 
-  t.test('unknown paths are 404', async (t) => {
+  t.test('an unknown path gets 404', async (t) => {
     const response = await server.fetch('/v1/nothing');
     t.equal(response.status, 404);
     t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
@@ -40,13 +40,13 @@ t.test('HTTP rules', async (t) => {
     t.equal((await server.fetch('/v1/things/%zz')).status, 404, 'an invalid escape matches no route');
   });
 
-  t.test('accepts one trailing slash, escapes and queries', async (t) => {
+  t.test('one trailing slash, escapes and queries are accepted', async (t) => {
     t.equal((await server.post('/v1/chat/completions/', {})).status, 200);
     t.equal((await server.post('/v1/chat/completions//', {})).status, 404);
     t.same(await (await server.fetch('/v1/things/a%2Fb?beta=true')).json(), { id: 'a/b', query: 'beta=true' });
   });
 
-  t.test('a wrong method is 404 with Allow', async (t) => {
+  t.test('a wrong method gets 404 with Allow', async (t) => {
     for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
       const response = await server.fetch('/v1/chat/completions', { method });
       t.equal(response.status, 404);
@@ -56,7 +56,7 @@ t.test('HTTP rules', async (t) => {
     t.equal((await server.post('/v1/things/1', {})).headers.get('allow'), 'GET, HEAD, OPTIONS');
   });
 
-  t.test('shortens a long method in the error and the log', async (t) => {
+  t.test('a long method is shortened in the error and the log', async (t) => {
     const answer = await server.raw(
       `${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
       500,
@@ -65,10 +65,10 @@ t.test('HTTP rules', async (t) => {
     t.match(answer, / does not support X{17}[^X]/);
     t.ok(answer.length < 1_000, `${answer.length} bytes`);
     const log = server.logs.find((line) => line.includes('XXXXX')) ?? '';
-    t.ok(log.length > 0 && log.length < 1_000, `${log.length} characters logged`);
+    t.ok(log.length > 0 && log.length < 1_000, `${log.length} characters were logged`);
   });
 
-  t.test('HEAD returns the headers of GET without the body; otherwise an empty 404', async (t) => {
+  t.test('HEAD returns the headers of GET without the body, and an empty 404 for other routes', async (t) => {
     const got = await server.fetch('/v1/things/1');
     const length = (await got.text()).length;
     const head = await server.raw(
@@ -88,7 +88,7 @@ t.test('HTTP rules', async (t) => {
     t.ok(post.endsWith('\r\n\r\n'));
   });
 
-  t.test('preflight needs no key and echoes the requested headers', async (t) => {
+  t.test('a CORS preflight needs no key and echoes the requested headers', async (t) => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'OPTIONS',
       headers: { origin: 'http://a.example', 'access-control-request-headers': 'authorization, x-custom' },
@@ -101,7 +101,7 @@ t.test('HTTP rules', async (t) => {
     t.equal((await fetch(`${server.url}/anything`, { method: 'OPTIONS' })).status, 204);
   });
 
-  t.test('checks media types and encodings', async (t) => {
+  t.test('media types and encodings are checked', async (t) => {
     t.equal(
       (await server.post('/v1/chat/completions', {}, { 'content-type': 'Application/JSON; charset=x' })).status,
       200,
@@ -132,7 +132,7 @@ t.test('HTTP rules', async (t) => {
     );
   });
 
-  t.test('refuses bodies that are not a JSON object', async (t) => {
+  t.test('a body that is not a JSON object is refused', async (t) => {
     const deep = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
     for (const [body, code] of [
       ['', 'invalid_body'],
@@ -154,7 +154,7 @@ t.test('HTTP rules', async (t) => {
       method: 'POST',
       body: new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
     });
-    t.equal((await errorOf(bytes)).code, 'invalid_json', 'not UTF-8');
+    t.equal((await errorOf(bytes)).code, 'invalid_json', 'a body that is not UTF-8 is refused');
     t.same(
       await (await server.post('/v1/chat/completions', '\ufeff{"a":1,"a":2}')).json(),
       { echo: { a: 2 } },
@@ -164,7 +164,7 @@ t.test('HTTP rules', async (t) => {
     t.notMatch(secret.message, /secret/, 'the message quotes nothing from the body');
   });
 
-  t.test('refuses a body over the limit with 413 and closes the connection', async (t) => {
+  t.test('a body over the limit gets 413 and the connection is closed', async (t) => {
     const fits = `{"a":"${'x'.repeat(4096 - 8)}"}`;
     t.equal(fits.length, 4096);
     t.equal((await server.post('/v1/chat/completions', fits)).status, 200);
@@ -184,7 +184,7 @@ t.test('HTTP rules', async (t) => {
       body: stream,
       duplex: 'half',
     } as RequestInit);
-    t.equal(chunked.status, 413, 'chunked, without Content-Length');
+    t.equal(chunked.status, 413, 'a chunked body without Content-Length is limited too');
 
     const bomb = gzipSync(`{"a":"${'x'.repeat(1_000_000)}"}`);
     t.ok(bomb.length < 4096);
@@ -197,7 +197,7 @@ t.test('HTTP rules', async (t) => {
         })
       ).status,
       413,
-      'after decompression',
+      'a body that is too large after decompression is refused',
     );
 
     const endless = await new Promise<string>((resolve) => {
@@ -219,26 +219,29 @@ t.test('HTTP rules', async (t) => {
     t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending gets the error and is disconnected');
   });
 
-  t.test('refuses two different Content-Length values, so that no request hides after the shorter body', async (t) => {
-    const hidden = 'GET /v1/things/hidden HTTP/1.1\r\nHost: localhost\r\n\r\n';
-    const post = (first: number, second: number, body: string): string =>
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${first}\r\nContent-Length: ${second}\r\n\r\n${body}`;
-    const refused = await server.raw(post(2, 3, '{}'), 1000);
-    t.match(refused, /^HTTP\/1\.1 400 Bad Request\r\n/);
-    t.match(refused, /\r\nConnection: close\r\n/);
-    t.match(refused, /"param":"Content-Length","code":"invalid_header"/);
-    const began = performance.now();
-    for (const [first, second] of [
-      [2, 2 + hidden.length],
-      [2 + hidden.length, 2],
-    ] as const) {
-      const text = await server.raw(post(first, second, `{}${hidden}`), 60_000);
-      t.notMatch(text, /missing_api_key|200 OK/, 'the rest is not treated as a request');
-    }
-    t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
-    t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice counts as one');
-    t.equal(server.http.inFlight, 0);
-  });
+  t.test(
+    'two different Content-Length values are refused, so that no request hides after the shorter body',
+    async (t) => {
+      const hidden = 'GET /v1/things/hidden HTTP/1.1\r\nHost: localhost\r\n\r\n';
+      const post = (first: number, second: number, body: string): string =>
+        `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${first}\r\nContent-Length: ${second}\r\n\r\n${body}`;
+      const refused = await server.raw(post(2, 3, '{}'), 1000);
+      t.match(refused, /^HTTP\/1\.1 400 Bad Request\r\n/);
+      t.match(refused, /\r\nConnection: close\r\n/);
+      t.match(refused, /"param":"Content-Length","code":"invalid_header"/);
+      const began = performance.now();
+      for (const [first, second] of [
+        [2, 2 + hidden.length],
+        [2 + hidden.length, 2],
+      ] as const) {
+        const text = await server.raw(post(first, second, `{}${hidden}`), 60_000);
+        t.notMatch(text, /missing_api_key|200 OK/, 'the rest is not treated as a request');
+      }
+      t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
+      t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice counts as one');
+      t.equal(server.http.inFlight, 0);
+    },
+  );
 
   t.test('malformed requests get a JSON error', async (t) => {
     t.equal(loadUws(0).patched, true);
@@ -256,12 +259,12 @@ t.test('HTTP rules', async (t) => {
         error: { message: /./, type: 'invalid_request_error', param: null, code },
       });
     }
-    t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'half a request line waits for the rest');
+    t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'an incomplete request line gets no response');
     t.equal((await server.fetch('/healthz')).status, 200, 'the server keeps serving');
   });
 });
 
-t.test('checks the Host header on loopback', async (t) => {
+t.test('the Host header is checked on a loopback address', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { allowed_hosts: ['models.example'] } });
   t.teardown(() => server.close());
   const status = async (host: string): Promise<string> =>
@@ -279,7 +282,7 @@ t.test('checks the Host header on loopback', async (t) => {
     t.equal(await status(host), '400', host);
 });
 
-t.test('allows only listed CORS origins', async (t) => {
+t.test('only listed CORS origins are allowed', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { cors_origins: ['http://a.example'] } });
   t.teardown(() => server.close());
   const yes = await fetch(`${server.url}/healthz`, { headers: { origin: 'http://a.example' } });
@@ -289,7 +292,7 @@ t.test('allows only listed CORS origins', async (t) => {
   t.equal(no.headers.get('access-control-allow-origin'), null);
 });
 
-t.test('leaves an unknown binary unpatched', (t) => {
+t.test('an unknown binary is not patched', (t) => {
   t.equal(withJsonPages(Buffer.from('HTTP/1.1 505 HTTP Version Not Supported\r\n')), null);
   t.equal(withJsonPages(Buffer.alloc(1000)), null);
   t.end();

@@ -79,7 +79,7 @@ export async function startRoutes(
       new Promise((resolve) => {
         const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
         let text = '';
-        // The wait is split into ten parts: the server runs in this process and must get its turns between them even if
+        // The wait is split into ten parts. The server runs in this process and must get its turns between them even if
         // a timer is late.
         let parts = 10;
         const timer = setInterval(() => {
@@ -104,7 +104,7 @@ export async function startRoutes(
   };
 }
 
-/** POST /v1/chat/completions and GET /v1/models echo the request: enough to test the HTTP rules. */
+/** POST /v1/chat/completions and GET /v1/models echo the request, which is enough to test the HTTP rules. */
 export const echoRoutes: Route[] = [
   {
     method: 'POST',

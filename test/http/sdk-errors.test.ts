@@ -1,4 +1,4 @@
-// Both official clients against every error status that the server can return.
+// Tests both official clients with every error status that the server can return.
 
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -106,7 +106,7 @@ t.test('status, type, code and request id of every error code reach both clients
 });
 
 t.test('both clients wait for Retry-After, then succeed', async (t) => {
-  // without Retry-After they would wait half a second at most
+  // Without Retry-After, the clients would wait for at most half a second.
   for (const code of ['rpm_limit_exceeded', 'capacity_exhausted'] as const) {
     for (const [name, call] of [
       ['openai', () => chat(openai(1))],

@@ -83,13 +83,13 @@ async function until(condition: () => boolean): Promise<boolean> {
   return condition();
 }
 
-t.test('handshakes', async (t) => {
+t.test('WebSocket handshakes are authenticated and limited', async (t) => {
   const script = new Scripted();
   const server = await startRoutes(echoRoutes, { ws: { max_connections: 2 } }, { sockets: [script.route] });
   t.teardown(() => server.close());
   const key = { authorization: `Bearer ${server.key}` };
 
-  t.test('refuses handshakes like requests', async (t) => {
+  t.test('a WebSocket handshake is refused with the same errors as a request', async (t) => {
     const none = await refusal(server, {});
     t.match(none, { status: 401, body: { error: { code: 'missing_api_key' } } });
     t.match(none.headers['x-request-id'], /^req_/);
@@ -125,7 +125,7 @@ t.test('handshakes', async (t) => {
     t.equal(script.opened, 0);
   });
 
-  t.test('accepts handshakes with request ids, up to the limit per organization', async (t) => {
+  t.test('handshakes are accepted with request ids, up to the connection limit of the organization', async (t) => {
     const first = await connect(server);
     t.match(first.headers['x-request-id'], /^req_/);
     t.equal(first.headers['request-id'], first.headers['x-request-id']);
@@ -151,7 +151,7 @@ t.test('handshakes', async (t) => {
 });
 
 t.test(
-  "refuses connections whose messages might exceed the organization's half of http.max_reading_bytes",
+  "connections whose messages might exceed the organization's half of http.max_reading_bytes are refused",
   async (t) => {
     const script = new Scripted();
     const settings = {
@@ -183,12 +183,12 @@ t.test(
   },
 );
 
-t.test('messages', async (t) => {
+t.test('WebSocket messages are delivered and limited', async (t) => {
   const script = new Scripted();
   const server = await startRoutes(echoRoutes, { ws: { max_message_bytes: 4096 } }, { sockets: [script.route] });
   t.teardown(() => server.close());
 
-  t.test('delivers messages complete and in order, with their type', async (t) => {
+  t.test('messages arrive complete and in order, with their type', async (t) => {
     script.echo();
     const { socket, received } = await connect(server);
     socket.send('one');
@@ -201,13 +201,13 @@ t.test('messages', async (t) => {
     socket.close();
   });
 
-  t.test('closes the connection with 1009 on a message over the limit', async (t) => {
+  t.test('a message over the limit closes the connection with code 1009', async (t) => {
     const { socket, closed } = await connect(server);
     socket.send('x'.repeat(4097));
     t.equal((await closed)[0], CLOSE.tooBig);
     const huge = await connect(server);
     huge.socket.send('x'.repeat(2 * 4096 + 1));
-    t.equal((await huge.closed)[0], 1006, 'without a close frame if the message is far over the limit');
+    t.equal((await huge.closed)[0], 1006, 'a message far over the limit closes the connection without a close frame');
   });
 
   t.test('a protocol error closes only its own connection', async (t) => {
@@ -215,10 +215,10 @@ t.test('messages', async (t) => {
     const before = script.closed;
     const broken = await connect(server);
     (broken.socket as unknown as { _socket: Socket })._socket.write(Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0xff, 0xfe]));
-    t.equal((await broken.closed)[0], 1006, 'not UTF-8');
+    t.equal((await broken.closed)[0], 1006, 'a text message that is not UTF-8 closes its connection');
     const reserved = await connect(server);
     (reserved.socket as unknown as { _socket: Socket })._socket.write(Buffer.from([0xc1, 0x81, 0, 0, 0, 0, 0x61]));
-    t.equal((await reserved.closed)[0], 1006, 'a reserved bit');
+    t.equal((await reserved.closed)[0], 1006, 'a frame with a reserved bit closes its connection');
     t.equal(script.closed, before + 2);
     const next = await connect(server);
     next.socket.send('still here');
@@ -241,7 +241,7 @@ t.test('messages', async (t) => {
     next.socket.close();
   });
 
-  t.test('delivers data sent before close()', async (t) => {
+  t.test('data sent before close() arrives', async (t) => {
     script.message = () => {
       for (let i = 0; i < 100; i++) script.socket?.send(`${i}`.padEnd(20_000));
       script.socket?.close(CLOSE.goingAway, 'done');
@@ -257,13 +257,13 @@ t.test('messages', async (t) => {
   });
 });
 
-t.test('slow readers', async (t) => {
+t.test('slow WebSocket readers are dropped when their buffer is full', async (t) => {
   const script = new Scripted();
   const server = await startRoutes([], { http: { stream_buffer_bytes: 65_536 } }, { sockets: [script.route] });
   t.teardown(() => server.close());
   const event = 'x'.repeat(16_000);
 
-  t.test('drops a connection whose buffer exceeds the bound', async (t) => {
+  t.test('a connection whose buffer exceeds the limit is dropped', async (t) => {
     const { socket, closed } = await connect(server);
     socket.pause();
     let most = 0;
@@ -274,19 +274,22 @@ t.test('slow readers', async (t) => {
       most = Math.max(most, script.socket.bufferedBytes);
       await nextTurn();
     }
-    t.ok(sent < 5000, 'dropped before everything was written');
+    t.ok(sent < 5000, 'the connection was dropped before everything was written');
     t.ok(most <= 65_536 + 3 * event.length, `at most ${most} bytes were buffered`);
     t.equal(script.closed, before + 1);
     socket.resume();
     t.equal((await closed)[0], 1006);
   });
 
-  t.test('drops a client that sends pings and does not read the pongs', async (t) => {
+  t.test('a client that sends pings and does not read the pongs is dropped', async (t) => {
     const { socket, closed } = await connect(server);
     let pongs = 0;
     socket.on('pong', () => pongs++);
     for (let i = 0; i < 2_000; i++) socket.ping('x'.repeat(125));
-    t.ok(await until(() => pongs === 2_000), 'a client that reads them stays, however many it sends');
+    t.ok(
+      await until(() => pongs === 2_000),
+      'a client that reads the pongs stays connected, however many pings it sends',
+    );
     socket.pause();
     let most = 0;
     const before = script.closed;
@@ -326,7 +329,7 @@ t.test('slow readers', async (t) => {
     socket.close();
   });
 
-  t.test('does not drop a connection for one message above the bound', async (t) => {
+  t.test('a connection is not dropped for one message above the limit', async (t) => {
     const { socket, received } = await connect(server);
     script.socket?.send('y'.repeat(20_000_000));
     await nextTurn();
@@ -337,7 +340,7 @@ t.test('slow readers', async (t) => {
   });
 });
 
-t.test('pings', async (t) => {
+t.test('unanswered pings close the connection', async (t) => {
   const script = new Scripted();
   const server = await startRoutes([], {}, { sockets: [script.route], pingMs: 60 });
   t.teardown(() => server.close());
@@ -351,7 +354,7 @@ t.test('pings', async (t) => {
   alive.socket.close();
 });
 
-t.test('active responses, revoked keys and shutdown', async (t) => {
+t.test('responses in progress are counted, revoked keys close their connections, and shutdown waits', async (t) => {
   const script = new Scripted();
   const server = await startRoutes([], {}, { sockets: [script.route] });
   t.teardown(() => server.close());
@@ -388,7 +391,7 @@ t.test('active responses, revoked keys and shutdown', async (t) => {
   const running = socket.turn();
   server.http.draining = true;
   server.http.draining = true;
-  t.equal(script.drained, 1, 'notified once');
+  t.equal(script.drained, 1, 'the route is notified of draining once');
   t.equal(socket.draining, true);
   t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), {
     status: 503,
@@ -399,7 +402,7 @@ t.test('active responses, revoked keys and shutdown', async (t) => {
     idle = true;
   });
   await nextTurn();
-  t.equal(idle, false, 'waits for the active response');
+  t.equal(idle, false, 'shutdown waits for the response in progress');
   running.end(200, null);
   t.ok(await until(() => idle));
   socket.close(CLOSE.serviceRestart, 'restart');

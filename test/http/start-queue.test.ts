@@ -1,5 +1,5 @@
-// Requests that arrive together start a few at a time. Other organizations and the rest of the event loop are served in
-// between.
+// Tests that requests which arrive together start a few at a time. Other organizations and the rest of the event loop
+// are served in between.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
@@ -12,14 +12,14 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** Starts of BUSY_MS that fit one slice, plus the one that did not have to wait. */
+/** The starts of BUSY_MS that fit one slice, plus the first one, which does not wait. */
 const MAX_IN_AN_ITERATION = 5;
 
 function busy(): void {
   for (const end = performance.now() + BUSY_MS; performance.now() < end; );
 }
 
-/** Returns the number of starts in each event loop iteration, until there are `count`. */
+/** Returns the number of starts in each event-loop iteration until there are `count`. */
 async function perIteration(started: () => number, count: number): Promise<number[]> {
   const counts: number[] = [started()];
   for (let before = started(); before < count; before = started()) {
@@ -29,7 +29,7 @@ async function perIteration(started: () => number, count: number): Promise<numbe
   return counts;
 }
 
-t.test('starts use a limited slice of each event loop iteration', async (t) => {
+t.test('starting requests uses a limited slice of each event-loop iteration', async (t) => {
   const starts = new StartQueue();
   let started = 0;
   for (let i = 0; i < 60; i++)
@@ -37,7 +37,7 @@ t.test('starts use a limited slice of each event loop iteration', async (t) => {
       started++;
       busy();
     });
-  t.equal(started, 1, 'the first does not wait');
+  t.equal(started, 1, 'the first request starts immediately');
   const counts = await perIteration(() => started, 60);
   t.ok(Math.max(...counts) <= MAX_IN_AN_ITERATION, counts.join());
 });
@@ -72,8 +72,8 @@ t.test('organizations take turns, each in order, and a failed start blocks nobod
       () => order.push(`b${i}`),
       () => waited.push(`b${i}`),
     );
-  t.same(order, ['a0', 'b0'], 'the first of each organization does not wait');
-  t.same(waited, ['b1', 'b2'], 'waiting requests are notified first');
+  t.same(order, ['a0', 'b0'], 'the first request of each organization starts immediately');
+  t.same(waited, ['b1', 'b2'], 'waiting requests are notified of the wait first');
   while (order.length < 23) await sleep(1);
   t.same(order.slice(2, 8), ['a1', 'b1', 'a2', 'b2', 'a3', 'a4']);
   t.equal(order.at(-1), 'a19');
@@ -194,7 +194,7 @@ async function opened(t: Test, { port }: RunningServer, bytes: string, count: nu
       return socket;
     }),
   );
-  await sleep(50); // lets the server accept them
+  await sleep(50); // lets the server accept the connections
   t.teardown(() => connections.forEach((socket) => socket.destroy()));
   return () => connections.forEach((socket) => socket.write(bytes));
 }

@@ -10,7 +10,7 @@ import type { RunningServer } from './running-server.js';
 
 type Serve = (exchange: Exchange) => void | Promise<void>;
 
-/** A server whose chat and messages routes run the current test's handler. */
+/** Starts a server whose chat and messages routes run the current test's handler. */
 async function scripted(settings: object = {}): Promise<{ server: RunningServer; play(serve: Serve): void }> {
   let current: Serve = () => undefined;
   const route = (path: string): Route => ({
@@ -32,7 +32,7 @@ function request(server: RunningServer, path = '/v1/chat/completions'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`;
 }
 
-/** The server closes the connection at the end of the response. */
+/** Makes the server close the connection at the end of the response. */
 const closing = (request: string): string => request.replace('Content-Length', 'Connection: close\r\nContent-Length');
 
 /** Returns the payload of a chunked response. */
@@ -48,11 +48,11 @@ function unchunk(text: string): string[] {
   }
 }
 
-t.test('event streams', async (t) => {
+t.test('responses are streamed as server-sent events', async (t) => {
   const { server, play } = await scripted({ http: { keepalive_ms: 100 } });
   t.teardown(() => server.close());
 
-  t.test('sends framing and headers, and writes events of one tick in one piece', async (t) => {
+  t.test('the framing and headers are sent, and the events of one tick are written together', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       stream.send('{"a":1}');
@@ -80,7 +80,7 @@ t.test('event streams', async (t) => {
     t.equal(Buffer.from(pieces.slice(1).join(''), 'latin1').toString(), 'data: {"a":"é"}\n\ndata: [DONE]\n\n');
   });
 
-  t.test('sends keep-alives on a timer, in each format', async (t) => {
+  t.test('keep-alives are sent on a timer, in the format of each API', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       await sleep(350);
@@ -93,7 +93,7 @@ t.test('event streams', async (t) => {
     );
   });
 
-  t.test('a failure before the first event is a plain status with its headers', async (t) => {
+  t.test('a failure before the first event is a plain error status with its headers', async (t) => {
     play(async (exchange) => {
       exchange.sse();
       await nextTurn();
@@ -142,7 +142,7 @@ t.test('event streams', async (t) => {
   });
 });
 
-t.test('aborts when the client disconnects', async (t) => {
+t.test('a request is aborted when its client disconnects', async (t) => {
   const { server, play } = await scripted();
   t.teardown(() => server.close());
   for (const kind of ['stream', 'whole answer'] as const) {
@@ -169,7 +169,7 @@ t.test('aborts when the client disconnects', async (t) => {
   }
 });
 
-t.test('slow readers', async (t) => {
+t.test('slow stream readers are dropped when their buffer is full', async (t) => {
   const { server, play } = await scripted({ http: { stream_buffer_bytes: 65_536 } });
   t.teardown(() => server.close());
   const event = JSON.stringify({ text: 'x'.repeat(16_000) });
@@ -180,7 +180,7 @@ t.test('slow readers', async (t) => {
     return new Promise((resolve) => socket.write(request(server), () => resolve(socket)));
   }
 
-  t.test('drops the connection when the bounded buffer is exceeded', async (t) => {
+  t.test('the connection is dropped when its buffer exceeds the limit', async (t) => {
     let most = 0;
     let sent = 0;
     const aborted = new Promise<void>((resolve) =>
@@ -196,17 +196,17 @@ t.test('slow readers', async (t) => {
     );
     const socket = await paused();
     await aborted;
-    t.ok(sent < 5000, 'dropped before everything was written');
+    t.ok(sent < 5000, 'the connection was dropped before everything was written');
     t.ok(most <= 2 * 65_536 + 3 * event.length, `at most ${most} bytes were buffered`);
     socket.destroy();
   });
 
-  t.test('does not drop a stream for one event above the bound', async (t) => {
+  t.test('a stream is not dropped for one event above the limit', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       stream.send(JSON.stringify('z'.repeat(20_000_000)));
       await nextTurn();
-      t.ok(stream.bufferedBytes > 65_536, 'it is buffered');
+      t.ok(stream.bufferedBytes > 65_536, 'the large event is buffered');
       stream.send('{"after":1}');
       stream.end();
     });
