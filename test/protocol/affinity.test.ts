@@ -1,4 +1,4 @@
-// The affinity key by which a load balancer sends all requests of a conversation to the same process.
+// Tests of the affinity key, with which a load balancer sends all requests of a conversation to the same process.
 import t from 'tap';
 import type { Message } from '../../src/generation/types.js';
 import { Affinity } from '../../src/protocol/affinity.js';
@@ -9,10 +9,14 @@ const of = (messages: Message[], organization = 'org_a', model = 'm'): string =>
   affinity.of(organization, model, { messages });
 const system: Message = { role: 'system', content: 'You help.' };
 
-t.test('all requests of a conversation have one key, other conversations another', (t) => {
+t.test('all requests of a conversation have the same key, and other conversations have another', (t) => {
   const first = of([system, user('Hello')]);
   t.match(first, /^[A-Za-z0-9_-]{22}$/);
-  t.equal(of([system, user('Hello'), { role: 'assistant', content: 'Yes?' }, user('More.')]), first, 'a later request');
+  t.equal(
+    of([system, user('Hello'), { role: 'assistant', content: 'Yes?' }, user('More.')]),
+    first,
+    'a later request of the conversation has the same key',
+  );
   for (const [what, other] of Object.entries({
     user: of([system, user('Hallo')]),
     system: of([{ role: 'system', content: 'You do not.' }, user('Hello')]),
@@ -25,7 +29,7 @@ t.test('all requests of a conversation have one key, other conversations another
   t.equal(
     of([user('x'.repeat(10_000))]),
     of([user(`${'x'.repeat(5_000)}y`)]),
-    'only the first few pages of a long beginning count',
+    'only the first few pages of a long first message count',
   );
   t.equal(
     of([user('See')]),

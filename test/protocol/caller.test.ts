@@ -1,4 +1,4 @@
-// How work done for a request (loading a model, fetching an image) learns that its client has disconnected.
+// Tests how work done for a request (loading a model, fetching an image) learns that its client has disconnected.
 import t from 'tap';
 import type { Identity } from '../../src/shared/identity.js';
 import { contextOf, unattendedContext, type Caller } from '../../src/protocol/caller.js';
@@ -31,10 +31,10 @@ function client(): { caller: Caller; leave(): void; told(): number } {
   };
 }
 
-t.test('creates the abort signal on first use, once, and aborts it when the client disconnects', (t) => {
+t.test('the abort signal is created once, on first use, and aborted when the client disconnects', (t) => {
   const { caller, leave, told } = client();
   const asker = contextOf(caller);
-  t.equal(told(), 0, 'not used yet');
+  t.equal(told(), 0, 'the signal is not created before its first use');
   const { signal } = asker;
   t.equal(asker.signal, signal);
   t.same([told(), asker.organization, signal?.aborted], [1, 7, false]);

@@ -1,4 +1,4 @@
-// The wire form of chat responses: exact chunks for small cases. For random ones, the stream accumulated by the
+// Tests the wire format of chat responses: exact chunks for small cases. For random ones, the stream accumulated by the
 // official client must equal the complete response.
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import t from 'tap';
@@ -108,7 +108,7 @@ function whole(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {
   return JSON.parse(collector.body(usage).toString()) as Whole;
 }
 
-t.test('streams role, reasoning, text and end', async (t) => {
+t.test('a stream has the role, reasoning, text and finish reason in order', async (t) => {
   const { chunks } = streamed([text('hm', { section: 'reasoning' }), text('a"\n\u2028é'), text(''), finished()]);
   t.same(
     chunks.map((chunk) => chunk.choices[0]!.delta),
@@ -121,7 +121,7 @@ t.test('streams role, reasoning, text and end', async (t) => {
   t.ok(chunks.every((chunk) => chunk.id === 'chatcmpl-x' && !('usage' in chunk)));
 });
 
-t.test('each chunk carries the usage so far and its token ids', async (t) => {
+t.test('each chunk has the usage so far and its token ids', async (t) => {
   const chunksOf = (change: Partial<ChatEnvelope>, soFar: (() => typeof usage) | null): Record<string, unknown>[] => {
     const data: string[] = [];
     const encoder = new ChatStreamEncoder(envelope(change), { atEnd: false, soFar }, (one) => data.push(one));
@@ -150,7 +150,7 @@ t.test('each chunk carries the usage so far and its token ids', async (t) => {
   );
 });
 
-t.test('include_usage: null on every chunk, then one chunk without choices', async (t) => {
+t.test('with include_usage, every chunk has null usage and a last chunk without choices has the totals', async (t) => {
   const { chunks } = streamed([finished({ reason: 'max_tokens' })], {}, true);
   t.same(
     chunks.map((chunk) => chunk.choices.length),
@@ -179,7 +179,7 @@ t.test('include_usage: null on every chunk, then one chunk without choices', asy
   );
 });
 
-t.test('choices interleave; each opens and ends once', async (t) => {
+t.test('choices interleave, and each opens and ends once', async (t) => {
   const { chunks } = streamed(
     [text('b', { choice: 1 }), text('a'), text('B', { choice: 1 }), finished(), finished({ choice: 1 })],
     { n: 2 },
@@ -190,7 +190,7 @@ t.test('choices interleave; each opens and ends once', async (t) => {
   );
 });
 
-t.test('a call is sent as one opening without arguments, then argument deltas', async (t) => {
+t.test('a tool call is sent as an opening delta without arguments, then argument deltas', async (t) => {
   const events = [
     opened(0, 'weather'),
     piece(0, '{"a":'),
@@ -229,17 +229,21 @@ t.test('a call is sent as one opening without arguments, then argument deltas', 
   });
 });
 
-t.test('maps finish reasons', async (t) => {
+t.test('each end reason is mapped to an OpenAI finish reason', async (t) => {
   const reasonOf = (change: Partial<Finished>) => whole([text('x'), finished(change)]).choices[0]!.finish_reason;
   t.equal(reasonOf({ reason: 'end_of_turn' }), 'stop');
   t.equal(reasonOf({ reason: 'stop_string' }), 'stop');
-  t.equal(reasonOf({ reason: 'stop_string', calls: 1 }), 'tool_calls', 'if there was a call');
+  t.equal(
+    reasonOf({ reason: 'stop_string', calls: 1 }),
+    'tool_calls',
+    'a stop sequence after a tool call finishes with tool_calls',
+  );
   t.equal(reasonOf({ reason: 'tool_calls', calls: 1 }), 'tool_calls');
   for (const reason of ['max_tokens', 'context_full', 'time_limit', 'malformed_call'] as const)
     t.equal(reasonOf({ reason, calls: 1 }), 'length', reason);
 });
 
-t.test('log probabilities: impossible is -9999, and bytes are always present', async (t) => {
+t.test('an impossible token has log-probability -9999, and bytes are always present', async (t) => {
   const logprobs = [
     { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
   ];
@@ -253,11 +257,11 @@ t.test('log probabilities: impossible is -9999, and bytes are always present', a
   t.match(
     chunks[1]!.choices[0]!.logprobs,
     { content: expected, refusal: null },
-    'also for tokens whose text is still held back',
+    'log-probabilities are sent also for tokens whose text is still held back',
   );
 });
 
-t.test('throws on events in a wrong order, streamed or not', async (t) => {
+t.test('events in a wrong order throw, streamed or not', async (t) => {
   const sequences: Record<string, ChoiceEvent[]> = {
     'arguments before their call': [piece(0, '{}')],
     'an end before its call': [closed(0)],
@@ -279,7 +283,7 @@ t.test('throws on events in a wrong order, streamed or not', async (t) => {
   }
 });
 
-/** Random events of one choice, in an order that a generation may produce. */
+/** Random events of one choice, in an order that a generation can produce. */
 function randomChoice(random: Random, choice: number): ChoiceEvent[] {
   const pieces = ['a', ' b', '"', '\\', '\n', 'é', '漢', '😀', '\u2028', '{"x":', '', '</s>', '\u0000'];
   const some = (most: number): string[] => Array.from({ length: random.below(most) }, () => random.pick(pieces));
@@ -355,7 +359,8 @@ t.test('the stream accumulated by the openai client equals the complete response
       });
     const expected = whole(events, change).choices;
     t.strictSame(comparable(final.choices), comparable(expected), `round ${round}`);
-    // The client overwrites unknown fields instead of joining them, so reasoning is joined here.
+    // The client overwrites unknown fields instead of concatenating them, so the test concatenates the reasoning
+    // itself.
     const reasoning = expected.map((_, index) =>
       chunks
         .flatMap(({ choices }) => choices)

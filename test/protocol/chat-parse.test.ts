@@ -16,33 +16,40 @@ function outcome(body: unknown): string {
   }
 }
 
-t.test('numeric fields: bounds pass, values outside are 422, a wrong type is 400, null counts as absent', async (t) => {
-  const rows: [name: string, low: number, high: number, below: number, above: number][] = [
-    ['temperature', 0, 2, -0.01, 2.01],
-    ['top_p', 0, 1, -0.01, 1.01],
-    ['top_k', -1, 1000, -2, 1001],
-    ['min_p', 0, 1, -0.01, 1.01],
-    ['repetition_penalty', 0.01, 2, 0, 2.01],
-    ['frequency_penalty', -2, 2, -2.01, 2.01],
-    ['presence_penalty', -2, 2, -2.01, 2.01],
-    ['seed', -(2 ** 63), 2 ** 63, -(2 ** 64), 2 ** 64], // JavaScript parses 2^63 - 1 as 2^63
-  ];
-  for (const [name, low, high, below, above] of rows) {
-    for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
-    for (const bad of [below, above])
-      t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
-    for (const bad of ['1', true, {}])
-      t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
-  }
-  for (const name of ['max_tokens', 'max_completion_tokens']) {
-    t.equal(outcome({ ...base, [name]: 10_000_000 }), 'ok', 'accepted and clamped later');
-    t.equal(outcome({ ...base, [name]: 0 }), `422 value_out_of_range ${name}`);
-    t.equal(outcome({ ...base, [name]: 1.5 }), `400 invalid_type ${name}`);
-    t.equal(outcome({ ...base, [name]: 3.0 }), 'ok');
-  }
-});
+t.test(
+  'numeric fields accept their bounds; values outside get 422, a wrong type gets 400, and null counts as absent',
+  async (t) => {
+    const rows: [name: string, low: number, high: number, below: number, above: number][] = [
+      ['temperature', 0, 2, -0.01, 2.01],
+      ['top_p', 0, 1, -0.01, 1.01],
+      ['top_k', -1, 1000, -2, 1001],
+      ['min_p', 0, 1, -0.01, 1.01],
+      ['repetition_penalty', 0.01, 2, 0, 2.01],
+      ['frequency_penalty', -2, 2, -2.01, 2.01],
+      ['presence_penalty', -2, 2, -2.01, 2.01],
+      ['seed', -(2 ** 63), 2 ** 63, -(2 ** 64), 2 ** 64], // JavaScript parses 2^63 - 1 as 2^63
+    ];
+    for (const [name, low, high, below, above] of rows) {
+      for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
+      for (const bad of [below, above])
+        t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
+      for (const bad of ['1', true, {}])
+        t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
+    }
+    for (const name of ['max_tokens', 'max_completion_tokens']) {
+      t.equal(
+        outcome({ ...base, [name]: 10_000_000 }),
+        'ok',
+        'a value above the model maximum is accepted and clamped later',
+      );
+      t.equal(outcome({ ...base, [name]: 0 }), `422 value_out_of_range ${name}`);
+      t.equal(outcome({ ...base, [name]: 1.5 }), `400 invalid_type ${name}`);
+      t.equal(outcome({ ...base, [name]: 3.0 }), 'ok');
+    }
+  },
+);
 
-t.test('refuses each invalid request with its code and parameter', async (t) => {
+t.test('each invalid chat request is refused with its code and parameter', async (t) => {
   const user = { role: 'user', content: 'hi' };
   const call = (id: string) => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } });
   const calls = (...ids: string[]) => ({ role: 'assistant', content: null, tool_calls: ids.map(call) });
@@ -299,7 +306,7 @@ t.test('refuses each invalid request with its code and parameter', async (t) => 
   for (const body of [null, [], 'x', 5]) t.equal(outcome(body), '400 invalid_body null');
 });
 
-t.test('refuses a body with many faults without checking each', async (t) => {
+t.test('a body with many faults is refused without checking each', async (t) => {
   const many = 2_000_000;
   const deep = (levels: number): object => {
     let value: object = {};
@@ -376,7 +383,7 @@ t.test('a structural error takes precedence over a content error, in any order',
   t.equal(outcome({ ...base, temperature: 9, zzz: 1, stop: 5 }), '400 invalid_type stop');
 });
 
-t.test('parses every field and lists unknown ones', async (t) => {
+t.test('every field is parsed and unknown ones are listed', async (t) => {
   const chat = parseChat({
     ...base,
     max_tokens: 5,
@@ -409,7 +416,7 @@ t.test('parses every field and lists unknown ones', async (t) => {
   t.same(chat.request.messages[0], { role: 'system', content: 'be brief', name: undefined });
 });
 
-t.test('parses tools, tool choice and format', async (t) => {
+t.test('tools, tool choice and response format are parsed', async (t) => {
   const parameters = { type: 'object', properties: { a: { type: 'string' } } };
   const of = (change: object) => parseChat({ ...base, ...change }).content(limits).request;
   const tools = [
@@ -479,7 +486,7 @@ t.test('parses tools, tool choice and format', async (t) => {
   );
 });
 
-t.test('keeps images at their position in the text; text alone becomes one string', async (t) => {
+t.test('images keep their position in the text, and text parts alone become one string', async (t) => {
   const content = [
     { type: 'text', text: 'a' },
     { type: 'image_url', image_url: { url: 'https://x/y.png', detail: 'low' } },

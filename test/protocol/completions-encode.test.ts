@@ -1,4 +1,4 @@
-// Selection of the best choices, and alignment of an echoed prompt with its log-probabilities.
+// Tests the selection of the best choices, and the alignment of an echoed prompt with its log-probabilities.
 import t from 'tap';
 import type { TokenLogprob } from '../../src/generation/types.js';
 import { completionBody, PromptAnswer } from '../../src/protocol/completions/encode.js';
@@ -35,7 +35,7 @@ t.test(
     });
     answer.prompt({ type: 'prompt', first: 1, logprobs: [1, 2].map((id) => ({ ...spell(id), logprob: -3, top: [] })) });
     answer.begin();
-    // Counting prompt tokens too, the short choice would win: -1 over four tokens against -1.8 over six.
+    // If prompt tokens counted too, the short choice would win with -1 over four tokens against -1.8 over six.
     const said = [[told('x', -1)], [told('y', -0.6), told('y', -0.6), told('y', -0.6)]];
     for (const [choice, logprobs] of said.entries()) {
       answer.event({

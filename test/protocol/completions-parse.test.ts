@@ -1,4 +1,4 @@
-// Completions requests: the forms of `prompt`, and which log-probabilities of it are computed.
+// Tests the parsing of Completions requests: the forms of `prompt`, and which of its log-probabilities are computed.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
@@ -7,7 +7,7 @@ import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';
 
 const many = (count: number): string[] => Array<string>(count).fill('x');
 
-t.test('accepts a text, tokens, or a list of either', async (t) => {
+t.test('a prompt is a text, a list of tokens, or a list of either', async (t) => {
   t.same(readPrompts('x'), ['x']);
   t.same(readPrompts([0, 2 ** 31 - 1]), [[0, 2 ** 31 - 1]]);
   t.same(readPrompts([[1, 2], [3]]), [[1, 2], [3]]);
@@ -19,7 +19,7 @@ t.test('accepts a text, tokens, or a list of either', async (t) => {
   );
 });
 
-t.test('refuses invalid prompts with the failing parameter', async (t) => {
+t.test('an invalid prompt is refused with the failing parameter', async (t) => {
   const refusals: [prompt: unknown, says: string][] = [
     [undefined, '400 missing_required_parameter prompt'],
     [null, '400 missing_required_parameter prompt'],
@@ -45,7 +45,7 @@ t.test('refuses invalid prompts with the failing parameter', async (t) => {
   }
 });
 
-t.test('computes prompt log-probabilities only if they are returned', async (t) => {
+t.test('prompt log-probabilities are computed only if they are returned', async (t) => {
   const rows: [asked: object, most: number | null][] = [
     [{}, null],
     [{ echo: true }, null],

@@ -1,4 +1,4 @@
-// Order of the events of a response: every event at every stage, and the error on a wrong one.
+// Tests the order of the events of a response: every event at every stage, and the error for a wrong one.
 import t from 'tap';
 import { EventOrder, type ChoiceEvent } from '../../src/protocol/chat-completions/event-order.js';
 
@@ -41,18 +41,18 @@ const allowed = (before: readonly ChoiceEvent[]): number[] =>
     }
   });
 
-t.test('lists the events allowed at each stage', (t) => {
+t.test('each stage allows only certain events', (t) => {
   t.same(allowed([]), [0, 1, 8]);
   t.same(allowed([text]), [0, 1, 8]);
-  t.same(allowed([started(0)]), [4, 6], "within a call, only that call's events");
+  t.same(allowed([started(0)]), [4, 6], "within a call, only that call's events are allowed");
   t.same(allowed([text, started(0), part(0)]), [4, 6]);
-  t.same(allowed([started(0), closed(0)]), [0, 2, 8], 'the next call has the next number');
+  t.same(allowed([started(0), closed(0)]), [0, 2, 8], 'the next call must have the next number');
   t.same(allowed([started(0), closed(0), started(1)]), [5, 7]);
   t.same(allowed([finished]), []);
   t.end();
 });
 
-t.test('tracks the first event of each choice, and which choices are unfinished', (t) => {
+t.test('the first event of each choice and the unfinished choices are tracked', (t) => {
   const order = new EventOrder(2);
   t.equal(order.take(text), true);
   t.equal(order.take(text), false);
@@ -69,6 +69,6 @@ t.test('tracks the first event of each choice, and which choices are unfinished'
     /call_started 3 of choice 1 after its end, with 1 calls opened/,
   );
   t.throws(() => order.take({ ...text, choice: 2 }), /text of choice 2 that was not requested/);
-  t.equal(new EventOrder(1).take(finished), true, 'an empty answer');
+  t.equal(new EventOrder(1).take(finished), true, 'an empty response is allowed');
   t.end();
 });

@@ -1,10 +1,10 @@
-// A response that ended by itself has the requested format or is a failure. A response with calls needs no format, and
-// a truncated one may end anywhere.
+// Tests that a response which ended by itself has the requested format or is a failure. A response with tool calls
+// needs no format, and a truncated one may end anywhere.
 import t from 'tap';
 import type { EndReason } from '../../src/generation/types.js';
 import { FormatGuard } from '../../src/protocol/format-guard.js';
 
-t.test('checks the format depending on the finish reason and the content', async (t) => {
+t.test('the format is checked depending on the finish reason and the content', async (t) => {
   const outcome = (reason: EndReason, ...pieces: string[]): string => {
     const guard = FormatGuard.for({ type: 'json_object' }, 2);
     if (guard === null) return 'any text will do';

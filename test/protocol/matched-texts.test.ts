@@ -1,8 +1,8 @@
-// Pins the error texts that clients match.
+// Pins the error texts that client programs match.
 import t from 'tap';
 import { imageRefusedText, invalidThinkingText, promptTooLongText } from '../../src/shared/matched-texts.js';
 
-t.test('keeps the exact texts that clients match', async (t) => {
+t.test('error texts that client programs match stay exactly the same', async (t) => {
   t.equal(
     promptTooLongText('9000', 8192),
     "prompt is too long: 9000 tokens > 8191 maximum. This model's maximum context length is 8192 tokens.",

@@ -1,4 +1,4 @@
-// Messages streams against the official client's own reader: for any events, the client's accumulated message equals
+// Tests Messages streams with the official client's own reader: for any events, the client's accumulated message equals
 // the complete response.
 import { MessageStream } from '@anthropic-ai/sdk/lib/MessageStream';
 import t from 'tap';
@@ -75,7 +75,7 @@ function whole(events: readonly Event[], change: Partial<MessageEnvelope> = {}):
 async function read(sent: readonly { data: unknown }[]): Promise<Body> {
   const lines = sent.map(({ data }) => `${JSON.stringify(data)}\n`).join('');
   const message = await MessageStream.fromReadableStream(new Response(lines).body!).finalMessage();
-  // added by the helper
+  // this field is added by the helper
   const { parsed_output: _, ...body } = JSON.parse(JSON.stringify(message)) as Body & { parsed_output: unknown };
   return body;
 }
@@ -83,7 +83,7 @@ async function read(sent: readonly { data: unknown }[]): Promise<Body> {
 /** Call ids are random. */
 const withoutIds = (body: Body) => ({ ...body, content: body.content.map(({ id: _, ...block }) => block) });
 
-t.test('streams the exact events of a response with reasoning', async (t) => {
+t.test('a response with reasoning is streamed as exactly the documented events', async (t) => {
   const sent = streamed([think('2+2 '), think('= 4'), say('Fo'), say(''), say('ur "\n\u2028é'), end()]);
   t.ok(
     sent.every(({ name, data }) => data['type'] === name),
@@ -144,7 +144,7 @@ t.test('streams the exact events of a response with reasoning', async (t) => {
   );
 });
 
-t.test('encodes the exact complete response', async (t) => {
+t.test('a complete response has exactly the documented fields', async (t) => {
   t.strictSame(whole([think('hm'), say('Four.'), end()]), {
     id: 'msg_x',
     type: 'message',
@@ -180,7 +180,7 @@ t.test('a call whose arguments are not an object has empty input', async (t) => 
   t.same(whole([...call(0, 'f', ['{"a": [1]}']), end('tool_calls')]).content[0]?.['input'], { a: [1] });
 });
 
-t.test('a call is an empty delta first, then the arguments as the model wrote them', async (t) => {
+t.test('a tool call is streamed as an empty delta, then the arguments as the model wrote them', async (t) => {
   const events = [
     say('Look.'),
     ...call(0, 'get_weather', ['{"location":', ' "SF", "n": 12345678901234567890}']),
@@ -224,26 +224,30 @@ t.test('a call is an empty delta first, then the arguments as the model wrote th
 
 t.test('the last block is text unless it is a call', async (t) => {
   const empty = { type: 'text', text: '' };
-  t.same(whole([end()]).content, [empty], 'empty output');
+  t.same(whole([end()]).content, [empty], 'empty output is one empty text block');
   t.match(
     whole([think('hm'), end('max_tokens')]),
     { stop_reason: 'max_tokens', content: [{ type: 'thinking', signature: 'signed(hm)' }, empty] },
-    'truncated in reasoning',
+    'output truncated in reasoning ends with an empty text block',
   );
   t.equal(whole([...call(0, 'f', ['{}']), end('tool_calls')]).content.length, 1);
   t.match(
     whole([...call(0, 'f', ['{"a": [1, 2, "x'], false), end('max_tokens')]),
     { stop_reason: 'max_tokens', content: [{ type: 'tool_use', input: { a: [1, 2] } }] },
-    'a truncated call',
+    'a truncated call keeps the complete part of its arguments',
   );
-  t.same(whole([end('max_tokens')], { empty: true }).content, [], 'a request that only fills the prefix cache');
+  t.same(
+    whole([end('max_tokens')], { empty: true }).content,
+    [],
+    'a request that only fills the prefix cache has no content',
+  );
   t.same(
     streamed([end('max_tokens')], { empty: true }).map(({ name }) => name),
     ['message_start', 'ping', 'message_delta', 'message_stop'],
   );
 });
 
-t.test('hidden reasoning: the text is only in the signature', async (t) => {
+t.test('hidden reasoning is only in the signature', async (t) => {
   const hidden = { visibleThinking: false };
   t.same(whole([think('a'), think('b'), say('c'), end()], hidden).content[0], {
     type: 'thinking',
@@ -255,7 +259,7 @@ t.test('hidden reasoning: the text is only in the signature', async (t) => {
   t.equal(sent.filter(({ data }) => JSON.stringify(data).includes('signature_delta')).length, 1);
 });
 
-t.test('maps stop reasons', async (t) => {
+t.test('each end reason is mapped to an Anthropic stop reason', async (t) => {
   const reasons: [EndReason, string][] = [
     ['end_of_turn', 'end_turn'],
     ['stop_string', 'stop_sequence'],
@@ -274,7 +278,7 @@ t.test('maps stop reasons', async (t) => {
   }
 });
 
-t.test('reports a full context window instead of the token limit', async (t) => {
+t.test('a full context window is reported instead of the token limit', async (t) => {
   const full = { cappedByContext: true };
   t.equal(whole([say('x'), end('max_tokens')], full).stop_reason, 'model_context_window_exceeded');
   t.match(streamed([say('x'), end('max_tokens')], full).at(-2)!.data, {
@@ -283,27 +287,27 @@ t.test('reports a full context window instead of the token limit', async (t) => 
   t.equal(whole([say('x'), end()], full).stop_reason, 'end_turn');
 });
 
-t.test('throws on events out of order', async (t) => {
+t.test('events out of order throw', async (t) => {
   const encoder = () => new MessageStreamEncoder(envelope(), () => undefined);
-  t.throws(() => encoder().take(say('x')), 'before the start');
-  t.throws(() => encoder().end(usage), 'end without a finish');
+  t.throws(() => encoder().take(say('x')), 'an event before the start throws');
+  t.throws(() => encoder().end(usage), 'an end without a finish event throws');
   const one = encoder();
   one.start(usage);
   t.throws(() => one.start(usage));
   t.throws(
     () => one.take({ type: 'call_arguments', choice: 0, index: 0, text: '{', tokens: 1 }),
-    'arguments without a call',
+    'arguments without a call throw',
   );
   one.take(say('x'));
   t.throws(
     () => one.take({ type: 'call_finished', choice: 0, index: 0, complete: true, tokens: 1 }),
-    'call end without a call',
+    'a call end without a call throws',
   );
   one.take(end());
-  t.throws(() => one.take(say('x')), 'after the finish');
+  t.throws(() => one.take(say('x')), 'an event after the finish throws');
 });
 
-t.test('any events: blocks are well-formed, and the client accumulates the complete response', async (t) => {
+t.test('for any events, blocks are well-formed and the client accumulates the complete response', async (t) => {
   const random = randomFrom(7);
   const { pick } = random;
   const values = [
@@ -357,7 +361,8 @@ t.test('any events: blocks are well-formed, and the client accumulates the compl
     }
     const body = whole(events, change);
     const last = body.content.at(-1)!;
-    if (open !== -1 || !(last['type'] === 'text' || last['type'] === 'tool_use')) t.fail(`round ${round}: wrong end`);
+    if (open !== -1 || !(last['type'] === 'text' || last['type'] === 'tool_use'))
+      t.fail(`round ${round}: the stream ended with an open or wrong block`);
     const client = await read(sent);
     if (!t.strictSame(withoutIds(client), withoutIds(body), `round ${round}`)) break;
   }

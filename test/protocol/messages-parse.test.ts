@@ -35,11 +35,11 @@ const parse = (change: object, more: Partial<ThinkingPolicy> = {}): MessagesGene
     'generate',
   ).content();
 const messagesOf = (messages: unknown[], change: object = {}) => parse({ messages, ...change }).request.messages;
-/** Without positions, which have their own test. */
+/** Returns the messages without their positions, which have their own test. */
 const bare = (messages: unknown[], change: object = {}) =>
   messagesOf(messages, change).map(({ path: _, ...message }) => JSON.parse(JSON.stringify(message)) as unknown);
 
-/** [code, param] of the refusal. Its status must match the stage that raised it. */
+/** Returns [code, param] of the refusal. Its status must match the stage that raised it. */
 function refusal(
   change: object,
   more: Partial<ThinkingPolicy> = {},
@@ -62,14 +62,15 @@ function refusal(
       error.code !== 'array_too_long' &&
       error.code !== 'too_many_entries'
     )
-      throw new Error(`${error.code} before the model was looked up`);
-    if (stage === 'content' && error.status !== 422) throw new Error(`${error.code} after the model was looked up`);
+      throw new Error(`${error.code} was raised before the model was looked up`);
+    if (stage === 'content' && error.status !== 422)
+      throw new Error(`${error.code} was raised after the model was looked up`);
     return [error.code, error.param];
   }
   return ['accepted', null];
 }
 
-t.test('parses a plain request and every field', async (t) => {
+t.test('a minimal request and every field are parsed', async (t) => {
   const plain = parse({});
   t.match(plain, { stream: false, visibleThinking: true, userId: null, ignored: [] });
   t.match(plain.request, {
@@ -146,7 +147,7 @@ t.test('parses a plain request and every field', async (t) => {
   });
 });
 
-t.test('treats null as absent wherever it is allowed', async (t) => {
+t.test('null counts as absent wherever it is allowed', async (t) => {
   const names = [
     'system',
     'stop_sequences',
@@ -173,7 +174,7 @@ t.test('treats null as absent wherever it is allowed', async (t) => {
   );
 });
 
-t.test('parses thinking and effort', async (t) => {
+t.test('thinking and effort settings are parsed', async (t) => {
   const settings = (change: object) => {
     const { effort, reasoningBudget } = parse(change).request;
     return [effort, reasoningBudget];
@@ -193,7 +194,7 @@ t.test('parses thinking and effort', async (t) => {
   t.same(refusal({ thinking: { type: 'sometimes' } }), ['unknown_variant', 'thinking.type']);
 });
 
-t.test('parses system as a string, blocks or messages', async (t) => {
+t.test('system may be a string, blocks or messages', async (t) => {
   t.same(bare([user], { system: 'Be brief.' }), [{ role: 'system', content: 'Be brief.' }, user]);
   t.same(
     bare([user], {
@@ -216,7 +217,7 @@ t.test('parses system as a string, blocks or messages', async (t) => {
   t.same(bare([user], { system: [] }), [user]);
 });
 
-t.test("omits the client's attribution line, which changes with every request", async (t) => {
+t.test("the client's attribution line, which changes with every request, is omitted", async (t) => {
   const line = 'x-anthropic-billing-header: cc_version=2; cch=4711;';
   const kept = [{ role: 'system', content: 'You are.' }, user];
   t.same(
@@ -231,15 +232,15 @@ t.test("omits the client's attribution line, which changes with every request", 
   t.same(bare([user], { system: `${line}\n${line}\r\n\nYou are.` }), kept);
   t.same(bare([user], { system: [{ type: 'text', text: `${line}\nYou are.` }] }), kept);
   t.same(bare([{ role: 'system', content: `${line}\nYou are.` }, user]), kept);
-  t.same(bare([user], { system: line }), [user], 'even if there is no other system text');
+  t.same(bare([user], { system: line }), [user], 'the line is omitted even if there is no other system text');
   t.same(
     bare([user], { system: `You are.\n${line}` }),
     [{ role: 'system', content: `You are.\n${line}` }, user],
-    'only at the start',
+    'the line is kept where it is not at the start',
   );
 });
 
-t.test('merges consecutive messages of one role and drops empty texts', async (t) => {
+t.test('consecutive messages of one role are merged and empty texts dropped', async (t) => {
   t.same(
     bare([
       user,
@@ -259,7 +260,7 @@ t.test('merges consecutive messages of one role and drops empty texts', async (t
   t.same(
     bare([{ role: 'assistant', content: 'I first.' }, user]),
     [{ role: 'assistant', content: 'I first.' }, user],
-    'any role may come first',
+    'the first message may have any role',
   );
   for (const content of ['', [], [{ type: 'text', text: '' }]])
     t.same(refusal({ messages: [user, { role: 'user', content }] }), [
@@ -273,7 +274,7 @@ t.test('merges consecutive messages of one role and drops empty texts', async (t
   t.same(
     bare([user, { role: 'assistant', content: [{ type: 'text', text: '' }] }, user]),
     [{ role: 'user', content: 'Hi\n\nHi' }],
-    'accepts an empty earlier response',
+    'an empty earlier response is accepted',
   );
   t.same(refusal({ messages: [{ role: 'assistant', content: [{ type: 'text', text: '' }] }] }), [
     'missing_required_parameter',
@@ -282,7 +283,7 @@ t.test('merges consecutive messages of one role and drops empty texts', async (t
   t.same(refusal({ messages: [] }), ['missing_required_parameter', 'messages']);
 });
 
-t.test('continues a prefilled assistant message', async (t) => {
+t.test('a prefilled assistant message is continued', async (t) => {
   const begun = [user, { role: 'assistant', content: 'The answer is (' }];
   const { request } = parse({ messages: begun });
   t.equal(request.continueFinal, true);
@@ -295,11 +296,11 @@ t.test('continues a prefilled assistant message', async (t) => {
   t.equal(
     parse({ messages: [user, { role: 'assistant', content: [thought('hm')] }] }).request.continueFinal,
     false,
-    'nothing to continue',
+    'a message that has only thinking is not continued',
   );
 });
 
-t.test('parses calls and results', async (t) => {
+t.test('tool calls and their results are parsed', async (t) => {
   const assistant = { role: 'assistant', content: [{ type: 'text', text: 'Look.' }, use('a', { n: 1 }), use('b')] };
   t.same(
     bare([
@@ -331,7 +332,7 @@ t.test('parses calls and results', async (t) => {
       { role: 'tool', content: 'x\n\ny', toolCallId: 'a', failed: false },
       { role: 'user', content: 'Also:' },
     ],
-    'results first, then the rest of the message',
+    'tool results come first, then the rest of the message',
   );
   const twoMessages = [
     user,
@@ -339,7 +340,7 @@ t.test('parses calls and results', async (t) => {
     { role: 'user', content: [result('a')] },
     { role: 'user', content: [result('b')] },
   ];
-  t.equal(bare(twoMessages).length, 4, 'results in consecutive messages');
+  t.equal(bare(twoMessages).length, 4, 'results may be in consecutive messages');
   t.same(
     bare([
       user,
@@ -347,7 +348,7 @@ t.test('parses calls and results', async (t) => {
       { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a' }] },
     ])[2],
     { role: 'tool', content: '', toolCallId: 'a', failed: false },
-    'no content',
+    'a result may have no content',
   );
   t.equal(
     (
@@ -389,7 +390,7 @@ t.test('parses calls and results', async (t) => {
   ]);
 });
 
-t.test('parses images, documents and search results', async (t) => {
+t.test('images, documents and search results are parsed', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD' } };
   const content = [
     { type: 'text', text: 'a' },
@@ -465,7 +466,7 @@ t.test('parses images, documents and search results', async (t) => {
   );
 });
 
-t.test('keeps reasoning only in the current tool loop', async (t) => {
+t.test('reasoning is kept only in the current tool loop', async (t) => {
   const loop = (turn: object[], after: object[]) =>
     messagesOf([user, { role: 'assistant', content: turn }, { role: 'user', content: after }]);
   const reasoning = (messages: ReturnType<typeof messagesOf>) =>
@@ -489,14 +490,18 @@ t.test('keeps reasoning only in the current tool loop', async (t) => {
   t.equal(
     reasoning(loop([thought('hm'), use('a')], [result('a'), { type: 'text', text: 'Now this' }])),
     undefined,
-    'a new user message',
+    'a new user message ends the tool loop',
   );
   t.equal(
     reasoning(loop([thought('hm'), { type: 'text', text: 'x' }], [{ type: 'text', text: 'y' }])),
     undefined,
-    'an earlier tool loop',
+    'reasoning outside a tool loop is dropped',
   );
-  t.equal(reasoning(loop([thought('hm', 'other'), use('a')], [result('a')])), undefined, 'from another local model');
+  t.equal(
+    reasoning(loop([thought('hm', 'other'), use('a')], [result('a')])),
+    undefined,
+    'reasoning of another local model is dropped',
+  );
   t.equal(
     reasoning(
       messagesOf([
@@ -523,7 +528,7 @@ t.test('keeps reasoning only in the current tool loop', async (t) => {
   );
 });
 
-t.test('refuses or drops reasoning whose signature is invalid', async (t) => {
+t.test('reasoning with an invalid signature is refused or dropped, depending on the settings', async (t) => {
   const good = thought('hm');
   const sealed = sealer.sealThinking('hm', here);
   const bad: object[] = [
@@ -550,17 +555,17 @@ t.test('refuses or drops reasoning whose signature is invalid', async (t) => {
     t.equal(
       (parse({ messages }, { foreignThinking: 'drop' }).request.messages[1] as { reasoning?: string }).reasoning,
       undefined,
-      'or drops it',
+      'with the `drop` setting, the reasoning is dropped',
     );
     t.same(
       refusal({ messages: [user, { role: 'assistant', content: [block, { type: 'text', text: 'x' }] }, user] }),
       ['invalid_thinking_signature', 'messages[1].content[0]'],
-      'at any position',
+      'an invalid signature is refused at any position',
     );
   }
 });
 
-t.test('parses tools and tool_choice', async (t) => {
+t.test('tools and tool_choice are parsed', async (t) => {
   const choice = (tool_choice: object) => parse({ tools: [tool], tool_choice }).request;
   t.same(parse({ tools: [tool] }).request.toolChoice, { mode: 'auto', allowed: null });
   t.match(choice({ type: 'tool', name: 'get_weather', disable_parallel_tool_use: true }), {
@@ -598,7 +603,7 @@ t.test('parses tools and tool_choice', async (t) => {
   t.same(refusal({ tool_choice: { type: 'some' } }), ['unknown_variant', 'tool_choice.type']);
 });
 
-t.test("accepts the format's older tool name", async (t) => {
+t.test('the older name of the format parameter is accepted', async (t) => {
   const format = (minimum: number) => ({
     type: 'json_schema',
     schema: { type: 'object', properties: { a: { type: 'integer', minimum } } },
@@ -613,7 +618,7 @@ t.test("accepts the format's older tool name", async (t) => {
   t.same(refusal({ output_config: { effort: 'minimal' } }), ['invalid_value', 'output_config.effort']);
 });
 
-t.test('refusals name the position', async (t) => {
+t.test('a refusal names the position in the request', async (t) => {
   const block = (content: unknown, role = 'user') => ({ messages: [user, { role, content: [content] }] });
   const cases: [object, string, string][] = [
     [{ model: 5 }, 'invalid_type', 'model'],
@@ -680,7 +685,7 @@ t.test('count_tokens ignores streaming and accepts max_tokens', async (t) => {
   ]);
 });
 
-t.test('messages record their position', async (t) => {
+t.test('messages record their position in the request', async (t) => {
   const paths = messagesOf(
     [
       user,
@@ -712,7 +717,7 @@ t.test("validation stops at a list's first fault", async (t) => {
   }
 });
 
-t.test('counts the thinking blocks of all messages together', async (t) => {
+t.test('the thinking blocks of all messages count together', async (t) => {
   const thoughts = Array.from({ length: MAX_THINKING_BLOCKS / 2 }, () => thought('hm'));
   const messages = (last: object[]) => [
     user,
@@ -728,7 +733,7 @@ t.test('counts the thinking blocks of all messages together', async (t) => {
   ]);
 });
 
-t.test('refuses a large body with many or invalid items quickly', async (t) => {
+t.test('a large body with many or invalid items is refused quickly', async (t) => {
   const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
   const bodies: [string, () => object, string][] = [
     [
@@ -791,7 +796,7 @@ t.test('refuses a large body with many or invalid items quickly', async (t) => {
   }
 });
 
-t.test('keeps the digits of numbers in the input of a past call', async (t) => {
+t.test('numbers in the input of a past call keep all their digits', async (t) => {
   const body = jsonObject(
     '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}',
   );

@@ -1,5 +1,5 @@
-// A provider other than the local engine: its prompt size is an estimate until the generation starts. Checks limits,
-// responses and usage records through the real routes on a real server and database.
+// Tests a provider other than the local engine, whose prompt size is an estimate until the generation starts. The tests
+// check limits, responses and usage records through the real routes on a real server and database.
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
@@ -28,7 +28,7 @@ import { openResponses } from '../storage/records.js';
 const TPM = 10_000;
 const CAP = 100;
 
-/** The request text sets its course: "<estimate> <actual number> <course>". */
+/** The request text sets how the provider behaves: "<estimate> <actual number> <course>". */
 type Course =
   | 'answers'
   | 'refuses'
@@ -40,7 +40,7 @@ type Course =
   | 'stalls in its second choice'
   | 'holds everything back';
 
-/** Generates "one two" as two tokens per choice. Reports the given prompt size; the actual one only after the start. */
+/** Generates "one two" as two tokens per choice. Reports the estimated prompt size first and the actual one after the start. */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;
   readonly maxOutputTokens = 1_000;
@@ -148,7 +148,7 @@ const config = configWith({ limits: { tpm: TPM, rpm: null } });
 const opened = await openResponses();
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
-// The clock is fixed, so buckets do not refill: the remainder is the limit minus what was taken.
+// The clock is fixed, so buckets do not refill, and the remainder is the limit minus the amount taken.
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
 const generations = new RunningGenerations(
   { runEnds: async () => () => null, onChanged: () => () => undefined },
@@ -269,8 +269,8 @@ for (const { path, body, inputTokens } of formats) {
             t.equal(response.status, 200, answer);
           });
           t.match(answer, /two/);
-          t.equal(inputTokens(answer), actual, 'the response reports the actual number');
-          t.equal(taken() - before, actual + 2, 'the actual number is charged');
+          t.equal(inputTokens(answer), actual, 'the response reports the actual prompt size');
+          t.equal(taken() - before, actual + 2, 'the actual prompt size is charged');
           t.match(rows, [{ status: 'completed', inputTokens: actual, cachedTokens: 5, outputTokens: 2 }]);
         },
       );
@@ -278,7 +278,7 @@ for (const { path, body, inputTokens } of formats) {
   }
 
   for (const course of ['refuses', 'fails at once', 'fails begun'] as const) {
-    t.test(`${path}: ${course}: keeps the estimate`, async (t) => {
+    t.test(`${path}: nothing is charged when the provider ${course}`, async (t) => {
       const before = taken();
       const rows = await told(async () => {
         const response = await server.post(path, body(`500 40 ${course}`));
@@ -293,7 +293,7 @@ for (const { path, body, inputTokens } of formats) {
     });
   }
 
-  t.test(`${path}: charges the actual tokens of a generation that fails midway`, async (t) => {
+  t.test(`${path}: a generation that fails midway is charged with its actual tokens`, async (t) => {
     const before = taken();
     const rows = await told(async () => void (await (await server.post(path, body('500 40 fails midway'))).text()));
     t.equal(taken() - before, 40 + 1);
@@ -304,15 +304,15 @@ for (const { path, body, inputTokens } of formats) {
     ['waits', 500, 0],
     ['stalls', 40, 1],
   ] as const) {
-    t.test(`${path}: the client disconnects from one that ${course}`, async (t) => {
+    t.test(`${path}: a client disconnects from a provider that ${course}`, async (t) => {
       const before = taken();
       const { cancelled } = elsewhere;
       const rows = await told(() => leave(path, body(`500 40 ${course}`)));
-      t.equal(elsewhere.cancelled - cancelled, 1, 'the provider is cancelled');
+      t.equal(elsewhere.cancelled - cancelled, 1, "the provider's generation is cancelled");
       t.match(
         rows,
         [{ status: 'cancelled', inputTokens: input, outputTokens: output }],
-        'the estimate is used if no actual number is known',
+        'the usage record has the estimate if the actual size is not known',
       );
       t.equal(taken() - before, input + output);
     });
@@ -334,7 +334,7 @@ async function leave(path: string, body: object): Promise<void> {
   await response;
 }
 
-t.test('a client that disconnects during its monthly lookup has taken nothing', async (t) => {
+t.test('a client that disconnects during its monthly lookup is not charged', async (t) => {
   const { path, body } = formats[0] as Format;
   let answer: (tokens: number) => void = () => undefined;
   let looked = false;
@@ -375,7 +375,7 @@ t.test('a client that disconnects during its monthly lookup has taken nothing', 
   t.equal(elsewhere.started - started, 0);
 });
 
-t.test('counts each cancelled choice by its end, which may report more than its events', async (t) => {
+t.test('each cancelled choice is counted by its end event, which may report more tokens than its events', async (t) => {
   const before = taken();
   const rows = await told(() =>
     leave('/v1/chat/completions', {
@@ -388,7 +388,7 @@ t.test('counts each cancelled choice by its end, which may report more than its 
   t.equal(taken() - before, 40 + 3 + 1);
 });
 
-t.test('a refused response is charged although none of it was sent', async (t) => {
+t.test('a response that fails its format check is charged although none of it was sent', async (t) => {
   const before = taken();
   let answer = '';
   const rows = await told(async () => {

@@ -1,5 +1,5 @@
-// The server accepts everything that /openapi.json allows: random bodies built from the published schemas are never
-// malformed (400), except for rules that JSON Schema cannot express.
+// Tests that the server accepts everything that /openapi.json allows. Random bodies built from the published schemas
+// are never malformed (400), except for rules that JSON Schema cannot express.
 
 import t from 'tap';
 import { ApiError, type ErrorCode } from '../../src/shared/errors.js';
@@ -58,7 +58,7 @@ const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = 
 
 const document = openApiDocument(limits) as { components: { schemas: Record<string, JsonSchema> } };
 
-t.test('covers every request in the document', async (t) => {
+t.test('every request schema of the OpenAPI document is tested', async (t) => {
   t.same(
     Object.keys(document.components.schemas)
       .filter((name) => name.endsWith('Request'))
@@ -68,7 +68,7 @@ t.test('covers every request in the document', async (t) => {
 });
 
 for (const [name, read] of Object.entries(ENDPOINTS)) {
-  t.test(`${BODIES} bodies of ${name}: none is malformed`, async (t) => {
+  t.test(`${BODIES} random bodies of ${name}: none is refused as malformed`, async (t) => {
     const schema = document.components.schemas[name] as JsonSchema;
     const faults: string[] = [];
     let taken = 0;
@@ -92,11 +92,11 @@ for (const [name, read] of Object.entries(ENDPOINTS)) {
       }
     }
     t.same(faults, []);
-    t.ok(taken > BODIES / 50, `${taken} are accepted`);
+    t.ok(taken > BODIES / 50, `${taken} bodies are accepted`);
   });
 }
 
-t.test('bounds that are settings are published with their configured value', async (t) => {
+t.test('limits that are settings are published with their configured value', async (t) => {
   const { schemas } = (openApiDocument({ maxN: 3 }) as typeof document).components;
   const n = (name: string, field: string): unknown => (schemas[name]!['properties'] as Record<string, unknown>)[field];
   for (const [name, field] of [

@@ -1,4 +1,4 @@
-// The start of a response run, with a real store.
+// Tests the start of a response run with a real store.
 import t from 'tap';
 import { apiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
@@ -30,7 +30,7 @@ const parsed = (body: object) =>
   );
 const charged = <T>(work: () => T): T => work();
 
-t.test('keeps a parent from its lookup until the response ends, for any reason', async (t) => {
+t.test('a parent response is kept from its lookup until the run ends for any reason', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
@@ -42,7 +42,7 @@ t.test('keeps a parent from its lookup until the response ends, for any reason',
     await responses.save(parent);
     const continued = await findChain(responses, 'org_a', parent.id);
     await responses.delete('org_a', parent.id);
-    t.ok((await open.rows())['responses'], 'deleted, but not erased yet');
+    t.ok((await open.rows())['responses'], 'the parent is deleted but not erased yet');
     await t.rejects(findChain(responses, 'org_a', parent.id), {
       code: 'previous_response_not_found',
       message: `Previous response with id "${parent.id}" not found.`,
@@ -52,10 +52,10 @@ t.test('keeps a parent from its lookup until the response ends, for any reason',
 
   await t.rejects(begin({ input: [{ type: 'item_reference', id: 'msg_none' }] }), { code: 'item_not_found' });
   await responses.sweep();
-  t.same(await open.rows(), EMPTY, 'a request refused for its content releases it');
+  t.same(await open.rows(), EMPTY, 'a request refused for its content releases the parent');
 
   const { created } = await begin();
-  // Members that a request uses before admission; it ends before anything is admitted.
+  // These are the members that a request uses before admission; it ends before anything is admitted.
   await t.rejects(
     startResponseRun(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }),
     {
@@ -63,7 +63,7 @@ t.test('keeps a parent from its lookup until the response ends, for any reason',
     },
   );
   await responses.sweep();
-  t.same(await open.rows(), EMPTY, 'so does a request that is not admitted');
+  t.same(await open.rows(), EMPTY, 'a request that is not admitted releases the parent');
 });
 
 t.test('a request without stored references is parsed in one go', async (t) => {
@@ -85,7 +85,7 @@ t.test('a request without stored references is parsed in one go', async (t) => {
       },
     },
   );
-  t.equal(read, 1, 'before its body is freed');
+  t.equal(read, 1, 'the content is read before the body is freed');
 });
 
 t.test('the input of a background response is freed once it is stored', async (t) => {
@@ -102,7 +102,7 @@ t.test('the input of a background response is freed once it is stored', async (t
   } as unknown as ResponseRun;
   const run = new BackgroundRun(open.responses, {} as Telemetry, new LocalBus());
   const stored = run.begin(turn);
-  t.equal(forgotten, 0, 'not earlier');
+  t.equal(forgotten, 0, 'the input is not freed before it is stored');
   await stored;
   t.equal(forgotten, 1);
   t.same(run.queued.input, []);
@@ -112,5 +112,5 @@ t.test('the input of a background response is freed once it is stored', async (t
     limit: 100,
     images: false,
   });
-  t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'it is in storage');
+  t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'the input is in storage');
 });

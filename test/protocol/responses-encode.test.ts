@@ -80,7 +80,7 @@ const call = (index: number, name: string, pieces: readonly string[], complete =
 ];
 const types = (events: readonly Event[]) => events.map(({ type }) => type.replace('response.', ''));
 
-t.test('encodes a message event by event', async (t) => {
+t.test('a message is encoded event by event', async (t) => {
   const { made, events } = machine();
   for (const event of [started, text('Fo'), text(''), text('ur "\n\u2028')]) made.event(event);
   made.end('end_of_turn', usage, 2);
@@ -165,7 +165,7 @@ t.test("calls keep the client's tool names, with or without a namespace", async 
   );
 });
 
-t.test('reasoning: raw under two event names, or as a summary; encrypted on request', async (t) => {
+t.test('reasoning is raw under two event names or a summary, and encrypted on request', async (t) => {
   const seal = (value: string) => `enc1.${value}`;
   const forms: [form: ReasoningForm, names: Names, item: object][] = [
     [plain, { reasoning: 'response.reasoning' }, { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] }],
@@ -199,7 +199,7 @@ t.test('reasoning: raw under two event names, or as a summary; encrypted on requ
   }
 });
 
-t.test('truncates at a limit in text, arguments and reasoning', async (t) => {
+t.test('a limit truncates text, arguments and reasoning', async (t) => {
   const beginnings: GenerationPart[][] = [
     [text('Fo')],
     [text('Let me'), ...call(0, 'look', ['{"a'], false)],
@@ -222,7 +222,7 @@ t.test('truncates at a limit in text, arguments and reasoning', async (t) => {
     }
 });
 
-t.test('a response without tokens still has its message; prewarming alone has none', async (t) => {
+t.test('a response without tokens still has its message, and prewarming has none', async (t) => {
   const empty = machine();
   empty.made.event(started);
   empty.made.end('end_of_turn', usage, 2);
@@ -271,34 +271,37 @@ t.test('a failure leaves open items without an end and keeps the generated text'
   t.match(shed.events().at(-1)!.response, { error: { code: 'rate_limit_exceeded' }, usage: null });
 });
 
-t.test('background: queued until the engine starts; a cancelled response keeps its partial output', async (t) => {
-  const { made, events } = machine({ background: true });
-  made.begin();
-  made.begin();
-  t.same(
-    events().map(({ type, response }) => [type, response!.status]),
-    [
-      ['response.created', 'queued'],
-      ['response.queued', 'queued'],
-    ],
-  );
-  for (const event of [started, text('Fo')]) made.event(event);
-  t.equal(events()[2]!.response!.status, 'in_progress');
-  made.cancel(usage);
-  t.same(
-    types(events()).slice(-3),
-    ['output_text.done', 'content_part.done', 'output_item.done'],
-    'no event reports the cancellation',
-  );
-  t.match(made.resource, {
-    status: 'cancelled',
-    output: [{ status: 'incomplete', content: [{ text: 'Fo' }] }],
-    usage: { output_tokens: 3 },
-  });
-  t.throws(() => made.event(text('ur')), /after the end/);
-});
+t.test(
+  'a background response is queued until the engine starts, and a cancelled one keeps its partial output',
+  async (t) => {
+    const { made, events } = machine({ background: true });
+    made.begin();
+    made.begin();
+    t.same(
+      events().map(({ type, response }) => [type, response!.status]),
+      [
+        ['response.created', 'queued'],
+        ['response.queued', 'queued'],
+      ],
+    );
+    for (const event of [started, text('Fo')]) made.event(event);
+    t.equal(events()[2]!.response!.status, 'in_progress');
+    made.cancel(usage);
+    t.same(
+      types(events()).slice(-3),
+      ['output_text.done', 'content_part.done', 'output_item.done'],
+      'no event reports the cancellation',
+    );
+    t.match(made.resource, {
+      status: 'cancelled',
+      output: [{ status: 'incomplete', content: [{ text: 'Fo' }] }],
+      usage: { output_tokens: 3 },
+    });
+    t.throws(() => made.event(text('ur')), /after the end/);
+  },
+);
 
-t.test('throws on arguments without a call', async (t) => {
+t.test('arguments without a call throw', async (t) => {
   const { made, sent } = machine();
   made.event(started);
   const before = sent.length;
@@ -306,7 +309,7 @@ t.test('throws on arguments without a call', async (t) => {
   t.equal(sent.length, before);
 });
 
-t.test('log probabilities: impossible is -9999, also while text is held back', async (t) => {
+t.test('an impossible token has log-probability -9999, also while text is held back', async (t) => {
   const logprobs = [
     { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
   ];
@@ -323,7 +326,7 @@ t.test('log probabilities: impossible is -9999, also while text is held back', a
   ]);
 });
 
-t.test('any response: the stream is valid, its deltas add up, and a client reads the same', async (t) => {
+t.test('for any response, the stream is valid, its deltas add up, and the complete response is the same', async (t) => {
   const { below: random, pick } = randomFrom(7);
   const pieces = (value: string): string[] => {
     const cut: string[] = [];
@@ -374,7 +377,7 @@ t.test('any response: the stream is valid, its deltas add up, and a client reads
     };
     const response = checkStream(sent, names);
     const texts = response.output.map(textOf);
-    // the message that every complete response has
+    // Every complete response has at least one message.
     if (texts.at(-1) === '' && expected.length < texts.length) texts.pop();
     t.same(texts, expected);
     t.equal(whole.sent.length, 0);
@@ -385,7 +388,7 @@ t.test('any response: the stream is valid, its deltas add up, and a client reads
     t.same(
       withoutIds(JSON.parse(JSON.stringify(whole.made.resource)) as Resource),
       withoutIds(response),
-      'complete or streamed',
+      'the complete and the streamed response are equal',
     );
     if (dialect === 'openai' && round % 10 === 0) {
       const lines = new Blob([sent.map((event) => `${JSON.stringify(event)}\n`).join('')]).stream();
@@ -402,7 +405,7 @@ t.test('any response: the stream is valid, its deltas add up, and a client reads
   }
 });
 
-t.test('chooses the event names for reasoning by client', async (t) => {
+t.test('the event names for reasoning depend on the client', async (t) => {
   const settings = { reasoning_events: 'auto' as const, openai_user_agents: ['OpenAI/', 'AsyncOpenAI/', 'codex'] };
   const dialect = (headers: Record<string, string>, change: Partial<Parameters<typeof eventDialect>[0]> = {}) =>
     eventDialect({ ...settings, ...change }, (name) => headers[name] ?? '');

@@ -41,7 +41,7 @@ function parse(input: unknown, { chain = [], items = [] }: Past = {}): CreateGen
   });
 }
 
-/** The items fetched for a request. Any other stored item must not be used. */
+/** The items fetched for a request. Using any other stored item throws. */
 class Referenced extends Map<string, StoredItem> {
   constructor(
     items: [string, StoredItem][],
@@ -66,7 +66,7 @@ function outcome(input: unknown, past?: Past): string {
   }
 }
 
-/** Without positions, which matter only for errors. */
+/** Returns the messages without their positions, which matter only for errors. */
 const messages = (input: unknown, past?: Past) =>
   parse(input, past).request.messages.map(({ path: _path, ...message }) => message as Message);
 
@@ -113,7 +113,7 @@ const answered = (text: string) => ({
   content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
 });
 
-t.test('accepts every spelling of a message and keeps id, status and parts', async (t) => {
+t.test('every notation of a message is accepted and keeps id, status and parts', async (t) => {
   const { input, request } = parse([
     { role: 'user', content: 'one' },
     {
@@ -177,7 +177,7 @@ t.test('accepts every spelling of a message and keeps id, status and parts', asy
   ]);
 });
 
-t.test('refuses each invalid input with its code and parameter', async (t) => {
+t.test('each invalid input is refused with its code and parameter', async (t) => {
   const user = (part: object) => [{ role: 'user', content: [part] }];
   const cases: [input: unknown, expected: string][] = [
     [[{}], '400 missing_required_parameter input[0].type'],
@@ -235,7 +235,7 @@ t.test('refuses each invalid input with its code and parameter', async (t) => {
   for (const [input, expected] of cases) t.equal(outcome(input), expected, JSON.stringify(input).slice(0, 120));
 });
 
-t.test('merges the items of one assistant message', async (t) => {
+t.test('the items of one assistant message are merged', async (t) => {
   t.same(
     messages([
       { role: 'user', content: 'go' },
@@ -287,7 +287,7 @@ t.test('merges the items of one assistant message', async (t) => {
   );
 });
 
-t.test('messages between calls and their results move after the results', async (t) => {
+t.test('messages between calls and their results are moved after the results', async (t) => {
   t.same(
     messages([
       call('c1'),
@@ -326,7 +326,7 @@ t.test("other providers' custom tools become calls with one argument", async (t)
   );
 });
 
-t.test('offers tools found among the items together with the others', async (t) => {
+t.test('tools found among the items are offered together with the others', async (t) => {
   const tool = (name: string) => ({ type: 'function', name });
   const { request, input, ignoredTools } = parse([
     { role: 'user', content: 'x' },
@@ -350,48 +350,55 @@ t.test('offers tools found among the items together with the others', async (t) 
   );
 });
 
-t.test('encrypted items: opened for their organization, refused for others, used only for their model', async (t) => {
-  const reasoning = (sealed: string) => [
-    call('c0'),
-    result('c0'),
-    { type: 'reasoning', summary: [{ type: 'summary_text', text: 'short' }], encrypted_content: sealed },
-    call('c1'),
-    result('c1'),
-  ];
-  const read = (sealed: string) =>
-    messages(reasoning(sealed)).flatMap((message) => ('reasoning' in message ? [message.reasoning] : []));
-  const sealed = (organizationId: string, of: string) =>
-    sealer.seal('reasoning', 'hidden', { organizationId, model: of });
-  t.same(read(sealed('org_a', 'm')), ['hidden']);
-  t.same(read(sealed('org_a', 'other')), [], "another model's item is dropped");
-  t.equal(outcome(reasoning(sealed('org_b', 'm'))), '400 invalid_encrypted_content input[2]');
-  const good = sealed('org_a', 'm');
-  t.equal(
-    outcome(reasoning(good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1))),
-    '400 invalid_encrypted_content input[2]',
-  );
-  const summary = sealer.seal('compaction', 'they agreed', { organizationId: 'org_a', model: 'other' });
-  t.same(
-    messages([
-      { type: 'compaction', encrypted_content: summary },
-      { role: 'user', content: 'so?' },
-    ]),
-    [
-      { role: 'system', content: 'Summary of the conversation so far: they agreed' },
-      { role: 'user', content: 'so?' },
-    ],
-  );
-  t.match(
-    parse([
-      { type: 'compaction', encrypted_content: summary },
-      { role: 'user', content: 'so?' },
-    ]).input[0],
-    { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } },
-  );
-  t.equal(outcome(reasoning(summary)), '400 invalid_encrypted_content input[2]', 'a summary is not reasoning');
-});
+t.test(
+  'an encrypted item is decrypted for its organization, refused for others, and used only by its model',
+  async (t) => {
+    const reasoning = (sealed: string) => [
+      call('c0'),
+      result('c0'),
+      { type: 'reasoning', summary: [{ type: 'summary_text', text: 'short' }], encrypted_content: sealed },
+      call('c1'),
+      result('c1'),
+    ];
+    const read = (sealed: string) =>
+      messages(reasoning(sealed)).flatMap((message) => ('reasoning' in message ? [message.reasoning] : []));
+    const sealed = (organizationId: string, of: string) =>
+      sealer.seal('reasoning', 'hidden', { organizationId, model: of });
+    t.same(read(sealed('org_a', 'm')), ['hidden']);
+    t.same(read(sealed('org_a', 'other')), [], "another model's item is dropped");
+    t.equal(outcome(reasoning(sealed('org_b', 'm'))), '400 invalid_encrypted_content input[2]');
+    const good = sealed('org_a', 'm');
+    t.equal(
+      outcome(reasoning(good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1))),
+      '400 invalid_encrypted_content input[2]',
+    );
+    const summary = sealer.seal('compaction', 'they agreed', { organizationId: 'org_a', model: 'other' });
+    t.same(
+      messages([
+        { type: 'compaction', encrypted_content: summary },
+        { role: 'user', content: 'so?' },
+      ]),
+      [
+        { role: 'system', content: 'Summary of the conversation so far: they agreed' },
+        { role: 'user', content: 'so?' },
+      ],
+    );
+    t.match(
+      parse([
+        { type: 'compaction', encrypted_content: summary },
+        { role: 'user', content: 'so?' },
+      ]).input[0],
+      { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } },
+    );
+    t.equal(
+      outcome(reasoning(summary)),
+      '400 invalid_encrypted_content input[2]',
+      'a sealed summary is refused as reasoning',
+    );
+  },
+);
 
-t.test('reasoning without its own text is looked up', async (t) => {
+t.test('reasoning without its own text is looked up in storage', async (t) => {
   const items = [
     stored({ id: 'rs_1', type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'kept' }] }),
   ];
@@ -404,7 +411,7 @@ t.test('reasoning without its own text is looked up', async (t) => {
   t.match(messages(input('rs_2'), { items })[0], { reasoning: 'short' });
 });
 
-t.test('a chain: its items come first, and its calls may get results in the request', async (t) => {
+t.test("a chain's items come first, and its calls may get results in the request", async (t) => {
   const chain = [
     record(
       'resp_1',
@@ -430,7 +437,7 @@ t.test('a chain: its items come first, and its calls may get results in the requ
   t.same(
     created.input.map(({ item }) => item['type']),
     ['function_call_output'],
-    "only the request's own items",
+    "only the request's own items are stored",
   );
   t.match(created, { previousId: 'resp_2', base: 'resp_2', tail: [], echo: { previous_response_id: 'resp_2' } });
   t.equal(outcome('go on', { chain }), '422 missing_tool_output previous_response_id');
@@ -458,7 +465,7 @@ t.test('a chain: its items come first, and its calls may get results in the requ
   ]);
 });
 
-t.test('distinguishes the unsaved end of a chain from stored items', async (t) => {
+t.test('the unsaved end of a chain is distinguished from stored items', async (t) => {
   const chain = [
     record('resp_1', [said('one')], [answered('eins')]),
     record('resp_2', [said('two')], [answered('zwei')]),
@@ -472,7 +479,7 @@ t.test('distinguishes the unsaved end of a chain from stored items', async (t) =
   t.match(content(2), { base: null, tail: [{ id: 'resp_1' }, { id: 'resp_2' }] });
 });
 
-t.test('refuses a chain that is too long to read', async (t) => {
+t.test('a chain that is too long to read is refused', async (t) => {
   const long = 'x'.repeat(1024 * 1024);
   const read: number[] = [];
   const chain = Array.from(
@@ -488,7 +495,7 @@ t.test('refuses a chain that is too long to read', async (t) => {
   t.equal(outcome('x', { chain: chain.slice(0, 60) }), 'ok');
   read.length = 0;
   t.equal(outcome('x', { chain }), '422 response_not_usable previous_response_id');
-  t.equal(read.length, 64, 'the rest is not read');
+  t.equal(read.length, 64, 'the rest of the chain is not read');
   const many = record(
     'resp_1',
     Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })),
@@ -497,15 +504,19 @@ t.test('refuses a chain that is too long to read', async (t) => {
   t.equal(
     outcome('x', { chain: [many, many] }),
     '422 response_not_usable previous_response_id',
-    'items without text count as well',
+    'items without text count towards the limit as well',
   );
   const items = [stored({ ...said(long.repeat(30)), id: 'msg_x' })];
   const references = (count: number) => Array.from({ length: count }, () => ({ type: 'item_reference', id: 'msg_x' }));
   t.equal(outcome(references(2), { items }), 'ok');
-  t.equal(outcome(references(3), { items }), '422 response_not_usable input[2]', 'references count too');
+  t.equal(
+    outcome(references(3), { items }),
+    '422 response_not_usable input[2]',
+    'references count towards the limit too',
+  );
 });
 
-t.test('checks which chain is continued, and its model', async (t) => {
+t.test('the status and model of the continued response are checked', async (t) => {
   let holds = 0;
   const held = (status: ResponseStatus) => ({
     responses: [record('resp_1', [], [], status)],
@@ -528,7 +539,7 @@ t.test('checks which chain is continued, and its model', async (t) => {
   for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const)
     await t.rejects(found(status), { code: 'response_not_usable', param: 'previous_response_id' });
   await t.rejects(found(null), { code: 'previous_response_not_found', param: 'previous_response_id' });
-  t.equal(holds, 0, 'a response that cannot be continued is not reserved');
+  t.equal(holds, 0, 'a response that cannot be continued is not held');
   for (const status of ['completed', 'incomplete'] as const)
     t.match(await found(status), { chain: { length: 1 }, base: 'resp_1', tail: [] });
   t.equal(holds, 2);
@@ -537,7 +548,7 @@ t.test('checks which chain is continued, and its model', async (t) => {
   t.equal(modelOf('n', chain), 'n');
 });
 
-t.test('images: records positions and keeps their bytes for the chain', async (t) => {
+t.test('images are listed with their positions, and the chain keeps their bytes', async (t) => {
   const url = 'data:image/png;base64,AAAA';
   const created = parse([
     {

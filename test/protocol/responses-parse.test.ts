@@ -33,33 +33,40 @@ function outcome(body: unknown, options?: ParseOptions): string {
   }
 }
 
-t.test('numeric fields: bounds pass, values outside are 422, a wrong type is 400, null counts as absent', async (t) => {
-  const rows: [name: string, low: number, high: number, below: number, above: number][] = [
-    ['temperature', 0, 2, -0.01, 2.01],
-    ['top_p', 0, 1, -0.01, 1.01],
-    ['presence_penalty', -2, 2, -2.01, 2.01],
-    ['frequency_penalty', -2, 2, -2.01, 2.01],
-    ['top_k', -1, 1000, -2, 1001],
-    ['min_p', 0, 1, -0.01, 1.01],
-    ['repetition_penalty', 0.01, 2, 0, 2.01],
-    ['top_logprobs', 0, 20, -1, 21],
-  ];
-  for (const [name, low, high, below, above] of rows) {
-    for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
-    for (const bad of [below, above])
-      t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
-    for (const bad of ['1', true, {}])
-      t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
-  }
-  for (const name of ['max_output_tokens', 'max_tool_calls']) {
-    t.equal(outcome({ ...base, [name]: 1 }), 'ok', 'no vendor minimum');
-    t.equal(outcome({ ...base, [name]: 10_000_000 }), 'ok', 'accepted and clamped later');
-    t.equal(outcome({ ...base, [name]: 0 }), `422 value_out_of_range ${name}`);
-    t.equal(outcome({ ...base, [name]: 1.5 }), `400 invalid_type ${name}`);
-  }
-});
+t.test(
+  'numeric fields accept their bounds; values outside get 422, a wrong type gets 400, and null counts as absent',
+  async (t) => {
+    const rows: [name: string, low: number, high: number, below: number, above: number][] = [
+      ['temperature', 0, 2, -0.01, 2.01],
+      ['top_p', 0, 1, -0.01, 1.01],
+      ['presence_penalty', -2, 2, -2.01, 2.01],
+      ['frequency_penalty', -2, 2, -2.01, 2.01],
+      ['top_k', -1, 1000, -2, 1001],
+      ['min_p', 0, 1, -0.01, 1.01],
+      ['repetition_penalty', 0.01, 2, 0, 2.01],
+      ['top_logprobs', 0, 20, -1, 21],
+    ];
+    for (const [name, low, high, below, above] of rows) {
+      for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
+      for (const bad of [below, above])
+        t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
+      for (const bad of ['1', true, {}])
+        t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
+    }
+    for (const name of ['max_output_tokens', 'max_tool_calls']) {
+      t.equal(outcome({ ...base, [name]: 1 }), 'ok', 'the minimum of other vendors does not apply');
+      t.equal(
+        outcome({ ...base, [name]: 10_000_000 }),
+        'ok',
+        'a value above the model maximum is accepted and clamped later',
+      );
+      t.equal(outcome({ ...base, [name]: 0 }), `422 value_out_of_range ${name}`);
+      t.equal(outcome({ ...base, [name]: 1.5 }), `400 invalid_type ${name}`);
+    }
+  },
+);
 
-t.test('refuses each invalid request with its code and parameter', async (t) => {
+t.test('each invalid Responses request is refused with its code and parameter', async (t) => {
   const fn = (name: unknown, more: object = {}) => ({ type: 'function', name, ...more });
   const format = (change: object) => ({
     text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, ...change } },
@@ -175,7 +182,7 @@ t.test('refuses each invalid request with its code and parameter', async (t) => 
   t.equal(outcome([]), '400 invalid_body null');
 });
 
-t.test('the resource repeats effective values, defaults and every field', async (t) => {
+t.test('the response object repeats effective values, defaults and every field', async (t) => {
   t.same(parse(base).echo, {
     background: false,
     instructions: null,
@@ -246,7 +253,7 @@ t.test('the resource repeats effective values, defaults and every field', async 
   );
 });
 
-t.test('passes every setting to the model', async (t) => {
+t.test('every setting is passed to the model', async (t) => {
   const created = parse({
     ...base,
     instructions: 'be kind',
@@ -296,7 +303,7 @@ t.test('passes every setting to the model', async (t) => {
     created.conversation.map(({ role }) => role),
     ['user'],
   );
-  t.equal(parse({ ...base, top_logprobs: 3 }).request.topLogprobs, 3, 'implied by the number');
+  t.equal(parse({ ...base, top_logprobs: 3 }).request.topLogprobs, 3, 'top_logprobs alone enables log-probabilities');
   t.equal(parse(base).request.topLogprobs, null);
 });
 
@@ -312,11 +319,11 @@ t.test('the input may be empty if nothing is generated', async (t) => {
   t.equal(
     outcome({ model: 'm', prompt_cache_options: { prewarm: true } }, { prewarm: false }),
     '400 missing_required_parameter input',
-    'otherwise input is required',
+    'input is required if something is generated',
   );
 });
 
-t.test('refuses 32 MiB of invalid data quickly', async (t) => {
+t.test('32 MiB of invalid data are refused quickly', async (t) => {
   const many = (count: number, make: (at: number) => unknown) => Array.from({ length: count }, (_, at) => make(at));
   const bodies: [name: string, body: object][] = [
     ['items', { ...base, input: many(3_000_000, () => ({})) }],

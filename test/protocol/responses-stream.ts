@@ -1,5 +1,5 @@
-// Rules for a stream of response events, checked independently of the encoder: order, numbering, ids, and that the
-// deltas add up to the whole (contract section 5).
+// Checks a stream of response events independently of the encoder: order, numbering, ids, and that the deltas add up to
+// the whole (contract section 5).
 import assert from 'node:assert/strict';
 
 export interface Item {
@@ -43,7 +43,7 @@ export interface Names {
 
 /** Returns the resource of the last event. Throws AssertionError for an invalid stream. */
 export function checkStream(events: readonly Event[], names: Names, { background = false } = {}): Resource {
-  events.forEach((event, index) => assert.equal(event.sequence_number, index, 'numbered without gaps'));
+  events.forEach((event, index) => assert.equal(event.sequence_number, index, 'events are numbered without gaps'));
   const lifecycle = background
     ? ['response.created', 'response.queued', 'response.in_progress']
     : ['response.created', 'response.in_progress'];
@@ -56,7 +56,7 @@ export function checkStream(events: readonly Event[], names: Names, { background
   if (reader.peek() === 'error') reader.next('error');
   const last = reader.next();
   assert.match(last.type, /^response\.(completed|incomplete|failed)$/);
-  assert.equal(reader.peek(), null, 'nothing follows the end');
+  assert.equal(reader.peek(), null, 'no event follows the last one');
   const response = last.response!;
   assert.equal(response.id, id);
   assert.equal(`response.${response.status}`, last.type);
@@ -132,7 +132,7 @@ function readItem(reader: Reader, index: number, names: Names): Item {
       break;
     }
     default:
-      assert.fail(`an item of type ${added!.type}`);
+      assert.fail(`unexpected item of type ${added!.type}`);
   }
   const { item, output_index: doneAt } = reader.next('response.output_item.done');
   assert.equal(doneAt, index);

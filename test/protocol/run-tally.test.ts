@@ -1,4 +1,4 @@
-// The running totals of a generation.
+// Tests the running totals of a generation.
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import type { TokenCount } from '../../src/shared/token-count.js';
@@ -42,7 +42,7 @@ const finished = (choice: number, completionTokens: number, reasoningTokens = 0)
   timings: { prefillMs: 1, decodeMs: 1 },
 });
 
-t.test('replaces the estimated prompt size with the actual one', async (t) => {
+t.test('the estimated prompt size is replaced with the actual one', async (t) => {
   const { tally } = tallied({ tokens: 500, exact: false }, 1);
   t.match(tally, { stage: 'queue', startedAt: null, usage: { promptTokens: 500, cachedTokens: 0 } });
   tally.take({ type: 'started', promptTokens: 40, cachedTokens: 5, queueMs: 1 });
@@ -54,7 +54,7 @@ t.test('replaces the estimated prompt size with the actual one', async (t) => {
   });
 });
 
-t.test("records the vision encoder's time separately", async (t) => {
+t.test("the vision encoder's time is recorded separately", async (t) => {
   const seeing = tallied({ tokens: 1, exact: true }, 1),
     blind = tallied({ tokens: 1, exact: true }, 1);
   seeing.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2, towerMs: 30.6 });
@@ -70,7 +70,7 @@ t.test("records the vision encoder's time separately", async (t) => {
   t.same([await seeing.observed('queue_seconds'), await blind.observed('queue_seconds')], [1, 1]);
 });
 
-t.test('each choice: counts its events, then takes the total from its end', async (t) => {
+t.test("a choice's total counts its events until its end event reports the total", async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 2);
   tally.take(text(0, 2, 'reasoning'));
   tally.take(text(0, 1));
@@ -81,7 +81,7 @@ t.test('each choice: counts its events, then takes the total from its end', asyn
   t.match(
     tally,
     { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } },
-    'the other choice as far as it got',
+    'the other choice counts the tokens so far',
   );
   tally.take(text(1, 1));
   t.match(tally.usage, { completionTokens: 11 });
@@ -89,11 +89,11 @@ t.test('each choice: counts its events, then takes the total from its end', asyn
   t.match(
     tally,
     { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } },
-    'reported tokens are never taken back',
+    'the total never decreases below the tokens already reported',
   );
 });
 
-t.test('estimated counts are replaced at the end, for that choice alone', async (t) => {
+t.test('estimated counts of a choice are replaced at its end', async (t) => {
   const { tally } = tallied({ tokens: 9, exact: false }, 2);
   tally.take(text(0, 8, 'reasoning'));
   tally.take(text(1, 3, 'reasoning'));
@@ -103,14 +103,18 @@ t.test('estimated counts are replaced at the end, for that choice alone', async 
     usage: { promptTokens: 30, cachedTokens: 2, completionTokens: 5 + 3, reasoningTokens: 1 + 3 },
   });
   tally.take({ ...finished(1, 7, 4), counted: { promptTokens: 30, cachedTokens: 2, estimated: true } } as RunEvent);
-  t.match(tally, { estimated: true, usage: { completionTokens: 5 + 7, reasoningTokens: 1 + 4 } }, 'or more');
+  t.match(
+    tally,
+    { estimated: true, usage: { completionTokens: 5 + 7, reasoningTokens: 1 + 4 } },
+    'the replaced count may be higher than the estimate',
+  );
 });
 
-t.test('records times per choice', async (t) => {
+t.test('latencies are recorded per choice', async (t) => {
   const { tally, observed } = tallied({ tokens: 1, exact: true }, 2);
   tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });
   tally.take(text(0, 0));
-  t.match(tally, { stage: 'prefill', firstTokenAt: null }, 'released held text is not a token');
+  t.match(tally, { stage: 'prefill', firstTokenAt: null }, 'released held-back text does not count as a token');
   tally.take(text(0, 1));
   tally.take(text(1, 1));
   t.match(tally, { stage: 'decode', firstTokenAt: Number });
@@ -121,7 +125,7 @@ t.test('records times per choice', async (t) => {
   t.equal(await observed('queue_seconds'), 1);
 });
 
-t.test('times are consistent if the clock is set or the machine sleeps', async (t) => {
+t.test('times are consistent if the clock is changed or the machine sleeps', async (t) => {
   const HOUR_MS = 3_600_000,
     now = Date.now;
   for (const ahead of [0, 8 * HOUR_MS, -8 * HOUR_MS]) {
@@ -137,14 +141,17 @@ t.test('times are consistent if the clock is set or the machine sleeps', async (
       setTimeout(done, 20);
     });
     const { receivedAt, startedAt, firstTokenAt, endedAt } = tally.times();
-    t.ok(Math.abs(endedAt - Date.now()) <= 5, 'by the current wall clock');
-    t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'in order');
-    t.ok(endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS, 'with the actual intervals');
+    t.ok(Math.abs(endedAt - Date.now()) <= 5, 'the end time is that of the current wall clock');
+    t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'the times are in order');
+    t.ok(
+      endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS,
+      'the intervals are those of the monotonic clock',
+    );
     Date.now = now;
   }
 });
 
-t.test('throws on an event of an unknown choice', async (t) => {
+t.test('an event of an unknown choice throws', async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 1);
   t.throws(() => tally.take(text(1, 1)), /choice 1/);
 });

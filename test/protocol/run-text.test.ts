@@ -1,4 +1,4 @@
-// Recorded texts of a request are limited in length: the end of the prompt and the start of the response.
+// Tests that the recorded text of a request is limited to the end of the prompt and the start of the response.
 import t from 'tap';
 import { RunText } from '../../src/protocol/run-text.js';
 import type { RunEvent } from '../../src/protocol/run-tally.js';
@@ -10,7 +10,7 @@ const told = (room: number, ...events: [choice: number, section: 'content' | 're
   return text;
 };
 
-t.test('keeps the start of the response over all choices and sections, in order of arrival', async (t) => {
+t.test('the start of the response is kept over all choices and sections, in order of arrival', async (t) => {
   const events = [
     [0, 'reasoning', 'abc'],
     [1, 'content', 'de'],
@@ -28,10 +28,10 @@ t.test('keeps the start of the response over all choices and sections, in order 
     answer: [...whole.slice(0, 2), { choice: 0, section: 'content', text: 'g' }],
     cut: true,
   });
-  t.same(told(6, ...events).text, { prompt: [], answer: whole.slice(0, 2), cut: true }, 'without empty pieces');
+  t.same(told(6, ...events).text, { prompt: [], answer: whole.slice(0, 2), cut: true }, 'there are no empty pieces');
 });
 
-t.test('a call has its name before its arguments, each call separately', async (t) => {
+t.test('each call is recorded separately, its name before its arguments', async (t) => {
   const text = new RunText(100, []);
   for (const index of [0, 1]) {
     text.take({ type: 'call_started', choice: 0, index, name: 'look', tokens: 1 });
@@ -44,7 +44,7 @@ t.test('a call has its name before its arguments, each call separately', async (
   );
 });
 
-t.test('keeps the end of the prompt', async (t) => {
+t.test('the end of the prompt is kept', async (t) => {
   const messages = [
     { role: 'system' as const, content: 'abcd' },
     { role: 'user' as const, content: 'efg' },

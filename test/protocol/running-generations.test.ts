@@ -1,4 +1,5 @@
-// Generations of a suspended organization or a revoked key end with an error, with or without a change notification.
+// Tests that generations of a suspended organization or a revoked key end with an error, with or without a change
+// notification.
 import t, { type Test } from 'tap';
 import { RunningGenerations } from '../../src/protocol/running-generations.js';
 import { eventually } from '../e2e/monolith.js';
@@ -73,5 +74,9 @@ t.test('without a notification, organizations with running generations are check
   t.equal(generations.size, 1);
   suspended.add('two');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same([new Set(looked), stopped], [new Set(['two: key_a']), ['two key_a organization_suspended']], 'others are not');
+  t.same(
+    [new Set(looked), stopped],
+    [new Set(['two: key_a']), ['two key_a organization_suspended']],
+    'organizations without running generations are not checked',
+  );
 });

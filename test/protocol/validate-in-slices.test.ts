@@ -1,5 +1,5 @@
-// Long lists validated in slices before the request is parsed: the result is the same, and valid items are not
-// validated twice.
+// Tests that validating long lists in slices before the request is parsed gives the same result, and that valid items
+// are not validated twice.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { validateChatInSlices, parseChat } from '../../src/protocol/chat-completions/parse.js';
@@ -68,16 +68,19 @@ const shape = 7; // not an object
 const content = { role: 'user', content: [{ type: 'odd' }] };
 
 for (const { name, list, body, ahead, parse } of formats) {
-  t.test(name, async (t) => {
+  t.test(`${name}: validation in slices gives the same outcome as parsing`, async (t) => {
     const lists: [string, unknown[]][] = [
       ['sound', sound(50)],
-      ['of one', sound(1)],
+      ['a list of one item', sound(1)],
       ['empty', []],
       ['a fault at the beginning', [shape, ...sound(20)]],
-      ['at the end', [...sound(20), shape]],
-      ['of content', [...sound(3), content, ...sound(20)]],
-      ['of content, then of shape', [...sound(3), content, ...sound(20), shape]],
-      ['very many', [...sound(2), ...new Array<unknown>(MAX_FAULTY_ENTRIES + 20).fill(content), ...sound(2), shape]],
+      ['a fault at the end', [...sound(20), shape]],
+      ['a fault in the content', [...sound(3), content, ...sound(20)]],
+      ['a fault in the content, then in the shape', [...sound(3), content, ...sound(20), shape]],
+      [
+        'very many faults',
+        [...sound(2), ...new Array<unknown>(MAX_FAULTY_ENTRIES + 20).fill(content), ...sound(2), shape],
+      ],
       [
         'parts',
         [{ role: 'user', content: [{ type: name === 'responses' ? 'input_text' : 'text', text: 'a' }] }, ...sound(2)],
@@ -95,13 +98,13 @@ for (const { name, list, body, ahead, parse } of formats) {
     }
   });
 
-  t.test(`${name}: leaves malformed requests to the parser, which reports the error`, async (t) => {
+  t.test(`${name}: malformed requests are left to the parser, which reports the error`, async (t) => {
     for (const odd of [null, 7, [], {}, { [list]: 'text' }, { [list]: {} }]) t.equal(ahead(odd), null);
   });
 
-  t.test(`${name}: does not validate valid items again, only the others`, async (t) => {
+  t.test(`${name}: only items that were not valid are validated again`, async (t) => {
     const request = body([...sound(4), content, ...sound(4)]);
-    t.equal(through(ahead(request)), 9, 'one step each');
+    t.equal(through(ahead(request)), 9, 'each item takes one step');
     const entries = request[list] as unknown[];
     for (const index of entries.keys()) if (index !== 4) entries[index] = shape;
     t.match(
