@@ -1,6 +1,6 @@
-// What authentication and admission cost a request on the thread that answers it: the key looked up, concurrency,
-// request and tokens reserved, the rate-limit headers made, the reservation settled; and beside it, recording its
-// usage. Real accounts on a real database, organizations in random order, many short runs.
+// Measures the CPU time that authentication and admission take per request on an HTTP worker: key lookup, reserving
+// concurrency, requests and tokens, building the rate-limit headers, and settling the reservation. Recording the usage
+// is measured separately. Uses real accounts in a real database, organizations in random order, and many short runs.
 //
 //   npm run bench -- admission --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,10 +26,10 @@ import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- admission [options]
 
-  --organizations LIST   how many there are (default 1,1000,10000)
-  --runs N               measured runs of each (default 300), after 10 that are not counted
-  --requests N           requests of a run (default 50)
-  --json OUT             write every figure to OUT
+  --organizations LIST   numbers of organizations to measure with (default 1,1000,10000)
+  --runs N               measured runs per number of organizations (default 300), after 10 warm-up runs
+  --requests N           requests per run (default 50)
+  --json OUT             write all results to OUT
 `;
 
 const STEPS = ['key', 'reserve', 'headers', 'settle', 'together', 'usage'] as const;
@@ -87,7 +87,8 @@ async function measure(
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
-      // Each step for all requests of the run: a clock read between two steps costs as much as one of them.
+      // Each step is timed for all requests of the run together, because reading the clock between two steps costs as
+      // much as a step.
       const chosen = Array.from(
         { length: requests },
         () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,
@@ -155,7 +156,7 @@ async function measure(
       push('usage', told - settled + written);
     }
     await usage.close();
-    if (admission.unfinished() !== 0) throw new Error('something is not settled');
+    if (admission.unfinished() !== 0) throw new Error('some reservations were not settled');
     return Object.fromEntries(
       STEPS.map((step) => {
         const { median, min, max } = spreadOf(times[step]);
@@ -169,14 +170,14 @@ async function measure(
   }
 }
 
-/** Without a monthly cap it waits for nothing. */
+/** Without a monthly cap, a reservation never waits. */
 function atOnce(admission: LocalAdmission, request: ReserveRequest): Reservation {
   const reservation = admission.reserve(request);
-  if (reservation instanceof Promise) throw new Error('a reservation waits');
+  if (reservation instanceof Promise) throw new Error('the reservation is asynchronous');
   return reservation;
 }
 
-/** A key of each of so many organizations. */
+/** Creates `count` organizations with one key each and returns the keys. */
 async function keysOf(store: Store, accounts: Accounts, count: number): Promise<string[]> {
   const secrets: string[] = [];
   await accounts.bootstrap(null);
@@ -201,7 +202,7 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
   return secrets;
 }
 
-/** The store, and how many milliseconds its transactions have kept this thread busy since the last time. */
+/** Wraps the store. take() returns the milliseconds that its transactions have blocked this thread since the last call. */
 function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;
   return {
@@ -229,6 +230,6 @@ function timed(store: Store): { store: Store; take(): number } {
 
 function positive(text: string, name: string): number {
   const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`${name} must be integers of at least 1`);
+  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`${name} must have integers of at least 1`);
   return value;
 }

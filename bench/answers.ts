@@ -1,5 +1,5 @@
-// Whether what the embedded models answer has loops in it, or markers that belong to no answer: many prompts, greedy and as
-// the models sample by default, with thinking and without, through the whole service.
+// Checks the responses of the embedded models for loops and stray markers: many prompts, greedy and with the default
+// sampling, with thinking and without, through the whole server.
 //
 //   npm run bench -- answers
 //   npm run bench -- answers --model NAME=FILE.gguf --prompts 1000
@@ -17,11 +17,11 @@ import { loopIn, promptsOf, strayMarkers } from './lib/answer-faults.js';
 
 const USAGE = `npm run bench -- answers [options]
 
-  --prompts N       how many, of each model and way to sample (default 1000)
-  --model NAME=FILE another model than the embedded ones; with the settings of --models
-  --models JSON     settings of models
-  --clients N       at once (default 16)
-  --json OUT        write every answer that has a fault, and the figures
+  --prompts N       prompts per model and kind of sampling (default 1000)
+  --model NAME=FILE model to test instead of the embedded ones; takes the settings of --models
+  --models JSON     settings of the models
+  --clients N       concurrent requests (default 16)
+  --json OUT        write every faulty response and all results to OUT
 `;
 
 const KEY = 'bench-answers-00000000';
@@ -93,7 +93,7 @@ export async function answersBenchCommand(args: string[]): Promise<void> {
       for (const [way, body] of [
         ['greedy', { temperature: 0, reasoning_effort: 'none' }],
         ['greedy, thinking', { temperature: 0, reasoning_effort: 'medium' }],
-        ['as sampled by default', {}],
+        ['default sampling', {}],
       ] as const) {
         const found = await asked(url, model, prompts, body, Number(values.clients ?? 16));
         const mine = found.flatMap(({ content }, at): Fault[] =>
@@ -108,7 +108,7 @@ export async function answersBenchCommand(args: string[]): Promise<void> {
         faults.push(...mine);
         const cut = found.filter(({ finish }) => finish === 'length').length;
         process.stdout.write(
-          `${model.padEnd(12)} ${way.padEnd(22)} stray markers ${mine.filter(({ what }) => what.startsWith('marker')).length}, loops ${mine.filter(({ what }) => what.startsWith('loop')).length}; ${cut} ended early\n`,
+          `${model.padEnd(12)} ${way.padEnd(22)} stray markers ${mine.filter(({ what }) => what.startsWith('marker')).length}, loops ${mine.filter(({ what }) => what.startsWith('loop')).length}; ${cut} truncated\n`,
         );
       }
     }
@@ -157,7 +157,8 @@ async function asked(
           error?: { message: string };
         };
         const choice = answer.choices?.[0];
-        if (choice === undefined) throw new Error(answer.error?.message ?? `the server answered ${response.status}`);
+        if (choice === undefined)
+          throw new Error(answer.error?.message ?? `the server responded with status ${response.status}`);
         answers[at] = { content: choice.message.content ?? '', finish: choice.finish_reason };
       }
     }),

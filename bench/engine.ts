@@ -1,11 +1,13 @@
-// How fast the engine computes: prefill by prompt length, decode by batch and by depth, through the same
-// calls the service makes (scheduler, sampling and detokenizing included; HTTP and templates not), what each
-// operation's share of a step is and how far it is from what the machine could do, and a peer beside it.
+// Measures how fast the engine computes: prefill by prompt length, and decode by batch size and by context depth. It
+// uses the same calls as the server, including scheduler, sampling and detokenization, but without HTTP and chat
+// templates. It also reports the share of each operation in a step, how close each is to the machine's limit, and
+// optionally a peer for comparison.
 //
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
-// Each repeat visits every point once, ours and the peer's in turn, so that a slow spell of the machine falls
-// on all of them; the read loop is measured before and after each decode of one stream, which it bounds.
+// Each repeat visits every point once, alternating between this engine and the peer, so that a slow period of the
+// machine affects all of them. The read loop is measured before and after each single-stream decode, because memory
+// bandwidth limits it.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
@@ -24,22 +26,22 @@ import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- engine --model FILE [options]
 
-  --model FILE        the GGUF file to measure
-  --json OUT          write every figure to OUT, and plots beside it
-  --append            add the runs to those that OUT has of the same model, backend and lengths
-  --threads N         threads that compute (default: one per core)
+  --model FILE        GGUF file to measure
+  --json OUT          write all results to OUT, and plots next to it
+  --append            add the runs to those in OUT with the same model, backend and lengths
+  --threads N         compute threads (default: one per core)
   --isa NAME          auto, plain, avx2, avx512, neon, neon_i8mm (default auto)
   --prefill LIST      prompt lengths in tokens (default 128,512)
-  --batch LIST        sequences decoding at once (default 1,4,16,32)
-  --depth LIST        tokens before the decoding of one sequence (default 512,1024)
-  --tokens N          tokens each sequence decodes (default 32)
+  --batch LIST        numbers of concurrently decoding sequences (default 1,4,16,32)
+  --depth LIST        context depths in tokens for decoding one sequence (default 512,1024)
+  --tokens N          tokens decoded per sequence (default 32)
   --repeats N         passes over all points (default 5)
-  --tries N           runs of a point within a pass until others leave the processors alone (default 3)
+  --tries N           maximum attempts per point and pass to get a run undisturbed by other processes (default 3)
   --max-batch-tokens N   tokens per step (default 512)
-  --peer FILE         llama-bench of llama.cpp or a fork: prefill and one stream, on the same file
-  --peer-batched FILE    llama-batched-bench: several streams
-  --peer-name NAME    what the peer is called (default llama.cpp)
-  --peer-most N       longest prompt the peer is asked for (default 4096)
+  --peer FILE         llama-bench of llama.cpp or a fork: measures prefill and single-stream decode of the same file
+  --peer-batched FILE    llama-batched-bench: measures several streams
+  --peer-name NAME    name of the peer in the output (default llama.cpp)
+  --peer-most N       longest prompt to measure with the peer (default 4096)
 `;
 
 interface BenchOptions extends PointLists {
@@ -62,9 +64,9 @@ interface Runs {
 }
 
 const BANDWIDTH_BYTES = 1 << 29;
-/** Others may have this share of the machine's processors during a run that counts as undisturbed. */
+/** A run counts as undisturbed if other processes used less than this share of the machine's processors. */
 const FOREIGN_LIMIT = 0.03;
-/** By which the arithmetic peak may differ between runs on an undisturbed machine. */
+/** The arithmetic peak may vary by this share between runs on an undisturbed machine. */
 const PEAK_SPREAD = 0.12;
 
 export async function engineBenchCommand(args: string[]): Promise<void> {
@@ -75,7 +77,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
   }
   const addon = loadAddon();
   const inspection = addon.inspect(options.model, options.load);
-  if (inspection.model === null) throw new Error(`${options.model}: ${inspection.reason ?? 'cannot be run'}`);
+  if (inspection.model === null) throw new Error(`${options.model}: ${inspection.reason ?? 'cannot be loaded'}`);
   const engine = new Engine(await addon.load(options.model, options.model, options.load, () => undefined));
   try {
     const { threads, isa } = engine.backend;
@@ -92,7 +94,8 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     const bandwidth: number[] = [],
       integer8: number[] = [],
       float32: number[] = [];
-    // Two virtual cores may share a real one for a while, which no count of processor time shows: then the peak halves.
+    // Two virtual cores may share a physical one for a while, which CPU times do not show. The arithmetic peak then
+    // halves.
     const peakNow = async (n: number): Promise<number> => (await addon.arithmeticPeak(isa, n, 2)).integer8;
     let best = threads * (await addon.arithmeticPeak(isa, 1, 5)).integer8;
     const lacking = async (): Promise<number> => {
@@ -103,13 +106,13 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     const calm = <T>(work: () => Promise<T>) => leastDisturbed(options.tries, FOREIGN_LIMIT, work, lacking);
     const readLoop = async (): Promise<number> =>
       (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
-    await finish(engine, submission(engine, 64, 8)); // warm
+    await finish(engine, submission(engine, 64, 8)); // warm-up
     for (let repeat = 0; repeat < options.repeats; repeat++) {
       const { value: peak } = await calm(() => addon.arithmeticPeak(isa, threads, 3));
       integer8.push(peak.integer8 / 1e9);
       float32.push(peak.float32 / 1e9);
       for (const [point, own] of runs) {
-        // A tenant of the same host may take half of the memory's rate from one second to the next.
+        // Another tenant of the host may take half of the memory bandwidth from one second to the next.
         const before = point.bytesPerToken === undefined ? null : await readLoop();
         const {
           value: { rate, costs },
@@ -217,7 +220,7 @@ function resultOf(
   });
 }
 
-/** Fills in what follows from the runs. */
+/** Fills in the fields derived from the runs. */
 function derived(result: EngineResult): EngineResult {
   const read = result.readBandwidth.median;
   const rooflines = {
@@ -241,11 +244,11 @@ function merged(before: EngineResult, fresh: EngineResult): EngineResult {
     if (JSON.stringify(a) !== JSON.stringify(b))
       throw new Error(`--append: the file has ${what} ${JSON.stringify(a)}, this run ${JSON.stringify(b)}`);
   };
-  same('the model', before.model.fileHash, fresh.model.fileHash);
-  same('the backend', before.backend, fresh.backend);
+  same('model', before.model.fileHash, fresh.model.fileHash);
+  same('backend', before.backend, fresh.backend);
   same('tokens', before.tokens, fresh.tokens);
-  same('the machine', before.machine.cpu, fresh.machine.cpu);
-  same('the commit', before.commit, fresh.commit);
+  same('machine', before.machine.cpu, fresh.machine.cpu);
+  same('commit', before.commit, fresh.commit);
   const joined = <S extends { runs: number[] }>(a: S, b: S): S => ({ ...a, ...spreadOf([...a.runs, ...b.runs]) });
   const results = new Map(before.results.map((point) => [point.name, point]));
   for (const point of fresh.results) {

@@ -1,5 +1,6 @@
-// What the expiry of stored responses writes to the disk, and how long other requests wait meanwhile: a database of its own
-// is filled through the response store and the usage store, then the clock is turned past the retention.
+// Measures how much the expiry of stored responses writes to the disk, and how long other requests wait meanwhile. A
+// new database is filled through the response store and the usage store, then the clock is advanced past the retention
+// period.
 //
 //   npm run bench -- expiry
 //   npm run bench -- expiry --responses 1000000 --turns 4
@@ -21,14 +22,14 @@ import { commit, machine } from './lib/machine.js';
 
 const USAGE = `npm run bench -- expiry [options]
 
-  --responses N    that expire (default 100000)
-  --kept N         that do not, stored after them (default 0)
-  --turns N        responses of one conversation (default 1)
-  --bytes N        of text in each (default 2000)
+  --responses N    responses that expire (default 100000)
+  --kept N         responses stored after them that do not expire (default 0)
+  --turns N        responses per conversation (default 1)
+  --bytes N        bytes of text per response (default 2000)
   --ids KIND       timed, as the server makes them, or random, as earlier releases made them (default timed)
-  --every MS       between two creates that run meanwhile (default 20)
-  --dir PATH       where the database goes (default: a temporary folder); removed at the end
-  --json OUT       write every figure to OUT
+  --every MS       interval of the response creations that run concurrently (default 20)
+  --dir PATH       folder for the database (default: a temporary folder); removed at the end
+  --json OUT       write all results to OUT
 `;
 
 const DAY_S = 86_400,
@@ -178,7 +179,7 @@ async function measure(dir: string, { expiring, kept, turns, bytes, every, isRan
   };
 }
 
-/** Saves one response after the other until `end`. */
+/** Saves one response after another until `end`. */
 async function creates(
   responses: ResponseStore,
   clock: { now: number },
@@ -195,7 +196,8 @@ async function creates(
   const before = written();
   while (!ended) {
     const begun = performance.now();
-    await responses.save(response(clock.now + 3_600, bytes, isRandom, null)); // does not expire here
+    // this response does not expire during the benchmark
+    await responses.save(response(clock.now + 3_600, bytes, isRandom, null));
     took.push(performance.now() - begun);
     await sleep(every);
   }
@@ -210,8 +212,8 @@ async function creates(
 }
 
 /**
- * Bytes that this process has written to files. Not `write_bytes` of the same file: on file systems with large folios that counts a
- * whole folio for each page of it, ten times what reaches the disk.
+ * Returns the bytes that this process has written to files. `write_bytes` of the same file is not usable: on file
+ * systems with large folios it counts a whole folio for each page, ten times as much as reaches the disk.
  */
 const written = (): number => Number(/^wchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
 

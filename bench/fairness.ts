@@ -1,8 +1,9 @@
-// What one organization can do to another: its time to the first token, the gaps between its tokens, and how long GET /v1/models
-// takes, idle and during each of the attacks (lib/attacks.ts). The server has the defaults, but no limits of requests and
-// tokens, which would end an attack after a minute's worth. The bars: p99 of the first two is at most twice the idle p99 plus
-// one step. A step counts as long as engine.step_ms lets prompts make one, or as long as steps took on average during the
-// attack, since those answers are computed in the same steps. During bursts, no GET /v1/models takes 50 ms or more.
+// Measures how much one organization can slow down another: the second organization's time to first token, inter-token
+// latency and duration of GET /v1/models, idle and during each of the attacks in lib/attacks.ts. The server runs with
+// its defaults, but without request and token limits, which would end an attack after a minute's worth. The criterion
+// for the first two is a p99 of at most twice the idle p99 plus one step. The step time is the larger of engine.step_ms
+// and the mean step time during the attack, since the measured responses share those steps. During bursts, GET
+// /v1/models must stay below 50 ms.
 //
 //   npm run bench -- fairness
 //   npm run bench -- fairness --attacks bodies,images --seconds 30
@@ -23,21 +24,21 @@ import { keyOfAnother } from './lib/second-organization.js';
 
 const USAGE = `npm run bench -- fairness [options] [-- flags of the server, e.g. --http-threads 2]
 
-  --attacks LIST   of ${Object.keys(ATTACKS).join(', ')} (default all)
-  --clients N      of the attacker (default 32)
-  --seconds S      each phase lasts (default 15): idle, then beside the attack
-  --step-ms MS     engine.step_ms of the server, and the step of the bar (default 50)
-  --model NAME     of the catalog (default hal-1.0, which sees)
-  --json OUT       write every figure to OUT
+  --attacks LIST   attacks to run, of ${Object.keys(ATTACKS).join(', ')} (default all)
+  --clients N      clients of the attacker (default 32)
+  --seconds S      duration of each phase (default 15): idle, then during the attack
+  --step-ms MS     engine.step_ms of the server, also used in the criterion (default 50)
+  --model NAME     model of the catalog (default hal-1.0, which has vision)
+  --json OUT       write all results to OUT
 `;
 
 const ATTACKER_KEY = 'bench-fairness-000000';
-const TOKENS = 24; // of each answer that is measured
-const BEGINNING_MS = 2_000; // of an attack, not counted: places fill
-const END_MS = 120_000; // most that its requests may take to end
-const CLOCK_MS = 1; // two gaps that both are nothing are alike
-const MODELS_MS = 50; // most that GET /v1/models may take during bursts
-/** What a burst meets instead: limits that refuse most of it. */
+const TOKENS = 24; // per measured response
+const BEGINNING_MS = 2_000; // start of an attack that is not counted, while the concurrency slots fill up
+const END_MS = 120_000; // maximum time for the attack's requests to end
+const CLOCK_MS = 1; // tolerance, so that two latencies near zero count as equal
+const MODELS_MS = 50; // upper limit for GET /v1/models during bursts
+/** Settings for the burst attack. Without them, the limits would refuse most of a burst. */
 const BURST_FLAGS = ['--limits-concurrency', 'off', '--engine-queue-max', '5000'];
 
 interface Tail {
@@ -83,7 +84,7 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
     return;
   }
   const attacks = (values.attacks ?? Object.keys(ATTACKS).join(',')).split(',').map((name) => {
-    if (!(name in ATTACKS)) throw new Error(`--attacks: ${name} is none of ${Object.keys(ATTACKS).join(', ')}`);
+    if (!(name in ATTACKS)) throw new Error(`--attacks: ${name} is not one of ${Object.keys(ATTACKS).join(', ')}`);
     return name as AttackName;
   });
   const clients = positive(values.clients ?? '32', '--clients');
@@ -93,14 +94,14 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const load = loadavg()[0]!;
   const results: Result[] = [];
   process.stdout.write(
-    `p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      models, longest: idle    beside      (load of the machine before: ${load.toFixed(1)})\n`,
+    `p99, ms    first token: idle    attack   max      gap: idle    attack   max      models, longest: idle    attack      (load of the machine before: ${load.toFixed(1)})\n`,
   );
   for (const attack of attacks) {
-    // A server for each: what one attack leaves behind is nobody else's.
+    // Each attack gets a new server, so that one attack cannot affect the next measurement.
     const server = await FairServer.start(stepMs, attack === 'bursts' ? [...BURST_FLAGS, ...positionals] : positionals);
     try {
       const other = new Other(server.port, await keyOfAnother(server.data), model);
-      await other.measure(2); // warm
+      await other.measure(2); // warm-up
       const idle = await other.measure(seconds);
       const attacker = Attacker.start({ name: attack, port: server.port, key: ATTACKER_KEY, model, clients });
       await pause(BEGINNING_MS);
@@ -124,7 +125,7 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
       const cells = (part: 'firstToken' | 'gap', holds: boolean): string =>
         `${idle[part].p99.toFixed(1).padStart(9)}${beside[part].p99.toFixed(1).padStart(10)}${bar(idle[part]).toFixed(0).padStart(6)} ${holds ? '   ' : 'no '}`;
       process.stdout.write(
-        `${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}${idle.models.max.toFixed(1).padStart(16)}${beside.models.max.toFixed(1).padStart(10)} ${result.modelsHolds ? '  ' : 'no'}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`,
+        `${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}${idle.models.max.toFixed(1).padStart(16)}${beside.models.max.toFixed(1).padStart(10)} ${result.modelsHolds ? '  ' : 'no'}  ${JSON.stringify(answers)}, ${beside.firstToken.count} responses during the attack\n`,
       );
       other.end();
     } finally {
@@ -208,7 +209,7 @@ class FairServer {
   }
 }
 
-/** The other organization: one small request after another, and GET /v1/models at the same time. */
+/** The measured organization. It sends one small request after another and GET /v1/models concurrently. */
 class Other {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #listAgent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -238,7 +239,7 @@ class Other {
     this.#listAgent.destroy();
   }
 
-  /** Milliseconds that GET /v1/models takes. */
+  /** Returns the milliseconds that GET /v1/models takes. */
   #list(): Promise<number> {
     return new Promise((resolve, reject) => {
       const began = performance.now();
@@ -264,7 +265,7 @@ class Other {
     });
   }
 
-  /** Milliseconds to the first text; what passed between each two further tokens is put into `gaps`. Not each makes text: chunks tell ids. */
+  /** Returns the milliseconds to the first token and adds each inter-token latency to `gaps`. Chunks are counted by their token ids, because not every token produces text. */
   #ask(gaps: number[]): Promise<number> {
     const body = Buffer.from(
       JSON.stringify({
@@ -306,12 +307,13 @@ class Other {
               );
               if (tokens === 0) return;
               if (Number.isNaN(first)) first = now - began;
-              else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens); // what came together shares its gap
+              // tokens of one chunk share its gap equally
+              else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens);
               last = now;
             })
             .on('end', () => {
               if (response.statusCode !== 200 || Number.isNaN(first))
-                reject(new Error(`a small request was answered with ${response.statusCode}: ${said.slice(0, 300)}`));
+                reject(new Error(`a small request got status ${response.statusCode}: ${said.slice(0, 300)}`));
               else resolve(first);
             })
             .on('error', reject);

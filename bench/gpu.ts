@@ -1,5 +1,5 @@
-// The CUDA backend on the GPU of this machine: scripts/gpu.sh builds it, runs its tests there and measures; here the
-// figures become a table and a result file.
+// Runs the CUDA benchmark on this machine's GPU. scripts/gpu.sh builds the backend, runs its tests and measures. This
+// module turns the figures into a table and a result file.
 //
 //   npm run bench -- gpu [--results FOLDER]
 import { spawnSync } from 'node:child_process';
@@ -12,12 +12,12 @@ import { commit, machine } from './lib/machine.js';
 
 const USAGE = `npm run bench -- gpu [options]
 
-  --json FILE        a file that gpu_bench wrote elsewhere: print and keep it, run nothing
-  --results FOLDER   where the result goes (default: bench/results), in a folder named after the GPU
-  --tflops N         ceiling of 16-bit products (default: the best product seen)
-  --filter WORD      only kernels and models whose name contains it
+  --json FILE        print and store a result file of gpu_bench from another machine instead of measuring
+  --results FOLDER   folder for the result (default: bench/results), in a subfolder named after the GPU
+  --tflops N         ceiling of 16-bit matmuls in TFLOP/s (default: the best matmul measured)
+  --filter WORD      only kernels and models whose name contains WORD
 
-Needs nvcc, cmake and an NVIDIA GPU (Ampere or newer); takes up to ten minutes.
+Needs nvcc, cmake and an NVIDIA GPU (Ampere or newer). Takes up to ten minutes.
 `;
 
 export interface GpuFigures {
@@ -92,7 +92,7 @@ function read(path: string): GpuFigures | null {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as GpuFigures;
   } catch {
-    return null; // gpu.sh has said why there is nothing
+    return null; // gpu.sh has printed the reason
   }
 }
 
@@ -102,7 +102,7 @@ const folderOf = (gpu: string): string =>
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '');
 
-/** The figures as text: kernels, then whole steps. */
+/** Formats the figures as text: kernels first, then whole steps. */
 export function gpuTable(figures: GpuFigures): string {
   const lines = [
     `${figures.device.name}, compute capability ${figures.device.capability}, driver ${figures.device.driver}: copies ${figures.copyGBs.toFixed(0)} GB/s, ` +

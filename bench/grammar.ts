@@ -1,7 +1,7 @@
-// What constrained decoding costs and how much of JSON Schema it covers: cases of a schema and instances in the
-// manner of MaskBench, each compiled and each instance read token by token under it, on one thread, in processor
-// time (bench/native/grammar_bench.cc); and how fast an engine decodes many streams that are all constrained,
-// beside as many that are not.
+// Measures the cost of constrained decoding and the coverage of JSON Schema. Cases have a schema and instances, as in
+// MaskBench. Each schema is compiled, and each instance is consumed token by token, on one thread, measured in CPU time
+// (bench/native/grammar_bench.cc). It also measures how fast an engine decodes many streams with a grammar compared
+// with the same streams without one.
 //
 //   npm run bench -- grammar --cases FILE_OR_FOLDER --json OUT
 import { spawnSync } from 'node:child_process';
@@ -24,12 +24,12 @@ import { textTokenizer } from './lib/text-vocabulary.js';
 const USAGE = `npm run bench -- grammar --cases FILE_OR_FOLDER [options]
 
   --cases PATH        JSON lines, gzipped or not, or a folder of single JSON files: {"schema", "tests": [{"valid", "data"}]}
-  --vocabulary FILE   a GGUF whose tokens are taken (default: 128,000 made from the texts of this repository)
-  --model FILE        also decode with this GGUF, constrained and not
-  --streams N         sequences decoding at once (default 16)
-  --tokens N          tokens each sequence decodes (default 64)
-  --repeats N         passes over both ways of decoding (default 7), after one that is not counted
-  --json OUT          write every figure to OUT
+  --vocabulary FILE   GGUF file whose vocabulary is used (default: 128,000 tokens made from the texts of this repository)
+  --model FILE        also decode with this GGUF file, with and without a grammar
+  --streams N         concurrently decoding sequences (default 16)
+  --tokens N          tokens decoded per sequence (default 64)
+  --repeats N         measured passes over both kinds of decoding (default 7), after one warm-up pass
+  --json OUT          write all results to OUT
 `;
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -119,7 +119,7 @@ export async function grammarBenchCommand(args: string[]): Promise<void> {
 }
 
 function wholeNumber(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${text} is no whole number from 1`);
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${text} is not a whole number of at least 1`);
   return Number(text);
 }
 
@@ -170,7 +170,7 @@ function measureCases(cases: readonly Case[], given: string | null): { vocabular
       encoding: 'utf8',
       maxBuffer: 1 << 30,
     });
-    if (status !== 0) throw new Error(`grammar_bench ended with ${status}: ${stderr}`);
+    if (status !== 0) throw new Error(`grammar_bench exited with ${status}: ${stderr}`);
     return {
       vocabulary: { from: given?.split('/').at(-1) ?? 'the texts of this repository', sha256: digest },
       figures: figuresOf(cases, stdout.trimEnd().split('\n')),
@@ -181,7 +181,7 @@ function measureCases(cases: readonly Case[], given: string | null): { vocabular
 }
 
 function figuresOf(cases: readonly Case[], lines: readonly string[]): CaseFigures {
-  if (lines.length !== cases.length) throw new Error(`grammar_bench answered ${lines.length} of ${cases.length} cases`);
+  if (lines.length !== cases.length) throw new Error(`grammar_bench returned ${lines.length} of ${cases.length} cases`);
   const sums = {
     passing: 0,
     refused: 0,
@@ -259,7 +259,7 @@ function tableOf(figures: CaseFigures): string {
   const share = (part: number, whole: number): string =>
     `${part} of ${whole} (${whole === 0 ? '0' : ((100 * part) / whole).toFixed(2)} %)`;
   const rows: [what: string, here: string, target: string, best: string][] = [
-    ['cases passing of all', `${share(figures.passing, figures.cases)}`, '90 percent', '79 percent'],
+    ['cases passing', `${share(figures.passing, figures.cases)}`, '90 percent', '79 percent'],
     ['invalid instances accepted', share(figures.invalidAccepted, figures.invalid), '0', '0'],
     ['valid instances refused', share(figures.validRefused, figures.valid), 'under 0.1 percent', '0.2 percent'],
     [
@@ -290,7 +290,7 @@ function tableOf(figures: CaseFigures): string {
   return `${text.join('\n')}\n`;
 }
 
-/** Records without end: strings, numbers and choices, so that no stream ends before its tokens are told. */
+/** A schema for endless records of strings, numbers and choices, so that no stream ends before all its tokens are counted. */
 const RECORDS = {
   type: 'array',
   minItems: 100_000,
@@ -307,7 +307,7 @@ const RECORDS = {
   },
 };
 
-/** Both ways in turn, sampled: what is left of the speed if every stream is constrained. */
+/** Alternates between both kinds, with sampling, and returns the share of the speed that remains when every stream is constrained. */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };
   const engine = new Engine(await loadAddon().load(model, model, load, () => undefined));
@@ -320,12 +320,12 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
       order: 'schema',
       whiteSpace: 'none',
     });
-    if (grammar === null) throw new Error(`the schema is refused: ${problems.at(-1)?.what}`);
+    if (grammar === null) throw new Error(`the schema was refused: ${problems.at(-1)?.what}`);
     const free: number[] = [],
       constrained: number[] = [],
       ratio: number[] = [];
     for (let repeat = -1; repeat < repeats; repeat++) {
-      // Now this way first, now the other: what changes about the machine falls on both.
+      // The order alternates, so that changes of the machine's speed affect both kinds.
       const first = await decode(engine, streams, tokens, repeat % 2 === 0 ? null : grammar);
       const second = await decode(engine, streams, tokens, repeat % 2 === 0 ? grammar : null);
       if (repeat < 0) continue;
@@ -342,7 +342,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
 
 const PROMPT_TOKENS = 16;
 
-/** Tokens per second of all streams together; the slowest one's time counts. */
+/** Returns the tokens per second of all streams together, with the time of the slowest stream. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
   const ends = await Promise.all(
     Array.from({ length: streams }, (_, index) =>

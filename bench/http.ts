@@ -1,6 +1,6 @@
-// What HTTP costs: time to first token of the same prompt through the whole service and straight from the
-// engine, in turn, in one process. The client shares the event loop with the server, so its own cost is in
-// the difference: an upper bound.
+// Measures the overhead of HTTP: the time to first token of the same prompt through the whole server and directly from
+// the engine, alternating, in one process. The client shares the event loop with the server, so the difference includes
+// the client's own cost and is an upper bound.
 //
 //   npm run bench -- http --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,9 +18,9 @@ import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- http [options]
 
-  --model FILE     a GGUF file (default: the embedded model)
-  --requests N     measured requests each way (default 500), after 50 that are not counted
-  --json OUT       write every figure to OUT
+  --model FILE     GGUF file (default: the embedded model)
+  --requests N     measured requests of each kind (default 500), after 50 warm-up requests
+  --json OUT       write all results to OUT
 `;
 
 const KEY = 'bench-http-0000000000';
@@ -102,7 +102,7 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   }
 }
 
-/** Milliseconds from sending a streaming request to its first byte of text. */
+/** Returns the milliseconds from sending a streaming request to its first byte of text. */
 function overHttp(port: number, agent: Agent, model: string): Promise<number> {
   const body = JSON.stringify({
     model,
@@ -137,7 +137,7 @@ function overHttp(port: number, agent: Agent, model: string): Promise<number> {
   });
 }
 
-/** The same prompt, rendered and tokenized beforehand, submitted straight to the engine. */
+/** Submits the same prompt, rendered and tokenized in advance, directly to the engine. */
 async function straight(provider: Provider, model: string): Promise<() => Promise<number>> {
   const request: GenerationRequest = {
     model,

@@ -1,7 +1,7 @@
-// What watching costs: the operators' live view with many pages open and with none, in turns within one run, while
-// the engine answers. Decoded tokens are the engine's own count; processor time is the kernel's, of the main thread
-// (JavaScript) and of all others (the engine computes on one): it tells what a token costs also on a machine that
-// does other things. The pages are plain sockets of this process, which only throw away what they read.
+// Measures the cost of the operators' live view by alternating between many open pages and none in one run, while the
+// engine generates. Decoded tokens are the engine's own count. CPU time is the kernel's, separately for the main thread
+// (JavaScript) and all other threads, of which the engine computes on one. This gives the cost per token also on a
+// machine that is not idle. The pages are plain sockets of this process, which discard what they read.
 //
 //   npm run bench -- live --json OUT
 import { spawn } from 'node:child_process';
@@ -19,12 +19,12 @@ import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- live [options]
 
-  --model FILE     a GGUF file (default: the embedded model)
-  --viewers N      pages open at once (default 1000)
-  --running N      answers being generated (default 8)
-  --seconds S      measured time of each turn (default 5)
+  --model FILE     GGUF file (default: the embedded model)
+  --viewers N      concurrently open pages (default 1000)
+  --running N      concurrently generated responses (default 8)
+  --seconds S      measured time per turn (default 5)
   --turns N        turns with pages, and as many without (default 5)
-  --json OUT       write every figure to OUT
+  --json OUT       write all results to OUT
 `;
 
 const KEY = 'bench-live-00000000';
@@ -100,7 +100,7 @@ export async function liveBenchCommand(args: string[]): Promise<void> {
     const load = keepAnswering(port, running);
     await pause(2_000);
     const done: Turn[] = [];
-    process.stdout.write('viewers     tokens/s     ms a step   engine us/token   main thread   samples each\n');
+    process.stdout.write('viewers     tokens/s     ms per step  engine us/token   main thread   samples each\n');
     for (let turn = 0; turn < 2 * turns; turn++) {
       const one = await measure(port, pid, cookie, turn % 2 === 0 ? 0 : viewers, seconds);
       done.push(one);
@@ -115,7 +115,7 @@ export async function liveBenchCommand(args: string[]): Promise<void> {
     const costs = of(true, (turn) => turn.engineUsPerToken) / of(false, (turn) => turn.engineUsPerToken);
     const loopMs = 1_000 * (of(true, (turn) => turn.mainThreadShare) - of(false, (turn) => turn.mainThreadShare));
     process.stdout.write(
-      `decode with ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without, a token costs the engine ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of the main thread per sample\n`,
+      `decode speed with ${viewers} viewers: ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without viewers; engine cost per token: ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of main thread time per sample\n`,
     );
     if (values.json !== undefined)
       writeFileSync(
@@ -136,7 +136,7 @@ function positive(text: string, name: string): number {
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The first user is an operator; the session's cookie. */
+/** Signs up the first user, who is an operator, and returns the session cookie. */
 async function signUp(port: number): Promise<string> {
   const url = `http://127.0.0.1:${port}`;
   const response = await fetch(`${url}/dashboard/api/signup`, {
@@ -144,14 +144,14 @@ async function signUp(port: number): Promise<string> {
     headers: { 'content-type': 'application/json', origin: url },
     body: JSON.stringify({ email: 'operator@example.com', password: 'a long enough password', name: 'Operator' }),
   });
-  if (response.status !== 200) throw new Error(`signing up: ${response.status} ${await response.text()}`);
+  if (response.status !== 200) throw new Error(`sign-up failed: ${response.status} ${await response.text()}`);
   return response.headers
     .getSetCookie()
     .map((line) => line.split(';')[0])
     .join('; ');
 }
 
-/** So many answers at once, whole ones, one after the other. */
+/** Keeps `running` complete responses in progress at a time. */
 function keepAnswering(port: number, running: number): { stop(): void } {
   let over = false;
   for (let i = 0; i < running; i++) {
@@ -192,7 +192,7 @@ async function measure(port: number, pid: number, cookie: string, viewers: numbe
     sockets.push(socket);
     if (i % 50 === 49) await pause(20);
   }
-  await pause(1_500); // the histories are sent
+  await pause(1_500); // by then the histories have been sent
   samples = 0;
   const before = {
     counters: await engineCounters(port),
@@ -231,7 +231,7 @@ async function engineCounters(port: number): Promise<{ tokens: number; steps: nu
   };
 }
 
-/** Processor time of a process's first thread: in Node the one that runs JavaScript. */
+/** CPU time of a process's first thread, which runs JavaScript in Node.js. */
 function mainThreadSeconds(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
 }

@@ -1,4 +1,4 @@
-// The benches by name: npm run bench -- <name> [options].
+// Runs a benchmark by name: npm run bench -- <name> [options].
 import { admissionBenchCommand } from './admission.js';
 import { answersBenchCommand } from './answers.js';
 import { engineBenchCommand } from './engine.js';
@@ -22,59 +22,70 @@ import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
   admission: {
-    about: 'what authentication, limits and the record of usage cost a request',
+    about: 'cost of authentication, limits and usage records per request',
     run: admissionBenchCommand,
   },
-  answers: { about: 'whether answers have loops in them, or markers that belong to none', run: answersBenchCommand },
+  answers: { about: 'loops and stray markers in the responses of the embedded models', run: answersBenchCommand },
   engine: {
-    about: 'prefill and decode of a model file, in process: speed by batch and by depth',
+    about: 'prefill and decode speed of a model file, by batch size and context depth, in process',
     run: engineBenchCommand,
   },
   expiry: {
-    about: 'what the expiry of stored responses writes, and how long other requests wait meanwhile',
+    about: 'disk writes of expiring stored responses, and latency of other requests meanwhile',
     run: expiryBenchCommand,
   },
   fairness: {
-    about: 'what an attack by one organization does to the first token and the tokens of another',
+    about: "effect of one organization's attack on another's time to first token and inter-token latency",
     run: fairnessBenchCommand,
   },
-  gpu: { about: 'the CUDA backend: its tests on a GPU, its kernels and whole steps of a model', run: gpuBenchCommand },
+  gpu: { about: 'CUDA backend: tests on a GPU, kernels and whole steps of a model', run: gpuBenchCommand },
   grammar: {
-    about: 'structured output: schemas covered, what a mask costs, decoding under one',
+    about: 'structured output: JSON Schema coverage, cost of a mask, constrained decoding speed',
     run: grammarBenchCommand,
   },
-  http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
-  live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
-  'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
-  observing: { about: 'what the request log, traces and scrapes of the metrics cost', run: observingBenchCommand },
+  http: { about: 'time to first token added by HTTP', run: httpBenchCommand },
+  live: { about: 'engine cost of operators watching the live view', run: liveBenchCommand },
+  'make-model': { about: 'write a model file with random weights to measure with', run: makeModelCommand },
+  observing: { about: 'cost of the request log, traces and metrics scrapes', run: observingBenchCommand },
   processes: {
-    about: 'what several processes as one service cost and gain, and saves on PostgreSQL beside LMDB',
+    about: 'cost and gain of several processes as one service, and of PostgreSQL compared with LMDB',
     run: processesBenchCommand,
   },
   refused: {
-    about: "what one organization's refused large requests do to the first byte of another",
+    about: "effect of one organization's refused large requests on another's time to first byte",
     run: refusedBenchCommand,
   },
-  sight: { about: 'from a picture in the request to the first token, beside another server', run: sightBenchCommand },
+  sight: {
+    about: 'time from an image in the request to the first token, compared with a peer',
+    run: sightBenchCommand,
+  },
   speculation: {
-    about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not',
+    about: 'decode speed with and without speculative decoding, on repetitive and other texts',
     run: speculationBenchCommand,
   },
-  streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
-  submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },
-  'tune-grid': { about: 'what the tuner finds beside an exhaustive grid, on a real server', run: tuneGridBenchCommand },
+  streams: {
+    about: 'stream events per second that the JavaScript side can carry with many open streams',
+    run: streamsBenchCommand,
+  },
+  submit: { about: 'cost of a request before it reaches the engine', run: submitBenchCommand },
+  'tune-grid': {
+    about: 'result of the tuner compared with an exhaustive grid, on a real server',
+    run: tuneGridBenchCommand,
+  },
   upstream: {
-    about: 'what a model that runs elsewhere costs here: time, processor, memory of many streams',
+    about: 'cost of an upstream model: added latency, CPU time, memory of many streams',
     run: upstreamBenchCommand,
   },
-  victim: { about: 'what a long prompt does to the tokens of another answer', run: victimBenchCommand },
+  victim: { about: "effect of a long prompt on another response's inter-token latency", run: victimBenchCommand },
 };
 
 const [name, ...args] = process.argv.slice(2);
 const bench = name === undefined ? undefined : BENCHES[name];
 if (bench === undefined) {
   const lines = Object.entries(BENCHES).map(([key, { about }]) => `  ${key.padEnd(12)} ${about}`);
-  process.stderr.write(`usage: npm run bench -- <bench> [options]\n\n${lines.join('\n')}\n\nEach takes --help.\n`);
+  process.stderr.write(
+    `usage: npm run bench -- <bench> [options]\n\n${lines.join('\n')}\n\nEvery benchmark has --help.\n`,
+  );
   process.exitCode = name === undefined ? 0 : 2;
 } else {
   try {

@@ -1,12 +1,12 @@
-// Writes a model with random weights, to measure with: the shape, encoding and seed decide every byte.
+// Writes a model file with random weights to measure with. The shape, encoding and seed determine every byte.
 //
 //   npm run bench -- make-model --preset 1b --type q8_0
 //   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
 //   npm run bench -- make-model --family qwen3.5-2b --patterns FOLDER_OF_TINY_FILES --type q8_0
 //
-// The second form is for any family the engine reads: the addon says which tensors the changed metadata takes. The third is the
-// second with the sizes of a published model (lib/family-shapes.ts).
-// A file that is already there from the same options is kept.
+// The second form works for any family that the engine can read: the addon determines which tensors the changed
+// metadata needs. The third form is the second with the sizes of a published model (lib/family-shapes.ts). An existing
+// file made from the same options is kept.
 
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -28,27 +28,31 @@ export interface MakeModelOptions {
   readonly architecture?: Architecture; // default llama
   readonly type?: ModelType; // default q8_0
   readonly seed?: number; // default 1; 32 bits
-  readonly experts?: boolean; // a mixture, of an architecture that may be one or not; default false
+  // whether to write a mixture of experts, for architectures with and without experts; default false
+  readonly experts?: boolean;
   readonly shape?: Partial<ModelShape>; // fields that differ from the preset
-  readonly like?: string; // a GGUF file whose family and keys it has, instead of preset, architecture and shape
-  readonly set?: Readonly<Record<string, string>>; // with `like`: keys that differ, without the architecture's name
-  readonly tensors?: Readonly<Record<string, readonly number[]>>; // with `like`: dimensions that no key tells
-  readonly unread?: readonly string[]; // with `like`: of these, those that stay where this engine reads none
-  readonly layers?: readonly number[]; // with `like`: which of its layers each is like
-  readonly vocabulary?: number; // with `like`: one of our own of this size
+  // GGUF file whose family and metadata keys are used, instead of preset, architecture and shape
+  readonly like?: string;
+  readonly set?: Readonly<Record<string, string>>; // with `like`: changed keys, without the architecture prefix
+  // with `like`: dimensions that do not follow from any key
+  readonly tensors?: Readonly<Record<string, readonly number[]>>;
+  // with `like`: names in `tensors` that are written although this engine does not read them
+  readonly unread?: readonly string[];
+  readonly layers?: readonly number[]; // with `like`: for each layer, the layer of the pattern to copy
+  readonly vocabulary?: number; // with `like`: size of a synthetic vocabulary
   readonly out?: string; // default bench/out/<architecture>-<preset>-<type>.gguf
-  readonly force?: boolean; // write even if the file is there
+  readonly force?: boolean; // overwrite an existing file
 }
 
 export interface MadeModel {
   readonly path: string;
   readonly bytes: number;
   readonly parameters: number;
-  readonly written: boolean; // false: it was there already
+  readonly written: boolean; // false if the file existed already
   readonly seconds: number;
 }
 
-// GGUF's numbers for a file's predominant type.
+// GGUF's numbers for the predominant type of a file.
 const FILE_TYPES: Record<ModelType, number> = {
   f32: 0,
   f16: 1,
@@ -136,7 +140,8 @@ function bytesOf(tensor: RandomTensor): number {
   return (valuesOf(tensor) / blockValues) * blockBytes;
 }
 
-// True if `path` begins with this head and has this size: then the same options made it.
+// Returns whether the file at `path` starts with this head and has this size, which means that it was made from the
+// same options.
 function isThere(path: string, { head, fileBytes }: GgufHead): boolean {
   const status = statSync(path, { throwIfNoEntry: false });
   if (!status?.isFile() || status.size !== fileBytes) return false;
@@ -153,8 +158,8 @@ function writeFully(file: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, position + done);
 }
 
-// About 2 MiB at a time, whole blocks, a multiple of 4 of them: small enough to stay in the cache between
-// filling and writing.
+// About 2 MiB of whole blocks, in a multiple of 4 blocks: small enough to stay in the cache between filling and
+// writing.
 const BUFFER_BYTES = 2 << 20;
 
 function writeTensor(file: number, position: number, tensor: RandomTensor, key: number, buffer: ArrayBuffer): void {
@@ -194,7 +199,7 @@ function describedModel(
     ...(tied ? [] : [{ name: 'output.weight', dims: table }]),
     ...optional,
   ]);
-  // Scaled up by the network, embeddings are written smaller; a tied table serves the logits too.
+  // Embeddings that the model scales up are written smaller. A tied embedding table also produces the logits.
   const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
   const factors = optional
     .filter(({ name }) => isRead(name))
@@ -209,12 +214,12 @@ function describedModel(
   return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
 }
 
-// Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and what writeRandomModel()
-// throws.
+// Writes the model, or finds it already written. Throws RangeError for an impossible shape, and the errors of
+// writeRandomModel().
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff)
-    throw new RangeError(`seed is ${seed}; an integer from 0 to 2^32 - 1 is needed`);
+    throw new RangeError(`seed is ${seed}; it must be an integer from 0 to 2^32 - 1`);
   const { like } = options;
   const name = like === undefined ? `${architecture}-${preset}` : `like-${basename(like, '.gguf')}`;
   const path = resolve(options.out ?? join('bench', 'out', `${name}-${type}.gguf`));
@@ -237,8 +242,8 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
 }
 
 /**
- * Writes a file of these tensors with random weights, unless it is there already. Throws the file system's errors. Never
- * leaves a half-written file under the final name.
+ * Writes a file with these tensors and random weights, unless it exists already. Throws the errors of the file system.
+ * Never leaves a half-written file under the final name.
  */
 export function writeRandomModel(
   path: string,
@@ -284,28 +289,28 @@ const USAGE = `make-model: write a GGUF file with random weights
   --seed N   (1)
   --out FILE   (bench/out/<architecture>-<preset>-<type>.gguf)
   --embedding N --layers N --heads N --kv-heads N --head-size N --feed-forward N --vocabulary N --context N
-  --window N   positions that layers with a window see, where the architecture has such (none)
-  --experts N --used-experts N --expert-feed-forward N --shared-feed-forward N   of a mixture; --experts makes llama one
-  --like FILE   a model of that file's family and keys; its layers repeat where there are more of them
-  --set KEY=VALUE   with --like: a key without the architecture's name, numbers with commas for an array; --vocabulary may be set too
+  --window N   sliding-window size of the layers that have one, in tokens (none)
+  --experts N --used-experts N --expert-feed-forward N --shared-feed-forward N   for a mixture of experts; --experts makes a llama model one
+  --like FILE   write a model with that file's family and metadata keys; its layers are repeated if there are more of them
+  --set KEY=VALUE   with --like: change a key, without the architecture prefix; an array is a list of numbers with commas; works with --vocabulary
   --family ${FAMILIES.join('|')}
-    the shape of a published model, made like a tiny one in the folder --patterns DIR ($MONOLITH_VECTORS2/models)
-  --force   write even if the file is there`;
+    write a model with the shape of a published one, based on a tiny file in the folder --patterns DIR ($MONOLITH_VECTORS2/models)
+  --force   overwrite an existing file`;
 
 function oneOf<T extends string>(option: string, value: string, allowed: readonly T[]): T {
   const found = allowed.find((candidate) => candidate === value);
-  if (found === undefined) throw new RangeError(`--${option} ${value}: one of ${allowed.join(', ')} is needed`);
+  if (found === undefined) throw new RangeError(`--${option} ${value}: must be one of ${allowed.join(', ')}`);
   return found;
 }
 
 function integer(option: string, value: string): number {
-  if (!/^\d{1,10}$/.test(value)) throw new RangeError(`--${option} ${value}: a whole number is needed`);
+  if (!/^\d{1,10}$/.test(value)) throw new RangeError(`--${option} ${value}: must be a whole number`);
   return Number(value);
 }
 
 function keyAndValue(text: string): [key: string, value: string] {
   const at = text.indexOf('=');
-  if (at < 1) throw new RangeError(`--set ${text}: KEY=VALUE is needed`);
+  if (at < 1) throw new RangeError(`--set ${text}: must be KEY=VALUE`);
   return [text.slice(0, at), text.slice(at + 1)];
 }
 
@@ -325,7 +330,7 @@ const SHAPE_OPTIONS = {
   'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
-// What --family stands for: a pattern, keys, a vocabulary and a file's name of its own.
+// Returns the options that --family stands for: pattern, keys, vocabulary and file name.
 function familyOptions(
   name: string | undefined,
   patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'),
@@ -345,7 +350,7 @@ function familyOptions(
   };
 }
 
-// The command line: the arguments after `make-model`. Prints the file's path and figures.
+// Runs the command with the arguments after `make-model`. Prints the path and size of the file.
 export function makeModelCommand(args: readonly string[]): void {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({

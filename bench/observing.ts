@@ -1,6 +1,6 @@
-// What being watched costs: processor time of a request with and without its entry in the request log and its trace, and of a
-// scrape of the metrics under one set of names and under both. Processor time, not the clock's: of all threads but the
-// engine's, in servers that are driven in turn, so that what else the machine does falls on all alike. Linux only.
+// Measures the cost of observability: CPU time per request with and without the request log and tracing, and of a
+// metrics scrape with one or both sets of metric names. The CPU time is that of all threads except the engine's. The
+// servers are driven alternately, so that other load on the machine affects all of them. Linux only.
 //
 //   npm run bench -- observing --json OUT
 import { createServer } from 'node:http';
@@ -15,10 +15,10 @@ import { AUTHORIZATION, MeasuredServer } from './lib/stream-server.js';
 
 const USAGE = `npm run bench -- observing [options]
 
-  --model FILE     a GGUF file (default: the smallest built-in one)
-  --rounds N       rounds in which each server is driven once (default 12), after one that is not counted
-  --requests N     requests of a round and server (default 300), 8 at once, 8 tokens each
-  --json OUT       write every figure to OUT
+  --model FILE     GGUF file (default: the smallest embedded model)
+  --rounds N       measured rounds in which each server is driven once (default 12), after one warm-up round
+  --requests N     requests per round and server (default 300), 8 concurrent, 8 tokens each
+  --json OUT       write all results to OUT
 `;
 
 const AT_ONCE = 8;
@@ -60,7 +60,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
     }
     const figures = new Map(Object.keys(ways).map((way) => [way, [] as number[]]));
     for (let round = -1; round < rounds; round++) {
-      // Nobody is always the first behind a pause.
+      // The order rotates, so that no server is always the first after a pause.
       const order = [...servers].map(
         (_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number],
       );
@@ -80,9 +80,9 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
     }));
     const scrapes = await scrapeCosts(model);
     process.stdout.write(
-      `processor time of a request outside the engine, µs     median    min    max    more than the first\n${rows.map(({ way, microseconds, more }) => `${way.padEnd(52)}${cell(microseconds.median)}${cell(microseconds.min)}${cell(microseconds.max)}${cell(more.median)}`).join('\n')}\n`,
+      `CPU time per request outside the engine, µs            median    min    max    more than the first\n${rows.map(({ way, microseconds, more }) => `${way.padEnd(52)}${cell(microseconds.median)}${cell(microseconds.min)}${cell(microseconds.max)}${cell(more.median)}`).join('\n')}\n`,
     );
-    process.stdout.write(`spans that the collector took: ${collector.messages()} messages\n`);
+    process.stdout.write(`messages received by the trace collector: ${collector.messages()} messages\n`);
     process.stdout.write(
       `a scrape, µs: ${scrapes.map(({ names, microseconds }) => `${names} ${microseconds.median.toFixed(0)} (${microseconds.min.toFixed(0)} to ${microseconds.max.toFixed(0)})`).join(', ')}\n`,
     );
@@ -100,7 +100,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
 
 const cell = (value: number): string => value.toFixed(0).padStart(7);
 
-/** What is put off is done: batches of the log are written, and spans sent, within a second. */
+/** Waits for deferred work: log batches are written and spans are sent within a second. */
 const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_300));
 
 async function ask(server: MeasuredServer, number: number): Promise<void> {
@@ -127,7 +127,7 @@ async function drive(server: MeasuredServer, requests: number): Promise<void> {
   );
 }
 
-/** One server for each choice of names, scraped in turn, behind as many requests. */
+/** Starts one server for each choice of metric names and scrapes them alternately, after the same number of requests. */
 async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
   try {
@@ -164,7 +164,7 @@ async function scrapeCosts(model: string): Promise<{ names: string; microseconds
   }
 }
 
-/** Takes whatever is sent. */
+/** Starts a trace collector that accepts any message. */
 async function startCollector(): Promise<{ port: number; messages(): number; close(): void }> {
   let messages = 0;
   const server = createServer((request, response) => {

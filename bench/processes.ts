@@ -1,7 +1,7 @@
-// What several processes as one service cost and gain: answers a second and their p99 with one, two and three processes that
-// share PostgreSQL and Redis, beside one process that keeps everything itself; and durable saves of responses a second on
-// PostgreSQL beside LMDB. The model is a stand-in, so that the front is what is measured; it, the engines and the client
-// are on the same machine.
+// Measures the cost and gain of several processes as one service: responses per second and their p99 with one, two and
+// three processes that share PostgreSQL and Redis, compared with one standalone process. Also measures durable saves of
+// responses per second on PostgreSQL and LMDB. A fake upstream replaces the model, so that the HTTP side is measured.
+// The fake upstream, the servers and the client run on the same machine.
 //
 //   npm run bench -- processes --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -27,10 +27,10 @@ import { spreadOf, type Spread } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- processes [options]
 
-  --seconds S    of each measurement (default 3), after one that is not counted
-  --rounds N     measurements of each, in turn (default 3)
-  --clients N    that ask at once (default 32)
-  --json OUT     write every figure to OUT
+  --seconds S    duration of each measurement (default 3), after one warm-up measurement
+  --rounds N     measurements of each kind, alternating (default 3)
+  --clients N    concurrent clients (default 32)
+  --json OUT     write all results to OUT
 `;
 
 const KEY = 'bench-processes-0000';
@@ -101,7 +101,7 @@ async function measureRequests(seconds: number, rounds: number, clients: number)
       all.push(await startServer(model, ['--state', postgres.url, '--counters', redis.url]));
     const shared = all.slice(1);
     const groups: Group[] = [
-      { name: 'one alone', servers: [alone] },
+      { name: 'one standalone', servers: [alone] },
       ...[1, 2, 3].map((count) => ({ name: `${count} sharing`, servers: shared.slice(0, count) })),
     ].map((group) => ({ ...group, perSecond: [], p99: [] }));
     for (const group of groups) await drive(group.servers, 0.5, clients);
@@ -156,10 +156,10 @@ async function startServer(model: string, more: string[]): Promise<Server> {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout! })) return line;
-  throw new Error('a server ended before it was ready');
+  throw new Error('a server exited before it was ready');
 }
 
-/** Each client asks its process one thing after the other, on one connection. */
+/** Each client sends one request after another to its process on one connection. */
 async function drive(
   servers: readonly Server[],
   seconds: number,
@@ -209,7 +209,7 @@ function ask(port: number, agent: Agent): Promise<void> {
           .on('end', () =>
             response.statusCode === 200
               ? resolve()
-              : reject(new Error(`a server answered ${response.statusCode ?? 0}`)),
+              : reject(new Error(`a server responded with status ${response.statusCode ?? 0}`)),
           );
       },
     );
@@ -217,7 +217,7 @@ function ask(port: number, agent: Agent): Promise<void> {
   });
 }
 
-/** At the store itself: what a save costs, without the request around it. */
+/** Measures saves directly at the store, without the request around them. */
 async function measureSaves(seconds: number, rounds: number): Promise<object> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const postgres = await startPostgres({ durable: true });
@@ -236,7 +236,7 @@ async function measureSaves(seconds: number, rounds: number): Promise<object> {
       for (const [name, responses] of Object.entries(stores)) {
         for (const count of AT_ONCE) {
           const perSecond = await save(responses, round < 0 ? 0.5 : seconds, count);
-          if (round >= 0) (found[`${name}, ${count} at once`] ??= []).push(perSecond);
+          if (round >= 0) (found[`${name}, ${count} concurrent`] ??= []).push(perSecond);
         }
       }
     }

@@ -1,5 +1,5 @@
-// What one organization's large requests that are all refused do to another's time to the first byte: some clients
-// repeat a chat of very many messages, another organization asks for two tokens over and over.
+// Measures how one organization's refused large requests affect another's time to first byte. Some clients repeat a
+// chat with very many messages, while another organization requests two tokens again and again.
 //
 //   npm run bench -- refused
 //   npm run bench -- refused --loop-ms off        without the limit
@@ -19,11 +19,11 @@ import { keyOfAnother } from './lib/second-organization.js';
 
 const USAGE = `npm run bench -- refused [options]
 
-  --messages N     of the chat that is refused (default 100000)
-  --clients N      that repeat it (default 4)
-  --seconds S      each phase lasts (default 10)
-  --loop-ms MS     limits.loop_ms of the server, or off (default: the setting's own)
-  --json OUT       write every figure to OUT
+  --messages N     messages of the refused chat (default 100000)
+  --clients N      clients that repeat it (default 4)
+  --seconds S      duration of each phase (default 10)
+  --loop-ms MS     limits.loop_ms of the server, or off (default: the default of the setting)
+  --json OUT       write all results to OUT
 `;
 
 const KEY = 'bench-refused-00000000';
@@ -106,14 +106,14 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
     over = true;
     await Promise.all(attack);
     process.stdout.write(
-      `first byte, ms  requests       p50       p99       max   p50 by idle's\n${phases
+      `first byte, ms  requests       p50       p99       max   p50 / idle p50\n${phases
         .map(
           ([label, { requests, p50, p99, max }]) =>
             `${label.padEnd(12)}${String(requests).padStart(12)}${[p50, p99, max].map((ms) => ms.toFixed(1).padStart(10)).join('')}${(p50 / idle.p50).toFixed(1).padStart(16)}\n`,
         )
         .join('')}`,
     );
-    process.stdout.write(`answers to the large requests, by status: ${JSON.stringify(answers)}\n`);
+    process.stdout.write(`responses to the large requests, by status: ${JSON.stringify(answers)}\n`);
     if (values.json !== undefined)
       writeFileSync(
         values.json,
@@ -152,7 +152,7 @@ function ask(url: string, key: string, body: Buffer): Promise<Answer> {
   });
 }
 
-/** Small requests one after the other. */
+/** Sends small requests one after another. */
 async function polite(url: string, key: string, seconds: number): Promise<Phase> {
   const times: number[] = [];
   for (const end = performance.now() + seconds * 1_000; performance.now() < end; await pause(20)) {
@@ -165,7 +165,7 @@ async function polite(url: string, key: string, seconds: number): Promise<Phase>
       }),
     );
     const { status, firstByteMs } = await ask(url, key, body);
-    if (status !== 200) throw new Error(`a small request was answered with ${status}`);
+    if (status !== 200) throw new Error(`a small request got status ${status}`);
     times.push(firstByteMs);
   }
   times.sort((a, b) => a - b);

@@ -1,11 +1,13 @@
-// From a picture in the request to the first token: our server, and another of llama.cpp's kind beside it, each with the same
-// pair of text model and vision file, in turn. Every request has a picture that was never seen, so no cache helps.
+// Measures the time from an image in the request to the first token: this server and optionally a peer such as
+// llama-server, alternating, each with the same pair of text model and vision file. Every request has a new image, so
+// no cache helps.
 //
 //   npm run bench -- sight --like SMALL.gguf --peer llama-server
 //
-// SMALL.gguf: any small text model of Gemma 3's architecture whose vocabulary has <start_of_image> and <end_of_image>; a model of
-// the 1 B shape is written in its likeness, and a SigLIP so400m of random F16 weights. The clock is shared with whoever else
-// computes here, so processor seconds of each server are told too: they are what to compare on a machine that is not idle.
+// SMALL.gguf can be any small text model of the Gemma 3 architecture whose vocabulary has <start_of_image> and
+// <end_of_image>. A 1B model with the same metadata and a SigLIP so400m are written with random F16 weights. Wall-clock
+// time depends on other load on the machine, so the CPU seconds of each server are reported too; compare those on a
+// machine that is not idle.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,19 +25,19 @@ import { makeModel } from './make-model.js';
 
 const USAGE = `npm run bench -- sight --like FILE [options]
 
-  --like FILE      a small text model of Gemma 3's kind, whose vocabulary has the marks of images
-  --text FILE, --vision FILE   a pair that is there already, instead
-  --out DIR        where the pair is written (default bench/out)
-  --peer PROGRAM   llama-server, to be measured in turn
-  --layers N       of the tower (default 27, as SigLIP so400m has)
-  --threads N      of each server (default 2; with 1 nobody waits busily for another thread, and processor seconds are the work's alone)
-  --side N         of the picture, in pixels (default 896)
-  --repeats N      pictures each (default 3, after one uncounted)
-  --precision fast|exact   of our tower (default fast)
-  --json OUT       write every figure to OUT
+  --like FILE      small text model of the Gemma 3 architecture whose vocabulary has the image markers
+  --text FILE, --vision FILE   existing text model and vision file to use instead
+  --out DIR        folder for the written pair (default bench/out)
+  --peer PROGRAM   llama-server, measured alternately
+  --layers N       layers of the vision encoder (default 27, as in SigLIP so400m)
+  --threads N      threads of each server (default 2); with 1, no thread waits busily for another, so CPU seconds measure only the work
+  --side N         width and height of the image in pixels (default 896)
+  --repeats N      measured images per server (default 3), after one warm-up image
+  --precision fast|exact   precision of this server's vision encoder (default fast)
+  --json OUT       write all results to OUT
 `;
 
-/** Gemma 3 1B's shape; every sixth layer sees everything. */
+/** The shape of Gemma 3 1B. Every sixth layer has global attention. */
 const ROW = 1_152;
 const SHAPE = {
   block_count: '26',
@@ -154,7 +156,7 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
       for (const server of servers) {
         const sight = await see(server, await picture(side, pass));
         process.stdout.write(
-          `${pass === 0 ? 'warm-up ' : ''}${server.name}: ${sight.seconds.toFixed(2)} s to the first token, ${sight.processorSeconds.toFixed(2)} s of processors; load ${loadavg()[0]!.toFixed(1)}\n`,
+          `${pass === 0 ? 'warm-up ' : ''}${server.name}: ${sight.seconds.toFixed(2)} s to the first token, ${sight.processorSeconds.toFixed(2)} s of CPU time; load ${loadavg()[0]!.toFixed(1)}\n`,
         );
         if (pass > 0) sights.get(server.name)!.push(sight);
       }
@@ -166,12 +168,12 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
     }));
     for (const { name, seconds, processorSeconds } of results)
       process.stdout.write(
-        `${name.padEnd(6)} median ${seconds.median.toFixed(2)} s, ${processorSeconds.median.toFixed(2)} s of processors\n`,
+        `${name.padEnd(6)} median ${seconds.median.toFixed(2)} s, ${processorSeconds.median.toFixed(2)} s of CPU time\n`,
       );
     const [ours, peer] = results;
     if (ours !== undefined && peer !== undefined) {
       process.stdout.write(
-        `peer / ours: ${(peer.seconds.median / ours.seconds.median).toFixed(2)} by the clock, ${(peer.processorSeconds.median / ours.processorSeconds.median).toFixed(2)} in processor seconds\n`,
+        `peer / ours: ${(peer.seconds.median / ours.seconds.median).toFixed(2)} in wall-clock time, ${(peer.processorSeconds.median / ours.processorSeconds.median).toFixed(2)} in CPU time\n`,
       );
     }
     if (values.json !== undefined)
@@ -212,7 +214,7 @@ async function started(name: string, program: string, argsFor: (port: number) =>
   }
 }
 
-/** Of user and system together, all threads. */
+/** User and system time of all threads. */
 function processorSecondsOf({ child }: Server): number {
   const fields = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
     .replace(/^.*\) /, '')
@@ -220,7 +222,7 @@ function processorSecondsOf({ child }: Server): number {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Smooth shapes with noise over them, different in every pass. */
+/** Creates an image of smooth shapes with noise, different in every pass. */
 async function picture(side: number, seed: number): Promise<string> {
   const pixels = Buffer.alloc(side * side * 3);
   for (let y = 0, at = 0; y < side; y++) {
@@ -237,7 +239,7 @@ async function picture(side: number, seed: number): Promise<string> {
   ).toString('base64');
 }
 
-/** One request, until its first event that carries a token. */
+/** Sends one request and measures until the first event with a token. */
 async function see(server: Server, base64: string): Promise<Sight> {
   const body = JSON.stringify({
     model: 'sight',
@@ -266,10 +268,10 @@ async function see(server: Server, base64: string): Promise<Sight> {
     received = '';
   for await (const chunk of answer.body) {
     received += Buffer.from(chunk as Uint8Array).toString('utf8');
-    // A token's text, or the end where it has none.
+    // Matches the text of a token, or the finish reason if there is no text.
     if (first === null && /"content":"[^"]|"finish_reason":"/.test(received))
       first = { seconds: (performance.now() - began) / 1_000, processorSeconds: processorSecondsOf(server) - before };
   }
-  if (first === null) throw new Error(`${server.name} gave no token: ${received.slice(0, 400)}`);
+  if (first === null) throw new Error(`${server.name} returned no token: ${received.slice(0, 400)}`);
   return first;
 }

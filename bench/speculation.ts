@@ -1,5 +1,5 @@
-// What guessing ahead is worth: one engine with it beside one without, on texts that repeat their prompt, on what the
-// model says by itself, and on noise, where nothing is ever right. Both decode the same tokens.
+// Measures the speedup of speculative decoding: one engine with it and one without, on texts that repeat their prompt,
+// on the model's own text, and on noise, where no draft token is ever accepted. Both engines decode the same tokens.
 //
 //   npm run bench -- speculation --model FILE --json OUT
 import { writeFileSync } from 'node:fs';
@@ -14,14 +14,14 @@ import { spreadOf, type Spread } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- speculation --model FILE [options]
 
-  --model FILE   the GGUF to decode with
-  --draft FILE   a smaller one of the same vocabulary that guesses, too
-  --draft-quantize q8_0|q4_0   store that one so: the model itself in fewer bits, say
-  --mtp off      without the model's own layer that guesses
-  --streams N    sequences decoding at once (default 1)
-  --tokens N     tokens each sequence decodes (default 200)
-  --repeats N    passes over both engines (default 5), after one that is not counted
-  --json OUT     write every figure to OUT
+  --model FILE   GGUF file to decode with
+  --draft FILE   smaller model with the same vocabulary to use as the draft model
+  --draft-quantize q8_0|q4_0   requantize the draft model, e.g. to use the model itself in fewer bits
+  --mtp off      disable the model's own MTP layers
+  --streams N    concurrently decoding sequences (default 1)
+  --tokens N     tokens decoded per sequence (default 200)
+  --repeats N    measured passes over both engines (default 5), after one warm-up pass
+  --json OUT     write all results to OUT
 `;
 
 const PHRASE =
@@ -34,7 +34,7 @@ interface Text {
   words: readonly number[];
 }
 
-// A model of random weights has no texts of its own: a few words that are all it may say stand for them.
+// A model with random weights produces no meaningful text. Limiting it to a few words stands in for repetitive text.
 const TEXTS: readonly Text[] = [
   { about: 'repeats its prompt, greedy', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0, words: [] },
   { about: 'repeats its prompt, sampled', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0.7, words: [] },
@@ -74,15 +74,15 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   }
   const path = values.model;
   const [streams = 1, tokens = 1, repeats = 1] = [values.streams, values.tokens, values.repeats].map((text) => {
-    if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${text} is no whole number from 1`);
+    if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${text} is not a whole number of at least 1`);
     return Number(text);
   });
   const draftQuantize = values['draft-quantize'];
   if (draftQuantize !== undefined && draftQuantize !== 'q8_0' && draftQuantize !== 'q4_0')
-    throw new Error(`--draft-quantize takes q8_0 or q4_0, not ${draftQuantize}`);
+    throw new Error(`--draft-quantize must be q8_0 or q4_0 (got ${draftQuantize})`);
   const { mtp } = values;
   if (mtp !== 'auto' && mtp !== 'off' && mtp !== 'always')
-    throw new Error(`--mtp takes auto, always or off, not ${mtp}`);
+    throw new Error(`--mtp must be auto, always or off (got ${mtp})`);
   const draft =
     values.draft === undefined
       ? {}
@@ -104,7 +104,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
       const before = auto.stats();
       const rates: Record<'off' | 'auto', number[]> = { off: [], auto: [] };
       for (let repeat = -1; repeat < repeats; repeat++) {
-        // Now this one first, now the other: what changes about the machine falls on both.
+        // The order alternates, so that changes of the machine's speed affect both engines.
         for (const way of repeat % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const)) {
           const rate = await decode(way === 'off' ? off : auto, text, streams, tokens, repeat + 2);
           if (repeat >= 0) rates[way].push(rate);
@@ -122,7 +122,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
       figures.push(of);
       process.stdout.write(
         `${of.text.padEnd(28)} ${of.off.median.toFixed(0).padStart(6)} tokens/s without, ${of.auto.median.toFixed(0).padStart(6)} with: ` +
-          `${of.ratio.median.toFixed(2)} (${of.ratio.min.toFixed(2)} to ${of.ratio.max.toFixed(2)}); ${of.right} of ${of.guessed} guesses right\n`,
+          `${of.ratio.median.toFixed(2)} (${of.ratio.min.toFixed(2)} to ${of.ratio.max.toFixed(2)}); ${of.right} of ${of.guessed} draft tokens accepted\n`,
       );
     }
   } finally {
@@ -144,7 +144,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
 
-/** Tokens per second of all streams together; the slowest one's time counts. */
+/** Returns the tokens per second of all streams together, with the time of the slowest stream. */
 async function decode(
   engine: Engine,
   { prompt, temperature, words }: Text,

@@ -1,9 +1,9 @@
-// How many stream events a second the server carries, and what one costs which of its threads: many open streams
-// from one server process, read by another process that only counts. Processor time is the kernel's, by thread:
-// the engine's own, those that compute for it, and all others, which are the front: the threads that answer, and
-// what Node runs beside them. Events per second of the front's time is what one core could carry if the engine were
-// never the limit. With --against two builds are measured in turn within the same seconds; with --alone the engine's
-// speed with nobody but itself to serve is measured before and after each run.
+// Measures how many stream events per second the server can carry, and the CPU time per event by thread. Many streams
+// of one server process are read by another process that only counts. CPU time is the kernel's, by thread: the engine
+// thread, its compute threads, and all others, which are the front end, i.e. the HTTP workers and the other threads of
+// Node.js. Events per second of front-end time is what one core could carry if the engine were never the limit. With
+// --against, two builds are measured alternately within the same seconds. With --alone, the speed of the engine without
+// a server is measured before and after each run.
 //
 //   npm run bench -- streams --json OUT
 import { writeFileSync } from 'node:fs';
@@ -17,21 +17,21 @@ import { AUTHORIZATION, MeasuredServer, pinFront, type ServerMetrics, type Threa
 
 const USAGE = `npm run bench -- streams [options] [-- flags of the server, e.g. --device cuda]
 
-  --model FILE         a GGUF file (default: the embedded model); the smaller, the more events
-  --streams N          streams open at once (default 256)
-  --seconds S          measured time per format and run (default 5), after 1 that is not counted
+  --model FILE         GGUF file (default: the embedded model); a smaller model gives more events
+  --streams N          concurrently open streams (default 256)
+  --seconds S          measured time per format and run (default 5), after 1 second of warm-up
   --runs N             runs of each format (default 1)
-  --tries N            runs of a figure until the engine waited less than 5 % of the time for a processor (default 1)
-  --tokens N           tokens of each answer (default 1000); 1 shows what requests cost
-  --threads N          threads that answer (--http-threads, default 1)
-  --engine-threads N   threads that compute (--threads, default: one per core)
-  --formats LIST       of chat, messages, responses (default all)
-  --stalled N          further streams whose clients never read (default 0)
-  --pin                the engine's thread alone on the first processor, all else on the others; needs taskset and
+  --tries N            maximum attempts per run until the engine waits less than 5 % of the time for a processor (default 1)
+  --tokens N           tokens per response (default 1000); 1 measures the cost of requests
+  --threads N          HTTP workers (--http-threads, default 1)
+  --engine-threads N   compute threads (--threads, default: one per core)
+  --formats LIST       formats to measure, of chat, messages, responses (default all)
+  --stalled N          additional streams whose clients never read (default 0)
+  --pin                pin the engine thread to the first processor and all others to the rest; needs taskset and
                        --engine-threads 1
-  --against FILE       another build's dist/main.js, measured in turn with this one
-  --alone              also the engine without any stream, and what share of its speed is left with them
-  --json OUT           write every figure to OUT
+  --against FILE       dist/main.js of another build, measured alternately with this one
+  --alone              also measure the engine without a server, and report the share of its speed that remains
+  --json OUT           write all results to OUT
 `;
 
 const MODEL = 'tycho-1.0';
@@ -57,9 +57,9 @@ interface Load {
   pin: boolean;
 }
 
-/** Of one run. Processor time in microseconds per event; the engine's includes the forward pass. */
+/** The figures of one run. CPU times are in microseconds per event; the engine's time includes the forward pass. */
 interface Run {
-  /** Share of the time in which the engine's thread could have run and had no processor. */
+  /** Share of the time in which the engine thread was runnable but had no processor. */
   engineWaited: number;
   eventsPerSecond: number;
   tokensPerSecond: number;
@@ -68,14 +68,14 @@ interface Run {
   frontUs: number;
   mainThreadUs: number;
   clientUs: number;
-  /** From the end of a step to the last write of its events: bounds of the buckets the quantiles lie in. */
+  /** Delay from the end of a step to the last write of its events: upper bounds of the histogram buckets that contain the quantiles. */
   delayP50Ms: number | null;
   delayP99Ms: number | null;
   answersPerSecond: number;
   frontUsPerAnswer: number | null;
 }
 
-/** The engine with nothing else to do. */
+/** The figures of an engine without other work. */
 interface AloneRun {
   engineWaited: number;
   tokensPerSecond: number;
@@ -142,7 +142,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   const tries = positive(values.tries ?? '1', '--tries');
   const threads = positive(values.threads ?? '1', '--threads');
   const formats = (values.formats ?? Object.keys(FORMATS).join(',')).split(',').map((name) => {
-    if (!(name in FORMATS)) throw new Error(`--formats: ${name} is none of ${Object.keys(FORMATS).join(', ')}`);
+    if (!(name in FORMATS)) throw new Error(`--formats: ${name} is not one of ${Object.keys(FORMATS).join(', ')}`);
     return name as Format;
   });
   const sequences = load.streams + load.stalled;
@@ -174,7 +174,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
     try {
       const run = await calmest(tries, () => engineOf(server, load.seconds));
       alone.push(run);
-      const costs = `${run.engineUsPerToken.toFixed(2)} us of its thread per token`;
+      const costs = `${run.engineUsPerToken.toFixed(2)} us of engine thread time per token`;
       const waited = `waited ${percent(run.engineWaited)}`;
       process.stdout.write(`engine alone: ${run.tokensPerSecond.toFixed(0)} tokens/s, ${costs}, ${waited}\n`);
     } finally {
@@ -200,7 +200,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
           process.stdout.write(table(builds.length === 1 ? format : `${format}, ${name}`, cellsOf(measured)));
         }
       }
-      if (values.alone === true) stopServers(); // the engine alone has all the memory
+      if (values.alone === true) stopServers(); // leaves all memory to the engine alone
     }
     if (values.alone === true) await measureAlone();
   } finally {
@@ -210,10 +210,10 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   const aloneSpeed = spreadOf(alone.map(({ tokensPerSecond }) => tokensPerSecond)).median;
   for (const figure of figures) {
     const { median, min, max } = figure.spread('frontUs');
-    const costs = `${median.toFixed(2)} us of the front per event (${min.toFixed(2)} to ${max.toFixed(2)})`;
+    const costs = `${median.toFixed(2)} us of front-end time per event (${min.toFixed(2)} to ${max.toFixed(2)})`;
     const share = percent(figure.spread('tokensPerSecond').median / aloneSpeed);
-    const carried = `${(1e6 / median).toFixed(0)} events per core and second`;
-    const beside = alone.length === 0 ? '' : `; ${share} of the engine alone`;
+    const carried = `${(1e6 / median).toFixed(0)} events per second and core`;
+    const beside = alone.length === 0 ? '' : `; ${share} of the speed of the engine alone`;
     process.stdout.write(`${figure.build} build, ${figure.format}: ${costs}, ${carried}${beside}\n`);
   }
   if (values.json === undefined) return;
@@ -287,7 +287,7 @@ interface Passed {
   engineWaited: number;
 }
 
-/** What lies between two looks. */
+/** Returns the differences between two snapshots. */
 function between(before: Look, after: Look): Passed {
   const seconds = (after.at - before.at) / 1_000;
   const of = (name: keyof ThreadTimes): number => after.times[name] - before.times[name];
@@ -296,7 +296,7 @@ function between(before: Look, after: Look): Passed {
   return { seconds, tokens, times, engineWaited: times.engineWaited / seconds };
 }
 
-/** The first of so many runs in which the engine had its processor, or the one in which it waited least. */
+/** Returns the first of at most `tries` runs in which the engine had its processor, or the one in which it waited least. */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();
   for (let i = 1; i < tries && best.engineWaited > 0.05; i++) {
@@ -306,7 +306,7 @@ async function calmest<T extends { engineWaited: number }>(tries: number, work: 
   return best;
 }
 
-/** Keeps the streams open, one after the other in each place, and counts what arrives in the measured time. */
+/** Keeps the streams open, replacing each one that ends, and counts the events in the measured time. */
 async function measure(server: MeasuredServer, format: Format, load: Load): Promise<Run> {
   const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
@@ -347,11 +347,11 @@ async function measure(server: MeasuredServer, format: Format, load: Load): Prom
     };
   } finally {
     await client.stop();
-    await pause(200); // the server notices
+    await pause(200); // gives the server time to notice
   }
 }
 
-/** Of a server that serves itself. */
+/** Measures a server that is its own only client. */
 async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneRun> {
   await pause(1_000);
   const before = await look(server);
@@ -362,7 +362,7 @@ async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneR
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Upper bound of the bucket in which a quantile lies. */
+/** Returns the upper bound of the bucket that contains a quantile. */
 function quantileMs(cumulative: ReadonlyMap<number, number>, share: number): number | null {
   const total = cumulative.get(Infinity) ?? 0;
   if (total === 0) return null;

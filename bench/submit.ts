@@ -1,5 +1,5 @@
-// What a request costs before the engine has it: reading the JSON, checking it, rendering the template,
-// tokenizing, submitting. A conversation of many messages, in process, without sockets.
+// Measures the cost of a request before it reaches the engine: parsing the JSON, validation, rendering the chat
+// template, tokenizing and submitting. Uses a conversation of many messages, in process, without sockets.
 //
 //   npm run bench -- submit --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,10 +16,10 @@ import { spreadOf, type Spread } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- submit [options]
 
-  --model FILE     a GGUF file (default: the embedded model)
+  --model FILE     GGUF file (default: the embedded model)
   --messages N     messages of the conversation (default 20)
-  --requests N     measured requests (default 2000), after 500 that are not counted
-  --json OUT       write every figure to OUT
+  --requests N     measured requests (default 2000), after 500 warm-up requests
+  --json OUT       write all results to OUT
 `;
 
 const STEPS = ['read JSON', 'check', 'render, tokenize', 'submit'] as const;
@@ -71,7 +71,8 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
           list.push(
             at < STEPS.length ? (marks[at + 1] ?? NaN) - (marks[at] ?? NaN) : (marks.at(-1) ?? NaN) - (marks[0] ?? NaN),
           );
-      if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5)); // the engine catches up with the cancelled ones
+      // gives the engine time to process the cancelled requests
+      if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     const rows = [...STEPS, 'together'].map((label, at) => ({ label, ms: summary(times[at] ?? []) }));
     process.stdout.write(
@@ -94,7 +95,7 @@ function summary(runs: number[]): Spread & { p99: number } {
   return { ...spreadOf(runs), p99: [...runs].sort((a, b) => a - b)[Math.floor(runs.length * 0.99)] ?? NaN };
 }
 
-/** Differs from call to call, so that nothing is answered from a cache keyed by the text. */
+/** Differs in every call, so that no result comes from a cache keyed by the text. */
 function conversation(model: string, messages: number, seed: number): string {
   const turns = Array.from({ length: messages }, (_, index) => ({
     role: index === 0 ? 'system' : index % 2 === 1 ? 'user' : 'assistant',

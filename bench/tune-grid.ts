@@ -1,6 +1,6 @@
-// What the tuner's search finds beside an exhaustive grid, on a real server: the same box, measurements, hold and
-// objectives for both, the tuner with a tenth of the grid's time. The best of many noisy measurements is a lucky one, so
-// what both found is measured again in turns, and that counts.
+// Compares the tuner's search with an exhaustive grid on a real server. Both use the same search space, measurements,
+// lease and objectives, but the tuner gets a tenth of the grid's time. The best of many noisy measurements is partly
+// luck, so the settings that both found are measured again alternately, and only those measurements count.
 //
 //   npm run bench -- tune-grid --workload chat --json OUT
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -26,23 +26,23 @@ import { TunedServer } from './lib/tuned-server.js';
 
 const USAGE = `npm run bench -- tune-grid [options]
 
-  --workload NAME   chat (default): short prompts and answers; prefixes: mixed lengths behind shared beginnings
-  --slo LIST        objectives (default: the workload's)
-  --model FILE      a GGUF file (default: tycho-1.0)
-  --steps B,S,P,L   values of batch tokens, sequences, step_ms and load in the grid (default 4,4,3,4)
-  --seconds S       of each measurement (default 3)
-  --most N          most requests at once (default 64)
-  --tuners N        tuning runs, each with a seed of its own and a tenth of the grid's time (default 2)
-  --trials N        measurements of a tuning run (default 24), as long each as its time gives
-  --grid FILE       the grid of an earlier result, not measured anew
-  --again N         rounds in which what was found is measured again (default 6), --finalists N (4) of the grid's best
-  --json OUT        write every figure to OUT
+  --workload NAME   chat (default): short prompts and responses; prefixes: mixed lengths with shared prefixes
+  --slo LIST        objectives (default: those of the workload)
+  --model FILE      GGUF file (default: tycho-1.0)
+  --steps B,S,P,L   numbers of values of batch tokens, sequences, step_ms and load in the grid (default 4,4,3,4)
+  --seconds S       duration of each measurement (default 3)
+  --most N          maximum concurrent requests (default 64)
+  --tuners N        tuning runs, each with its own seed and a tenth of the grid's time (default 2)
+  --trials N        measurements per tuning run (default 24); their duration follows from the available time
+  --grid FILE       use the grid of an earlier result instead of measuring it
+  --again N         rounds in which the settings found are measured again (default 6), --finalists N (4) of the grid's best
+  --json OUT        write all results to OUT
 
-To keep other work away: taskset -c 1 nice -n -15 npm run bench -- tune-grid …
+To reduce interference from other processes: taskset -c 1 nice -n -15 npm run bench -- tune-grid …
 `;
 
 const SHARE = 0.1;
-/** Of a measurement's seconds, with its warm-up and end: to reckon how many the tuner's time is enough for. */
+/** A measurement's total time as a multiple of its seconds, including warm-up and end. Used to compute how many measurements fit the tuner's time. */
 const WHOLE = 1.9;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms', 'load'] as const;
 
@@ -54,7 +54,7 @@ const WORKLOADS: Readonly<Record<string, { readonly workload: () => TuneWorkload
   prefixes: { workload: prefixes, slo: 'ttft_p95=600ms,itl_p95=60ms,errors=1%' },
 };
 
-/** Four beginnings of 128 tokens that are cached soon, behind them 8 to 72 of one's own; answers of 8 to 40. */
+/** Four shared prefixes of 128 tokens, which are soon cached, each followed by 8 to 72 unique tokens; outputs have 8 to 40 tokens. */
 function prefixes(): TuneWorkload {
   const blockTokens = 64;
   const random = randomFrom(7);
@@ -122,15 +122,15 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
   }
   const name = values.workload ?? 'chat';
   const known = WORKLOADS[name];
-  if (known === undefined) throw new Error(`--workload takes ${Object.keys(WORKLOADS).join(' or ')}, not ${name}`);
+  if (known === undefined) throw new Error(`--workload must be ${Object.keys(WORKLOADS).join(' or ')} (got ${name})`);
   const number = (flag: 'seconds' | 'most' | 'tuners' | 'trials' | 'again' | 'finalists', fallback: number): number => {
     const value = Number(values[flag] ?? fallback);
-    if (!(value > 0)) throw new Error(`--${flag}: ${values[flag] ?? ''} is no number above 0`);
+    if (!(value > 0)) throw new Error(`--${flag}: ${values[flag] ?? ''} is not a number above 0`);
     return value;
   };
   const steps = (values.steps ?? '4,4,3,4').split(',').map(Number);
   if (steps.length !== 4 || steps.some((one) => !Number.isInteger(one) || one < 1))
-    throw new Error('--steps takes four whole numbers, such as 4,4,3,4');
+    throw new Error('--steps must be four whole numbers, such as 4,4,3,4');
   const seconds = number('seconds', 3),
     most = number('most', 64),
     tuners = number('tuners', 2),
@@ -170,11 +170,11 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       return trialOf({ settings, load }, await measure({ load, seed, mayStopEarly, signal: never }));
     };
 
-    // Once without looking, so that nothing is the first that the server ever did.
+    // One uncounted measurement, so that no counted one is the first work of the server.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
     say(
-      `${name}: ${plan.workload}; ${plan.objectives.join(', ')}; ${points.length} points of ${seconds} s; as it is: ${settingsText(before)}`,
+      `${name}: ${plan.workload}; ${plan.objectives.join(', ')}; ${points.length} points of ${seconds} s; current settings: ${settingsText(before)}`,
     );
     const earlier =
       values.grid === undefined
@@ -198,7 +198,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
-    // Also those that miss an objective by a little and answer more in time all the same.
+    // Includes settings that miss an objective slightly but have a higher goodput.
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;
@@ -229,7 +229,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       first: trial.goodput,
     }));
     if (any !== undefined && !best.slice(0, finalists).includes(any))
-      found.push({ name: 'grid, objectives aside', settings: any.settings, load: any.load, first: any.goodput });
+      found.push({ name: 'grid, ignoring objectives', settings: any.settings, load: any.load, first: any.goodput });
     tuned.forEach(({ run: { result } }, at) => {
       if (result === null) return;
       const place = (which: string, pick: TunePick | null): void => {
@@ -242,7 +242,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
           });
       };
       place('found', result.best ?? result.current);
-      // Where nothing is surely better it says that things may stay as they are.
+      // If no better settings were found with certainty, the tuner recommends keeping the current ones.
       if (result.outcome === 'kept' && result.best !== null) place('as it was', result.current);
     });
     engine = await server.hold('tun_bench_again');
@@ -271,7 +271,8 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const meanOf = (which: string): number | null => places.find(({ name: one }) => one === which)?.mean ?? null;
     const ratio = (value: number | null, to: number | null): number | null =>
       value === null || to === null ? null : value / to;
-    // A grid alone would set its winner; which of its best few is best is only known after they were measured again.
+    // A grid search alone would choose its winner. Which of its best few settings is really best is known only after
+    // they were measured again.
     const gridsPick = meanOf('grid 1');
     const gridsBest = Math.max(...places.filter(({ name: which }) => /^grid \d/.test(which)).map(({ mean }) => mean));
     const verdicts = tuned.map(({ seconds: took, run: { result } }, at) => {
@@ -295,7 +296,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       as_it_was: kept,
     } of verdicts)
       say(
-        `tuner ${seed} (${outcome}): ${percent(winner)} of what the grid would set, ${percent(goodput)} of the best of its best ${finalists} in ${percent(time)} of its time${kept === null ? '' : `; as it was: ${percent(kept)}`}`,
+        `tuner ${seed} (${outcome}): ${percent(winner)} of what the grid would choose, ${percent(goodput)} of the best of its best ${finalists} in ${percent(time)} of its time${kept === null ? '' : `; current settings: ${percent(kept)}`}`,
       );
     if (values.json !== undefined) {
       const report = {
@@ -334,7 +335,7 @@ function write(file: string, report: object): void {
 
 const elapsed = (since: number): number => (performance.now() - since) / 1000;
 
-/** Of the tuner's own box. */
+/** The grid over the tuner's own search space. */
 function gridOf(plan: TunePlan, engine: HeldEngine, steps: readonly number[]): Place[] {
   const space = new Space(knobsOf(plan, engine, 1));
   return space.grid(Object.fromEntries(NAMES.map((name, at) => [name, steps[at] as number]))).map((point) => {
@@ -348,7 +349,7 @@ function gridOf(plan: TunePlan, engine: HeldEngine, steps: readonly number[]): P
   });
 }
 
-/** What the machine does meanwhile meets all parts of the box alike. */
+/** Shuffles the points, so that changes of the machine's speed affect all parts of the search space. */
 function shuffled<T>(list: readonly T[]): T[] {
   const draws = drawsFrom(1);
   const all = [...list];
@@ -374,4 +375,4 @@ function trialOf({ settings, load }: Place, { seconds, throughput, goodput, verd
 }
 
 const shown = ({ settings, load, throughput, goodput, met, stopped, ratios }: Trial): string =>
-  `${settingsText(settings)}, ${load} at once: ${goodput.toFixed(1)} of ${throughput.toFixed(1)}/s, ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}${met ? '' : stopped ? ' (stopped)' : ' (missed)'}`;
+  `${settingsText(settings)}, ${load} concurrent: ${goodput.toFixed(1)} of ${throughput.toFixed(1)}/s, ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}${met ? '' : stopped ? ' (stopped)' : ' (missed)'}`;

@@ -1,8 +1,9 @@
-// What a model that runs elsewhere costs here: time added to the first token, processor time of a request, and the memory of
-// many streams at once, in front of a stand-in that answers without a model. Client and stand-in are one thread of a process of
-// their own that collects no garbage (native/upstream_bench.cc); direct and through the server are measured in turn within the
-// same seconds, once the server has compiled what it runs. It tells how long its collections of garbage took, the kernel how long
-// each process was ready to run and had to wait for a processor, and what share of the machine others had.
+// Measures the cost of an upstream model: time added to the first token, CPU time per request, and the memory of many
+// concurrent streams, with a fake upstream that responds without a model. Client and fake upstream are one thread in a
+// separate process without garbage collection (native/upstream_bench.cc). Direct requests and requests through the
+// server are measured alternately within the same seconds, after the server's code has been compiled. The server
+// reports the duration of its garbage collections. The kernel reports how long each process was runnable but waited for
+// a processor, and what share of the machine other processes used.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -21,19 +22,19 @@ import { commit, machine } from './lib/machine.js';
 
 const USAGE = `npm run bench -- upstream [options]
 
-  --rate N       requests a second (default 1000)
-  --seconds S    of each measurement (default 2), after half a second that is not counted
-  --rounds N     measurements each way, in turn (default 10)
-  --warm N       requests before them, eight at a time: until then a server compiles while it answers (default 15000)
-  --node FLAGS   for the server, as in --node="--max-semi-space-size=4"
-  --collected    every round begins behind such a full collection as V8 makes after a hundred seconds
-  --streams N    open at once (default 5000); 0 leaves this out
-  --json OUT     write every figure to OUT
+  --rate N       requests per second (default 1000)
+  --seconds S    duration of each measurement (default 2), after half a second of warm-up
+  --rounds N     measurements of each kind, alternating (default 10)
+  --warm N       warm-up requests, eight concurrent, until the server's code is compiled (default 15000)
+  --node FLAGS   Node.js flags of the server, as in --node="--max-semi-space-size=4"
+  --collected    start every round with a full garbage collection like the one V8 makes after a hundred seconds
+  --streams N    concurrently open streams (default 5000); 0 skips this part
+  --json OUT     write all results to OUT
 `;
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
-/** A round in which others had more of the machine is told, and left out of `calm`. */
+/** Rounds in which other processes used more than this share of the machine are reported and left out of `calm`. */
 const CALM = 0.05;
 const WARM_AT_ONCE = 8;
 
@@ -97,7 +98,7 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-/** Both ways in turn, within seconds, so that what else the machine does falls on both alike. Quantiles are of all rounds together. */
+/** Alternates between both kinds within seconds, so that other load on the machine affects both. The quantiles are over all rounds. */
 async function latencies(
   rate: number,
   seconds: number,
@@ -200,7 +201,7 @@ async function toldBy(server: ChildProcess, order: 'tell' | 'collect' = 'tell'):
   return (await once(server, 'message'))[0] as LoopTold;
 }
 
-/** Microseconds that threads were ready to run and had to wait for a processor: of the server its answering thread and the others (the collector's helpers among them). */
+/** Microseconds in which threads were runnable but waited for a processor. For the server, the main thread and the other threads (such as the garbage collector's helpers) are separate. */
 interface Waits {
   server: number;
   helpers: number;
@@ -225,13 +226,14 @@ function waitsOf(server: ChildProcess, ends: number): Waits {
   };
 }
 
-/** From now on: what share of the machine those had that are none of ours. */
+/** Starts measuring the share of the machine that processes other than ours use. */
 function foreign(...ours: number[]): () => number {
   const ticks = (): { busy: number; all: number } => {
     const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);
     const sum = all.reduce((one, other) => one + other, 0);
     const own = [process.pid, ...ours].reduce((seconds, pid) => seconds + cpuSeconds(pid), 0) * TICKS_PER_SECOND;
-    return { busy: sum - (all[3] as number) - (all[4] as number) - own, all: sum }; // neither idle nor waiting for a disk
+    // neither idle nor waiting for a disk
+    return { busy: sum - (all[3] as number) - (all[4] as number) - own, all: sum };
   };
   const before = ticks();
   return () => {
@@ -246,7 +248,7 @@ const since = (before: Waits, now: Waits, requests: number): Waits =>
   ) as unknown as Waits;
 
 async function memory(streams: number, flags: readonly string[]): Promise<object> {
-  // So long between two tokens that all are open at once, also on a machine with something else to do.
+  // The interval between two tokens is long enough that all streams are open at the same time, even on a busy machine.
   return withStandIn(1, 20_000, flags, async (through, server) => {
     const pid = server.pid as number;
     const idle = rssBytes(pid);
@@ -280,7 +282,7 @@ async function memory(streams: number, flags: readonly string[]): Promise<object
   });
 }
 
-/** Of one drive, in the words of native/upstream_bench.cc. */
+/** The result of one drive, as reported by native/upstream_bench.cc. */
 interface Driven {
   failed: number;
   accepted: number;
@@ -289,7 +291,7 @@ interface Driven {
   out_ms: number[];
 }
 
-/** The client and the server elsewhere, as one process. */
+/** The client and the fake upstream, as one process. */
 class Ends {
   private constructor(
     private readonly child: ChildProcess,
@@ -307,7 +309,7 @@ class Ends {
     return this.child.pid as number;
   }
 
-  /** Requests at their times, whether the ones before have been answered or not, but never more than `most` of them at once; 0: however many. */
+  /** Sends requests at their scheduled times, whether or not earlier ones have been answered, but never more than `most` concurrently; 0 means no limit. */
   async drive(
     { port, key, model }: Target,
     rate: number,
@@ -334,7 +336,7 @@ const requestText = ({ port, key, model }: Target, tokens: number): string => {
   return `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: application/json\r\n${key === null ? '' : `authorization: Bearer ${key}\r\n`}content-length: ${body.length}\r\n\r\n${body}`;
 };
 
-/** A stream of its own connection that is read and nothing else. */
+/** Opens a stream on its own connection that is only read. */
 function open(target: Target, tokens: number, begun: () => void, failed: () => void): Socket {
   let isBegun = false;
   const socket = connect(target.port, '127.0.0.1', () => socket.write(requestText(target, tokens))).setEncoding(
@@ -370,7 +372,7 @@ async function withStandIn<T>(
   }
 }
 
-/** Ours, before the server elsewhere on that port. */
+/** Starts the server with the fake upstream on that port. */
 async function withServer<T>(
   port: number,
   flags: readonly string[],
@@ -410,7 +412,7 @@ async function withServer<T>(
   );
   try {
     const ready = JSON.parse(await firstLine(server)) as { port: number };
-    server.stdout!.pipe(process.stderr, { end: false }); // what --trace-gc and its like say
+    server.stdout!.pipe(process.stderr, { end: false }); // forwards the output of --trace-gc and similar flags
     return await work({ port: ready.port, key: KEY, model: 'far' }, server);
   } finally {
     await ended(server);
@@ -426,7 +428,7 @@ async function ended(child: ChildProcess): Promise<void> {
 async function firstLine(child: ChildProcess): Promise<string> {
   const lines = createInterface({ input: child.stdout! });
   for await (const line of lines) if (line.startsWith('{') || /^\d+$/.test(line)) return line;
-  throw new Error('a server ended before it was ready');
+  throw new Error('a server exited before it was ready');
 }
 
 function cpuSeconds(pid: number): number {

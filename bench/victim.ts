@@ -1,13 +1,13 @@
-// What a long prompt, or a picture of many tiles, does to other people's answers: gaps between the tokens of steady streams
-// while another request's prompt is computed, with and without the bound on a step's time.
+// Measures how a long prompt, or an image with many tiles, affects other responses: the inter-token latency of steady
+// streams during another request's prefill, with and without the limit on the step time.
 //
 //   npm run bench -- victim --model FILE
 //   npm run bench -- victim --model FILE --streams 16 --prompt 4000
 //   npm run bench -- victim --model FILE --vision FILE --picture 1792x1344
 //   npm run bench -- victim --like SMALL.gguf
 //
-// SMALL.gguf: any small text model of Qwen 3's architecture whose vocabulary has <img> and </img>; a pair of InternVL 3.5 1B's shape, with
-// random weights, is written in its likeness.
+// SMALL.gguf can be any small text model of the Qwen 3 architecture whose vocabulary has <img> and </img>. A pair with
+// the shape of InternVL 3.5 1B and random weights is written with the same metadata.
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -23,18 +23,18 @@ import { makeModel } from './make-model.js';
 
 const USAGE = `npm run bench -- victim --model FILE [options]
 
-  --model FILE     the GGUF file to measure
-  --like FILE      instead: a small text model of Qwen 3's kind with InternVL's marks, for a pair of a tower and a text model
-  --out DIR        where the pair is written (default bench/out)
-  --streams N      steady answers (default 1)
+  --model FILE     GGUF file to measure
+  --like FILE      instead: small text model of the Qwen 3 architecture with InternVL's markers, to write a vision encoder and a text model from
+  --out DIR        folder for the written pair (default bench/out)
+  --streams N      steady streams (default 1)
   --prompt N       tokens of the long prompt (default 1500)
-  --vision FILE    its vision file: the other request has a picture instead, one that was never seen
-  --picture WxH    of so many pixels (default 1792x1344: 12 tiles of 448 where a model cuts pictures so)
-  --context N      tokens of the context; a steady answer ends there, and another begins (default 4096)
+  --vision FILE    vision file of the model: the other request has a new image instead of a long prompt
+  --picture WxH    image size in pixels (default 1792x1344: 12 tiles of 448 where a model tiles images that way)
+  --context N      context size in tokens; a steady response that reaches it is replaced by another (default 4096)
   --max-batch-tokens N   tokens per step (default 256)
-  --step-ms LIST   settings of engine.step_ms to compare (default 0,250)
+  --step-ms LIST   values of engine.step_ms to compare (default 0,250)
   --repeats N      long prompts per setting (default 3)
-  --json OUT       write every figure to OUT
+  --json OUT       write all results to OUT
 `;
 
 export async function victimBenchCommand(args: string[]): Promise<void> {
@@ -102,7 +102,7 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
       );
       if (result.p50 === null)
         process.stdout.write(
-          'no token of the steady answers came while the others were computed: ask for longer prompts or larger pictures\n',
+          'no token of the steady streams arrived during the other requests: use longer prompts or larger images\n',
         );
     } finally {
       await engine.close();
@@ -115,7 +115,7 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
     );
 }
 
-/** The text of Qwen3 0.6B's shape and InternViT 300M. */
+/** Writes a text model with the shape of Qwen3 0.6B and a vision encoder with that of InternViT 300M. */
 function writtenPair(like: string, out: string): { model: string; vision: string } {
   const set = {
     block_count: '28',
@@ -146,16 +146,16 @@ function sizeOf(text: string): Size {
   return { width: Number(width), height: Number(height) };
 }
 
-/** Requests with a picture each, of which no tower has seen anything. What it is cut into is told once. */
+/** Returns a source of requests with one new image each. Prints the tiling of the image once. */
 async function seeing(engine: Engine, { width, height }: Size): Promise<() => Promise<SubmitOptions>> {
   const { columns, rows, pieces, tokens } = engine.planImage(width, height, false);
   process.stdout.write(
-    `a picture of ${width} x ${height}: ${columns} x ${rows} tiles, ${pieces.length} pieces, ${tokens} tokens\n`,
+    `an image of ${width} x ${height}: ${columns} x ${rows} tiles, ${pieces.length} pieces, ${tokens} tokens\n`,
   );
   const pixels = new Uint8Array(3 * width * height).map((_, index) => (index * 31) & 255);
   let seen = 0;
   return async () => {
-    // Each piece differs from all before it, wherever it is cut.
+    // Every tile differs from all earlier ones, however the image is tiled.
     seen++;
     for (let at = seen % 97; at < pixels.length; at += 97) pixels[at] = (pixels[at]! + seen) & 255;
     const image = await engine.prepareImage(pixels, width, height, false);
@@ -169,7 +169,7 @@ async function measure(
   other: () => SubmitOptions | Promise<SubmitOptions>,
   repeats: number,
 ) {
-  await finish(engine, submission(engine, 256, 8)); // warm: the pace has been learnt
+  await finish(engine, submission(engine, 256, 8)); // warm-up, in which the engine learns its step times
   const gaps: Gap[] = [];
   const steady = Array.from(
     { length: streams },
@@ -182,7 +182,7 @@ async function measure(
   }
 }
 
-/** Between two tokens, and when it ended. */
+/** The time between two tokens, and when it ended. */
 interface Gap {
   readonly ms: number;
   readonly at: number;
@@ -196,13 +196,11 @@ async function measureBeside(
   repeats: number,
 ) {
   await new Promise((resolve) => setTimeout(resolve, 1_000));
-  gaps.length = 0; // the streams' own prompts
+  gaps.length = 0; // drops the gaps during the streams' own prefill
   await new Promise((resolve) => setTimeout(resolve, ALONE_MS));
   for (const answers of steady) answers.check();
   if (gaps.length === 0)
-    throw new Error(
-      `victim: the steady answers gave no two tokens within ${ALONE_MS} ms: there is nothing to compare with`,
-    );
+    throw new Error(`victim: the steady streams produced no two tokens within ${ALONE_MS} ms, so there is no baseline`);
   const alone = spreadOf(gaps.map(({ ms }) => ms)).median;
   gaps.length = 0;
   const prompts: number[] = [],
@@ -216,12 +214,12 @@ async function measureBeside(
   }
   for (const answers of steady) answers.check();
   const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
-  // The longest ones, each with how long the other request had been under way when it ended.
+  // The longest gaps, each with the time since the other request started.
   const longest = gaps
     .toSorted((a, b) => b.ms - a.ms)
     .slice(0, 8)
     .map(({ ms, at }) => ({ ms, afterMs: at - (beginnings.findLast((began) => began <= at) ?? at) }));
-  // Null: no gap ended meanwhile.
+  // Null if no gap ended during the other request.
   const at = (share: number): number | null =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
   return {
@@ -235,8 +233,10 @@ async function measureBeside(
   };
 }
 
-/** One answer after another: a small model comes to the end of its context, or of its answer, long before the measurement. A gap is
- * between two tokens, also where an answer ended between them. */
+/**
+ * Generates one response after another, because a small model reaches the end of its context or response long before
+ * the end of the measurement. A gap is the time between two tokens, also across the end of a response.
+ */
 class SteadyAnswers {
   #handle: { cancel(): void } | null = null;
   #last: number | null = null;
@@ -261,15 +261,16 @@ class SteadyAnswers {
     this.#handle?.cancel();
   }
 
-  /** Throws if an answer has failed: gaps would be told of fewer streams. */
+  /** Throws if a response has failed, because the gaps would then be those of fewer streams. */
   check(): void {
-    if (this.#failure !== null) throw new Error(`victim: a steady answer failed: ${this.#failure}`);
+    if (this.#failure !== null) throw new Error(`victim: a steady response failed: ${this.#failure}`);
   }
 
   #next(): void {
     if (this.#stopped) return;
     this.#begun++;
-    // Tokens as such: those of a model that has learnt nothing are often no text for long, and then none is told of as text.
+    // Counts token ids. A model with random weights often produces tokens without text for a long time, and such tokens
+    // cause no text events.
     this.#handle = this.engine.generate(
       { ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true },
       (event) => {
@@ -282,7 +283,7 @@ class SteadyAnswers {
     );
   }
 
-  /** Tokens that one turn of the event loop brings share its gap: steps may be shorter than turns, and guessed tokens come together. */
+  /** Tokens that arrive in the same event-loop turn share its gap: steps may be shorter than turns, and accepted draft tokens arrive together. */
   #tell(): void {
     const now = performance.now();
     if (this.#last !== null) this.onGap((now - this.#last) / this.#arrived);
