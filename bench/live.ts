@@ -115,7 +115,7 @@ export async function liveBenchCommand(args: string[]): Promise<void> {
     const costs = of(true, (turn) => turn.engineUsPerToken) / of(false, (turn) => turn.engineUsPerToken);
     const loopMs = 1_000 * (of(true, (turn) => turn.mainThreadShare) - of(false, (turn) => turn.mainThreadShare));
     process.stdout.write(
-      `decode speed with ${viewers} viewers: ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without viewers; engine cost per token: ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of main thread time per sample\n`,
+      `decode speed with ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without viewers; engine cost per token: ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of main thread time per sample\n`,
     );
     if (values.json !== undefined)
       writeFileSync(
