@@ -101,7 +101,7 @@ async function measureRequests(seconds: number, rounds: number, clients: number)
       all.push(await startServer(model, ['--state', postgres.url, '--counters', redis.url]));
     const shared = all.slice(1);
     const groups: Group[] = [
-      { name: 'one standalone', servers: [alone] },
+      { name: 'one alone', servers: [alone] },
       ...[1, 2, 3].map((count) => ({ name: `${count} sharing`, servers: shared.slice(0, count) })),
     ].map((group) => ({ ...group, perSecond: [], p99: [] }));
     for (const group of groups) await drive(group.servers, 0.5, clients);
@@ -236,7 +236,7 @@ async function measureSaves(seconds: number, rounds: number): Promise<object> {
       for (const [name, responses] of Object.entries(stores)) {
         for (const count of AT_ONCE) {
           const perSecond = await save(responses, round < 0 ? 0.5 : seconds, count);
-          if (round >= 0) (found[`${name}, ${count} concurrent`] ??= []).push(perSecond);
+          if (round >= 0) (found[`${name}, ${count} at once`] ??= []).push(perSecond);
         }
       }
     }

@@ -229,7 +229,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       first: trial.goodput,
     }));
     if (any !== undefined && !best.slice(0, finalists).includes(any))
-      found.push({ name: 'grid, ignoring objectives', settings: any.settings, load: any.load, first: any.goodput });
+      found.push({ name: 'grid, objectives aside', settings: any.settings, load: any.load, first: any.goodput });
     tuned.forEach(({ run: { result } }, at) => {
       if (result === null) return;
       const place = (which: string, pick: TunePick | null): void => {
