@@ -202,7 +202,9 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
   return secrets;
 }
 
-/** Wraps the store. take() returns the milliseconds that its transactions have blocked this thread since the last call. */
+/**
+ * Wraps the store. take() returns the milliseconds that its transactions have blocked this thread since the last call.
+ */
 function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;
   return {

@@ -265,7 +265,10 @@ class Other {
     });
   }
 
-  /** Returns the milliseconds to the first token and adds each inter-token latency to `gaps`. Chunks are counted by their token ids, because not every token produces text. */
+  /**
+   * Returns the milliseconds to the first token and adds each inter-token latency to `gaps`. Chunks are counted by
+   * their token ids, because not every token produces text.
+   */
   #ask(gaps: number[]): Promise<number> {
     const body = Buffer.from(
       JSON.stringify({

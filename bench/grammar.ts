@@ -290,7 +290,10 @@ function tableOf(figures: CaseFigures): string {
   return `${text.join('\n')}\n`;
 }
 
-/** A schema for endless records of strings, numbers and choices, so that no stream ends before all its tokens are counted. */
+/**
+ * A schema for endless records of strings, numbers and choices, so that no stream ends before all its tokens are
+ * counted.
+ */
 const RECORDS = {
   type: 'array',
   minItems: 100_000,
@@ -307,7 +310,10 @@ const RECORDS = {
   },
 };
 
-/** Alternates between both kinds, with sampling, and returns the share of the speed that remains when every stream is constrained. */
+/**
+ * Alternates between both kinds, with sampling, and returns the share of the speed that remains when every stream is
+ * constrained.
+ */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };
   const engine = new Engine(await loadAddon().load(model, model, load, () => undefined));

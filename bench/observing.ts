@@ -127,7 +127,9 @@ async function drive(server: MeasuredServer, requests: number): Promise<void> {
   );
 }
 
-/** Starts one server for each choice of metric names and scrapes them alternately, after the same number of requests. */
+/**
+ * Starts one server for each choice of metric names and scrapes them alternately, after the same number of requests.
+ */
 async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
   try {

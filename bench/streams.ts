@@ -68,7 +68,10 @@ interface Run {
   frontUs: number;
   mainThreadUs: number;
   clientUs: number;
-  /** Delay from the end of a step to the last write of its events: upper bounds of the histogram buckets that contain the quantiles. */
+  /**
+   * Delay from the end of a step to the last write of its events: upper bounds of the histogram buckets that contain
+   * the quantiles.
+   */
   delayP50Ms: number | null;
   delayP99Ms: number | null;
   answersPerSecond: number;
@@ -296,7 +299,9 @@ function between(before: Look, after: Look): Passed {
   return { seconds, tokens, times, engineWaited: times.engineWaited / seconds };
 }
 
-/** Returns the first of at most `tries` runs in which the engine had its processor, or the one in which it waited least. */
+/**
+ * Returns the first of at most `tries` runs in which the engine had its processor, or the one in which it waited least.
+ */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();
   for (let i = 1; i < tries && best.engineWaited > 0.05; i++) {

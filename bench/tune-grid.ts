@@ -42,7 +42,10 @@ To reduce interference from other processes: taskset -c 1 nice -n -15 npm run be
 `;
 
 const SHARE = 0.1;
-/** A measurement's total time as a multiple of its seconds, including warm-up and end. Used to compute how many measurements fit the tuner's time. */
+/**
+ * A measurement's total time as a multiple of its seconds, including warm-up and end. Used to compute how many
+ * measurements fit the tuner's time.
+ */
 const WHOLE = 1.9;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms', 'load'] as const;
 
@@ -54,7 +57,10 @@ const WORKLOADS: Readonly<Record<string, { readonly workload: () => TuneWorkload
   prefixes: { workload: prefixes, slo: 'ttft_p95=600ms,itl_p95=60ms,errors=1%' },
 };
 
-/** Four shared prefixes of 128 tokens, which are soon cached, each followed by 8 to 72 unique tokens; outputs have 8 to 40 tokens. */
+/**
+ * Four shared prefixes of 128 tokens, which are soon cached, each followed by 8 to 72 unique tokens; outputs have 8 to
+ * 40 tokens.
+ */
 function prefixes(): TuneWorkload {
   const blockTokens = 64;
   const random = randomFrom(7);

@@ -98,7 +98,10 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-/** Alternates between both kinds within seconds, so that other load on the machine affects both. The quantiles are over all rounds. */
+/**
+ * Alternates between both kinds within seconds, so that other load on the machine affects both. The quantiles are over
+ * all rounds.
+ */
 async function latencies(
   rate: number,
   seconds: number,
@@ -201,7 +204,10 @@ async function toldBy(server: ChildProcess, order: 'tell' | 'collect' = 'tell'):
   return (await once(server, 'message'))[0] as LoopTold;
 }
 
-/** Microseconds in which threads were runnable but waited for a processor. For the server, the main thread and the other threads (such as the garbage collector's helpers) are separate. */
+/**
+ * Microseconds in which threads were runnable but waited for a processor. For the server, the main thread and the other
+ * threads (such as the garbage collector's helpers) are separate.
+ */
 interface Waits {
   server: number;
   helpers: number;
@@ -309,7 +315,10 @@ class Ends {
     return this.child.pid as number;
   }
 
-  /** Sends requests at their scheduled times, whether or not earlier ones have been answered, but never more than `most` concurrently; 0 means no limit. */
+  /**
+   * Sends requests at their scheduled times, whether or not earlier ones have been answered, but never more than `most`
+   * concurrently; 0 means no limit.
+   */
   async drive(
     { port, key, model }: Target,
     rate: number,

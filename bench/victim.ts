@@ -283,7 +283,10 @@ class SteadyAnswers {
     );
   }
 
-  /** Tokens that arrive in the same event-loop turn share its gap: steps may be shorter than turns, and accepted draft tokens arrive together. */
+  /**
+   * Tokens that arrive in the same event-loop turn share its gap: steps may be shorter than turns, and accepted draft
+   * tokens arrive together.
+   */
   #tell(): void {
     const now = performance.now();
     if (this.#last !== null) this.onGap((now - this.#last) / this.#arrived);

@@ -1,5 +1,5 @@
-// What is wrong with an answer whatever was asked: markers of thinking and of calls in its text, and loops. And prompts
-// to provoke both. Pure.
+// Detects faults of a response that are independent of the prompt: stray thinking and tool-call markers in the text,
+// and loops. Also creates prompts that provoke both. Pure.
 
 const MARKERS = [
   '<think>',
@@ -13,17 +13,20 @@ const MARKERS = [
   '<|endoftext|>',
 ];
 
-/** `marker X` for each that stands in the text. */
+/** Returns `marker X` for each marker in the text. */
 export function strayMarkers(text: string): string[] {
   return MARKERS.filter((marker) => text.includes(marker)).map((marker) => `marker ${marker}`);
 }
 
-/** Longer runs are not looked for. */
+/** The longest repeated run that is detected, in characters. */
 const LONGEST = 240;
-/** Fewer characters in all are no loop: a row of dashes, zeros, "ha ha ha". */
+/** Repetitions of fewer characters in total do not count as a loop: a row of dashes, zeros, "ha ha ha". */
 const LEAST = 160;
 
-/** A run of characters that stands more than three times in a row, and LEAST characters in all: `loop "..." n times`. */
+/**
+ * Finds a run of characters that is repeated more than three times in a row, with at least LEAST characters in total.
+ * Returns `loop "..." n times`.
+ */
 export function loopIn(text: string): string[] {
   for (let length = 1; length <= LONGEST; length++) {
     let agreeing = 0;
@@ -70,7 +73,10 @@ const PLACES = ['France', 'Peru', 'the Moon', 'Atlantis', 'Japan', 'nowhere'];
 const THINGS = ['apples', 'lighthouses', 'quantum fields', 'dogs', 'old maps', 'rivers', 'clocks'];
 const NAMES = ['Anna', 'Noor', 'Bob', 'Zoë', 'Li Wei'];
 
-/** `held`: lines of JSON with `messages`, of which the first user's text is taken; then made ones, each another. */
+/**
+ * `held` has lines of JSON with `messages`. Uses the first user text of each line, then generated prompts, all
+ * different.
+ */
 export function promptsOf(count: number, held: string): string[] {
   const prompts = held
     .split('\n')

@@ -1,5 +1,5 @@
-// What make-model writes for each architecture that it knows by name: the metadata keys that describe it, and which tensors
-// it carries that a file of its kind may also lack. All other tensors follow from the metadata (wanted-tensors.ts).
+// What make-model writes for each architecture that it knows by name: the metadata keys, and the optional tensors that
+// it includes. All other tensors follow from the metadata (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';
 import type { ModelShape } from './model-shapes.js';
@@ -9,10 +9,10 @@ export interface Layout {
   readonly tied?: boolean; // no output.weight
   readonly carries?: (shape: ModelShape) => readonly ListedTensor[];
   readonly experts?: 'never' | 'if asked' | 'always';
-  readonly expertsHaveKey?: boolean; // a key of their own for their width; else feed_forward_length is theirs
+  readonly expertsHaveKey?: boolean; // the experts' width has its own key; otherwise it is feed_forward_length
   readonly sharedExpert?: 'if asked' | 'gated';
   readonly windows?: boolean; // reads attention.sliding_window
-  readonly embeddingScale?: 'root'; // the network multiplies embeddings by sqrt(embedding)
+  readonly embeddingScale?: 'root'; // the model multiplies embeddings by sqrt(embedding)
   readonly keys?: (shape: ModelShape) => readonly (readonly [key: string, value: MetadataValue])[];
   readonly ropeBase?: number; // default 1000000
 }
@@ -88,13 +88,13 @@ export type Architecture = keyof typeof LAYOUTS;
 export const ARCHITECTURES = Object.keys(LAYOUTS) as Architecture[];
 export const layoutOf = (architecture: Architecture): Layout => LAYOUTS[architecture];
 
-/** Whether a file is a mixture of experts: for architectures that may be either, `asked` decides. */
+/** Whether a file is a mixture of experts. For architectures that exist in both forms, `asked` decides. */
 export const hasExperts = (architecture: Architecture, asked: boolean): boolean => {
   const { experts = 'never' } = layoutOf(architecture);
   return experts === 'always' || (experts === 'if asked' && asked);
 };
 
-/** Width of the network beside the experts; 0: there is none. */
+/** Width of the shared expert; 0 if there is none. */
 export function sharedWidth(architecture: Architecture, shape: ModelShape): number {
   const { sharedExpert } = layoutOf(architecture);
   if (sharedExpert === undefined) return 0;

@@ -1,6 +1,6 @@
-// What one organization may do to hold up others, each as a load that goes on until it is told to stop. Run as a process of its
-// own at the lowest priority, so that what others feel is the server's work and not this client's. Started with fork(): told in
-// one message what to do, it answers a second one with what it has counted, and ends.
+// The ways in which one organization may try to slow down others, each as a load that runs until it is stopped. Runs as
+// a separate process at the lowest priority, so that the measured effect is the server's work and not this client's.
+// Started with fork(): the first message says what to do, and at the second one it replies with its counts and exits.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,16 +11,16 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import sharp from 'sharp';
 
 export const ATTACKS = {
-  prompts: 'long prompts, each its own, for one token',
-  bodies: 'chats of very many messages that are refused',
-  schemas: 'answers by schemas that nobody has sent before',
-  readers: 'long answers that nobody reads',
-  churn: 'connections that are dropped within their head, their body or their answer',
-  images: 'pictures that nobody has sent before',
-  logprobs: 'completions of long prompts that tell twenty log-probabilities of each token, twice',
-  reads: 'a stored input of 20 MB, read again and again',
+  prompts: 'long unique prompts that request one token',
+  bodies: 'refused chats with very many messages',
+  schemas: 'structured outputs with a new schema each',
+  readers: 'long responses that the client does not read',
+  churn: 'connections dropped during the head, the body or the response',
+  images: 'requests with a new image each',
+  logprobs: 'long-prompt completions with twenty log-probabilities per token, requested twice',
+  reads: 'repeated reads of a stored input of 20 MB',
   chains: 'short requests that continue a stored conversation of 20 MB',
-  bursts: '1,000 short streams that begin within a second, and again once they have ended',
+  bursts: 'bursts of 1,000 short streams within a second, repeated when they have ended',
 } as const;
 export type AttackName = keyof typeof ATTACKS;
 
@@ -32,10 +32,13 @@ export interface Attack {
   readonly clients: number;
 }
 
-/** By HTTP status and code; `broken`: the connection ended first, `opened`: sockets of attacks that wait for no answer. */
+/**
+ * Counts by HTTP status and error code. `broken` counts connections that ended before the response, and `opened` the
+ * sockets of attacks that do not wait for a response.
+ */
 export type AttackCounts = Readonly<Record<string, number>>;
 
-/** One attacking process. */
+/** A process that runs an attack. */
 export class Attacker {
   private constructor(private readonly child: ChildProcess) {}
 
@@ -49,7 +52,7 @@ export class Attacker {
   }
 
   async stop(): Promise<AttackCounts> {
-    if (this.child.exitCode !== null) throw new Error(`an attack ended by itself with ${this.child.exitCode}`);
+    if (this.child.exitCode !== null) throw new Error(`an attack process exited with ${this.child.exitCode}`);
     const exited = once(this.child, 'exit');
     this.child.send('stop');
     const [counts] = (await once(this.child, 'message')) as [AttackCounts];
@@ -117,7 +120,7 @@ async function picture(): Promise<string> {
 
 const agent = new Agent({ keepAlive: true });
 
-/** `body` null: a GET. Resolves with how the answer begins. */
+/** Sends a POST, or a GET if `body` is null. Resolves with the start of the response. */
 function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/completions'): Promise<string> {
   return new Promise((resolve) => {
     const headers = {
@@ -151,7 +154,7 @@ function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/compl
   });
 }
 
-/** Four prompts of 1,900 tokens each: some 320,000 log-probabilities. */
+/** Four prompts of 1,900 tokens each, with some 320,000 log-probabilities. */
 const scored = (model: string): Buffer =>
   Buffer.from(
     JSON.stringify({
@@ -166,8 +169,8 @@ const scored = (model: string): Buffer =>
     }),
   );
 
-let stored: Promise<string> | undefined; // of this process
-/** The id of a response with an input of 20 MB, cut for the model. */
+let stored: Promise<string> | undefined; // one per process
+/** Returns the id of a stored response with an input of 20 MB, truncated for the model. */
 function large(attack: Attack): Promise<string> {
   const input = [
     { role: 'user', content: 'x'.repeat(20_000_000) },
@@ -180,7 +183,7 @@ function large(attack: Attack): Promise<string> {
     '/v1/responses',
   ).then((said) => {
     const id = /"id": *"(resp_[^"]*)"/.exec(said)?.[1];
-    if (id === undefined) throw new Error(`nothing was stored to attack with: ${said}`);
+    if (id === undefined) throw new Error(`storing the response to attack with failed: ${said}`);
     return id;
   }));
 }
@@ -188,7 +191,7 @@ function large(attack: Attack): Promise<string> {
 const headOf = ({ port, key }: Attack, length: number): string =>
   `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 
-/** A request whose answer is never read; once the server gives it up, the next one. */
+/** Sends a request whose response is never read. Resolves when the server drops it, so that the next one can start. */
 function unread(attack: Attack): Promise<void> {
   return new Promise((resolve) => {
     const body = chat(attack.model, fresh(4), 1_000, { ignore_eos: true });
@@ -205,7 +208,7 @@ function unread(attack: Attack): Promise<void> {
   });
 }
 
-/** A connection dropped in its head, in its body, or as soon as its answer has begun. */
+/** Drops a connection during its head, its body, or as soon as the response has started. */
 function dropped(attack: Attack): Promise<void> {
   return new Promise((resolve) => {
     const body = chat(attack.model, fresh(8), 1_000);
@@ -220,9 +223,10 @@ function dropped(attack: Attack): Promise<void> {
   });
 }
 
-/** Streams of all clients together. */
+/** The number of streams of all clients together. */
 const BURST = 1_000;
-const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']'); // made once: it is the server that should be busy
+// Created once, because the server and not this client should be busy.
+const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
   prompts: async (attack) => void (await post(attack, chat(attack.model, fresh(400), 1))),

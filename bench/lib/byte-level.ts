@@ -1,12 +1,12 @@
-// What files of byte-level vocabularies share. Pure.
+// Helpers for files with byte-level vocabularies. Pure.
 
 /** Token types of the GGUF specification. */
 export const GGUF_NORMAL = 1,
   GGUF_CONTROL = 3;
 
 /**
- * The printable stand-in of each byte that byte-level BPE uses: printable Latin-1 stands for itself, the other
- * 68 bytes take U+0100 and following in order.
+ * Returns the printable character that byte-level BPE uses for each byte: printable Latin-1 bytes map to themselves,
+ * the other 68 bytes to U+0100 and following in order.
  */
 export function byteCharacters(): string[] {
   let next = 256;

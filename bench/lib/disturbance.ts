@@ -1,5 +1,5 @@
-// How much of the machine others took while something was measured: a figure from a disturbed run says little.
-// Linux only; elsewhere every run counts as undisturbed.
+// Measures how much of the machine other processes used during a measurement, because results of a disturbed run are
+// unreliable. Linux only; elsewhere every run counts as undisturbed.
 import { readFileSync } from 'node:fs';
 
 interface Ticks {
@@ -10,10 +10,11 @@ interface Ticks {
 
 function ticks(): Ticks | null {
   try {
-    // user nice system idle iowait irq softirq steal ...; steal is time the hypervisor gave to somebody else
+    // user nice system idle iowait irq softirq steal ...; steal is time the hypervisor gave to other guests
     const all = (readFileSync('/proc/stat', 'utf8').split('\n')[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
     const total = all.reduce((sum, value) => sum + value, 0);
-    // After the name: utime, stime, cutime, cstime are fields 14 to 17 of the whole line.
+    // After the process name come the other fields; utime, stime, cutime and cstime are fields 14 to 17 of the whole
+    // line.
     const own = readFileSync('/proc/self/stat', 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
@@ -25,7 +26,10 @@ function ticks(): Ticks | null {
   }
 }
 
-/** Runs `work` and says what share of all processor time others had meanwhile: not this process, nor those it waited for. */
+/**
+ * Runs `work` and returns the share of all CPU time that other processes used meanwhile. This process and the children
+ * it waited for do not count.
+ */
 export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T; foreignShare: number }> {
   const before = ticks();
   const value = await work();
@@ -36,8 +40,9 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
 }
 
 /**
- * The first of at most `tries` runs in which others had less than `limit` of the machine, or the least disturbed one.
- * `lacking` says right after a run what share of the machine is not there, where processor time does not tell.
+ * Returns the first of at most `tries` runs in which other processes used less than `limit` of the machine, or else the
+ * least disturbed one. `lacking` returns, right after a run, the share of the machine that is missing in ways that CPU
+ * times do not show.
  */
 export async function leastDisturbed<T>(
   tries: number,

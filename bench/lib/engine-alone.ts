@@ -1,10 +1,10 @@
-// A server that is its own only client: so many generations at once, straight to the engine's channel, with the
-// prompts that requests would have, and nothing of HTTP, JSON or a format. What it decodes beside a server of the same
-// settings that has streams open is what the streams cost the engine. Run as a process of its own:
+// A server that is its own only client. It runs STREAMS generations at a time directly on the engine's channel, with
+// the prompts that requests would have, and without HTTP, JSON or an API format. The difference to the decode speed of
+// a server with the same settings and open streams is the cost of the streams. Run as a separate process:
 //
 //   node engine-alone.js MODEL STREAMS TOKENS QUESTION [flags of `monolith serve`]
 //
-// It prints one line of JSON with its port, as the server does, once all of them run.
+// Prints one line of JSON with its port, like the server, once all generations run.
 
 import { pathToFileURL } from 'node:url';
 

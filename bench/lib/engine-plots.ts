@@ -1,4 +1,4 @@
-// Plots of one engine bench result, beside its JSON file.
+// Plots one result of the engine benchmark, next to its JSON file.
 import type { EngineResult, PointResult } from './engine-report.js';
 import { barChart, lineChart, type Line, type LinePoint } from './svg.js';
 
@@ -9,7 +9,7 @@ const spread = ({ median, min, max }: { median: number; min: number; max: number
   high: max,
 });
 
-/** By the suffix of the file's name; only those that have something to show. */
+/** Returns the plots by file name suffix, without those that would be empty. */
 export function plotsOf(result: EngineResult): Map<string, string> {
   const { model, machine, backend, commit, peerName } = result;
   const note = `${model.quantization ?? ''}, ${((model.parameters ?? 0) / 1e9).toFixed(1)} B parameters, ${backend.isa}, ${backend.threads} threads; ${machine.cpu}; ${commit}`;
@@ -35,9 +35,9 @@ export function plotsOf(result: EngineResult): Map<string, string> {
     plots.set(
       'pareto',
       lineChart({
-        title: 'Decode: what one stream gets, what all get together',
+        title: 'Decode: speed of each stream and of all streams',
         note,
-        x: 'tokens/s of each stream (labels: streams)',
+        x: 'tokens/s per stream (labels: number of streams)',
         y: 'tokens/s, all streams',
         lines,
       }),
@@ -49,7 +49,7 @@ export function plotsOf(result: EngineResult): Map<string, string> {
       lineChart({
         title: 'Decode of one stream by context depth',
         note,
-        x: 'tokens before it',
+        x: 'context depth, tokens',
         y: 'tokens/s',
         lines: both('depth', 'decode'),
       }),
@@ -70,7 +70,7 @@ export function plotsOf(result: EngineResult): Map<string, string> {
     plots.set(
       'steps',
       barChart({
-        title: "Where a step's time goes; solid: what the machine's peak would need for it",
+        title: "Time per operation in a step; solid: the time it would need at the machine's peak",
         note,
         unit: ' %',
         bars: result.results.map((point) => ({

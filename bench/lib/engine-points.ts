@@ -1,11 +1,11 @@
-// What the engine bench measures: points, each a rate of ours, with what the operations of its steps cost, and
-// the same of a peer if there is one.
+// The measuring points of the engine benchmark: each has a rate of this engine with the cost of the operations in its
+// steps, and the rate of a peer if there is one.
 import type { Inspection, OpFigures, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { continuation, finish, submission } from './engine-requests.js';
 import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
 
-/** Sums over steps: what they took, how many there were, what their operations cost. */
+/** Sums over steps: their time, their number, and the cost of their operations. */
 export interface StepCosts {
   seconds: number;
   steps: number;
@@ -20,11 +20,11 @@ export interface Measured {
 export interface Point {
   name: string;
   kind: 'prefill' | 'batch' | 'depth';
-  size: number; // tokens, sequences, tokens
+  size: number; // prompt tokens, sequences, or context depth in tokens, by kind
   measure(): Promise<Measured>;
-  /** Null: this peer cannot, or it would take too long. */
+  /** Null if this peer cannot measure the point, or if it would take too long. */
   peer(): (() => Promise<number>) | null;
-  /** For decode of one stream: the bytes of weights, keys and values that a token reads. */
+  /** For single-stream decode: bytes of weights, keys and values that are read per token. */
   bytesPerToken?: number;
 }
 
@@ -36,13 +36,13 @@ export interface PointLists {
   peerMost: number;
 }
 
-/** Prompt tokens of a decode measurement that has no depth of its own. */
+/** Prompt tokens of decode measurements without a context depth. */
 export const SHALLOW = 16;
 
 export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspection, peer: PeerOptions): Point[] {
   const fits = (tokens: number, what: string): boolean => {
     if (tokens <= engine.maxContext) return true;
-    process.stderr.write(`${what} left out: ${tokens} tokens exceed the context of ${engine.maxContext}\n`);
+    process.stderr.write(`${what} skipped: ${tokens} tokens exceed the context of ${engine.maxContext}\n`);
     return false;
   };
   const { tokens, peerMost } = lists;
@@ -70,7 +70,7 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
           engine,
           Array.from({ length: size }, () => submission(engine, SHALLOW, tokens)),
         ),
-      // llama-bench repeats one-stream figures better than llama-batched-bench, which has no warm-up of its own.
+      // llama-bench gives more repeatable single-stream results than llama-batched-bench, which has no warm-up.
       peer: () => (size === 1 ? peerDecode(peer, 0, tokens) : peerBatch(peer, size, SHALLOW, tokens)),
       ...(size === 1 ? { bytesPerToken: bytesPerToken(inspection, SHALLOW + tokens / 2) } : {}),
     });
@@ -90,12 +90,12 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   return points;
 }
 
-/** Tables of which a token reads one row. */
+/** Tables of which each token reads only one row. */
 const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
 
 /**
- * Weights a token's forward pass reads once each, of experts those it takes, plus recurrent state, and keys and values of the
- * positions before it.
+ * Returns the bytes that the forward pass of a token reads: each weight once, of experts only the used share, plus
+ * recurrent state and the keys and values of the earlier positions.
  */
 function bytesPerToken({ tensors, model, plan }: Inspection, positions: number): number {
   const tied = !tensors.some(({ name }) => name === 'output.weight');
@@ -112,7 +112,10 @@ async function measurePrefill(engine: Engine, length: number): Promise<Measured>
   return { rate: length / (prefillMs / 1000), costs: difference(costsOf(engine), before) };
 }
 
-/** From the step in which the last sequence got its first token to that in which the first one ended: all decode together. */
+/**
+ * Measures from the step in which the last sequence got its first token to the step in which the first sequence ended,
+ * so that all of them decode together.
+ */
 async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
   const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });
   let begun = 0,

@@ -1,4 +1,4 @@
-// The engine bench's figures: as they are kept in its JSON file, as a table, and what follows from them.
+// The results of the engine benchmark: as stored in its JSON file, as a table, and derived figures.
 import type { LoadOptions, ModelInfo } from '../../src/engine/addon-types.js';
 import type { StepCosts } from './engine-points.js';
 import type { Machine } from './machine.js';
@@ -6,9 +6,12 @@ import type { Spread } from './statistics.js';
 
 export interface OpShare {
   name: string;
-  /** Of the step's time. */
+  /** Share of the step's time. */
   share: number;
-  /** Of its own time, what the machine would need at its peak: the larger of memory and arithmetic. 0: not known. */
+  /**
+   * The time that the machine would need at its peak, the larger of memory and arithmetic, as a share of the
+   * operation's time; 0 if not known.
+   */
   ofRoofline: number;
   bound: 'memory' | 'arithmetic' | 'none';
 }
@@ -20,15 +23,15 @@ export interface PointResult extends Spread {
   size: number;
   costs: StepCosts;
   operations: OpShare[];
-  /** Decode of one stream: weights, keys and values that a token reads. */
+  /** For single-stream decode: bytes of weights, keys and values that are read per token. */
   bytesPerToken?: number;
   gigabytesPerSecond?: number;
-  /** Of what the read loop got just before and after, run by run. */
+  /** Share of the bandwidth that the read loop reached just before and after, run by run. */
   ofReadBandwidth?: Spread;
-  /** Runs during which others had some of the processors in spite of all tries. */
+  /** Number of runs that other processes disturbed in spite of all tries. */
   disturbed: number;
   peer?: Spread;
-  /** Ours over the peer's, pair by pair. */
+  /** This engine's rate divided by the peer's, pair by pair. */
   ratio?: Spread;
 }
 
@@ -48,7 +51,7 @@ export interface EngineResult {
   results: PointResult[];
 }
 
-/** What was measured around the points, in operations and bytes per second. */
+/** The limits of the machine measured between the points, in operations and bytes per second. */
 export interface Rooflines {
   bytes: number;
   integer8: number;
@@ -103,12 +106,12 @@ export function table(result: EngineResult): string {
     for (const { name, share, ofRoofline, bound } of point.operations) {
       if (share < 0.005) continue;
       lines.push(
-        `  ${name.padEnd(30)}${percent(share).padStart(6)} of the step${bound === 'none' ? '' : `, at ${percent(ofRoofline)} of what ${bound} allows`}`,
+        `  ${name.padEnd(30)}${percent(share).padStart(6)} of the step${bound === 'none' ? '' : `, at ${percent(ofRoofline)} of the ${bound} limit`}`,
       );
     }
   }
   lines.push(`${'read loop'.padEnd(20)}${cells(read)}  GB/s, ${result.backend.threads} threads`);
-  lines.push(`${'products of bytes'.padEnd(20)}${cells(result.peak.integer8)}  10^9 operations/s`);
-  lines.push(`${'products of floats'.padEnd(20)}${cells(result.peak.float32)}  10^9 operations/s`);
+  lines.push(`${'int8 multiply-add'.padEnd(20)}${cells(result.peak.integer8)}  10^9 operations/s`);
+  lines.push(`${'f32 multiply-add'.padEnd(20)}${cells(result.peak.float32)}  10^9 operations/s`);
   return lines.join('\n');
 }

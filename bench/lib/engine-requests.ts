@@ -1,9 +1,9 @@
-// Requests for measuring an engine: prompts nobody has asked for before, answers of a fixed length.
+// Requests for measuring an engine: unique prompts and responses of a fixed length.
 import type { LoadOptions, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import type { FinishedEvent } from '../../src/engine/events.js';
 
-/** Everything as the service has it by default, but nothing is cached and no step is held back. */
+/** The defaults of the server, but without the prefix cache and without a limit on the step time. */
 export const benchLoadOptions: LoadOptions = {
   threads: 0,
   device: 'cpu',
@@ -23,7 +23,7 @@ export const benchLoadOptions: LoadOptions = {
 
 let nextPrompt = 1;
 
-/** A small linear congruential walk over token ids. */
+/** Generates pseudo-random token ids with a small linear congruential generator. */
 function walk(seed: number, length: number, vocabulary: number): Int32Array {
   let state = (seed * 2_654_435_761) >>> 0;
   return Int32Array.from({ length }, () => {
@@ -34,7 +34,7 @@ function walk(seed: number, length: number, vocabulary: number): Int32Array {
 
 const vocabularyOf = (engine: Engine): number => Math.min(engine.info.vocabulary, 1_000);
 
-/** A prompt nobody has asked for before, so that none of it is cached. */
+/** Returns a request with a unique prompt, so that none of it is cached. */
 export function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return {
     prompt: walk(nextPrompt++, length, vocabularyOf(engine)),
@@ -61,12 +61,15 @@ export function submission(engine: Engine, length: number, maxTokens: number): S
   };
 }
 
-/** Its prompt continues that of every shorter length: what is cached of those is not computed again. */
+/**
+ * Returns a request whose prompt extends the prompt of every shorter length, so that the cached part is not computed
+ * again.
+ */
 export function continuation(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };
 }
 
-/** Both calls are made within the event, before anything else can happen. */
+/** Both callbacks run synchronously within the event, before anything else can happen. */
 export function finish(
   engine: Engine,
   options: SubmitOptions,

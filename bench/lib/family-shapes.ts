@@ -1,29 +1,30 @@
-// Shapes of published models, for make-model --family: what a tiny file of the family becomes by changing keys. Whoever is too
-// large has fewer layers, or fewer experts, or a smaller vocabulary: `cut` says what; widths, heads, states, experts' widths and
-// how many of them a token takes are the model's own.
+// Shapes of published models for make-model --family: the changed keys that turn a tiny file of the family into that
+// shape. Models that are too large get fewer layers, fewer experts or a smaller vocabulary, as `cut` says. Widths,
+// heads, states, the experts' widths and the number of experts per token are those of the published model.
 
 export interface FamilyShape {
-  readonly like: string; // a golden vector's file (../shared/vectors2/models), or MONOLITH_VECTORS2's
+  readonly like: string; // file of a golden vector (../shared/vectors2/models) or in MONOLITH_VECTORS2
   readonly vocabulary: number;
-  readonly cut: string; // what is smaller than in the published model; '': nothing
+  readonly cut: string; // what is smaller than in the published model; empty if nothing
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
-  readonly unread?: readonly string[]; // of `tensors`: those that stay where this engine reads none
-  readonly layers?: readonly number[]; // which of the pattern's layers each is like, where repeating them does not do
+  readonly unread?: readonly string[]; // names in `tensors` that are written although this engine does not read them
+  // for each layer, the layer of the pattern to copy, where repeating them is not enough
+  readonly layers?: readonly number[];
 }
 
 const repeated = <T>(count: number, pattern: readonly T[]) =>
   Array.from({ length: count }, (_, i) => pattern[i % pattern.length] as T);
 const times = (count: number, pattern: readonly (number | boolean)[]) => repeated(count, pattern).join(',');
 
-// Nemotron-H's layers by letter: a state space, attention, a network.
+// Nemotron-H's layers by letter: state space, attention or MLP.
 const letters = (layers: string, kvHeads: number, width: number) => ({
   block_count: String(layers.length),
   'attention.head_count_kv': [...layers].map((layer) => (layer === '*' ? kvHeads : 0)).join(','),
   feed_forward_length: [...layers].map((layer) => (layer === '-' ? width : 0)).join(','),
 });
 
-// Of a network beside the experts, whose width no key tells.
+// Tensors of a shared expert, whose width does not follow from any key.
 const shared = (embedding: number, width: number) => ({
   'ffn_gate_shexp.weight': [embedding, width],
   'ffn_up_shexp.weight': [embedding, width],
@@ -122,7 +123,7 @@ export const FAMILY_SHAPES = {
       'rope.dimension_count': '256',
       'attention.sliding_window': '512',
     },
-    // Published files have keys and values of the layers that share another's, too.
+    // Published files also have the keys and values of layers that share those of another layer.
     tensors: {
       'per_layer_token_embd.weight': [30 * 256, 131_072],
       'attn_k.weight': [2048, 512],
@@ -202,7 +203,7 @@ export const FAMILY_SHAPES = {
   'deepseek-v2-lite': {
     like: 'deepseek2-lite.q4_0.gguf',
     vocabulary: 32_000,
-    cut: '3 of 26 mixtures (the others are dense, as the first layer), vocabulary',
+    cut: '3 of 26 MoE layers (the others are dense, like the first one), vocabulary',
     set: {
       embedding_length: '2048',
       feed_forward_length: '10944',
@@ -218,7 +219,7 @@ export const FAMILY_SHAPES = {
   'deepseek-v3': {
     like: 'deepseek2-v3.q8_0.gguf',
     vocabulary: 32_000,
-    cut: '3 of 61 layers (2 of them mixtures), 24 of 256 experts, vocabulary',
+    cut: '3 of 61 layers (2 of them MoE), 24 of 256 experts, vocabulary',
     set: {
       embedding_length: '7168',
       block_count: '3',

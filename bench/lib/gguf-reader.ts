@@ -1,15 +1,17 @@
-// Reading the head of a GGUF file that make-model takes as a pattern: of files that the engine reads, so nothing is
-// checked here but what would be read wrongly. The layout is drawn in native/formats/gguf/parser.h.
+// Reads the head of a GGUF file that make-model uses as a pattern. The engine reads the same files, so only what would
+// be misread is checked here. The layout is drawn in native/formats/gguf/parser.h.
 
 import { readFileSync } from 'node:fs';
 
-/** A value as the file has it. `numbers`: the number it is, or the numbers of its array. */
+/**
+ * A metadata value as stored in the file. `numbers` is the number itself as a list of one, or the numbers of an array.
+ */
 export interface PatternValue {
-  readonly type: number; // GGUF's number of its type, of the elements' type for an array
+  readonly type: number; // GGUF's type number; for an array that of its elements
   readonly isArray: boolean;
-  readonly numbers: readonly number[] | null; // null: text, or an array of texts
+  readonly numbers: readonly number[] | null; // null for a string or an array of strings
   readonly text: string | null;
-  readonly encoded: Buffer; // type and value
+  readonly encoded: Buffer; // the encoded type and value
 }
 
 export interface Pattern {
@@ -47,7 +49,7 @@ function numberAt(bytes: Buffer, at: number, type: number): number {
   }
 }
 
-/** The bytes of a number of GGUF's type. */
+/** Encodes a number as a GGUF type. */
 export function encodeNumber(type: number, value: number): Buffer {
   const out = Buffer.alloc(SIZES[type] ?? 8);
   switch (type) {
@@ -89,7 +91,7 @@ export function readPattern(path: string): Pattern {
   const bytes = readFileSync(path);
   let at = 24;
   if (bytes.length < at || bytes.toString('latin1', 0, 4) !== 'GGUF' || bytes.readUInt32LE(4) < 2)
-    throw new RangeError(`${path} is no GGUF file of version 2 or 3`);
+    throw new RangeError(`${path} is not a GGUF file of version 2 or 3`);
   const u32 = () => bytes.readUInt32LE((at += 4) - 4);
   const u64 = () => Number(bytes.readBigUInt64LE((at += 8) - 8));
   const text = () => {
@@ -115,7 +117,7 @@ export function readPattern(path: string): Pattern {
       }
     } else {
       const size = SIZES[type];
-      if (size === undefined) throw new RangeError(`${path}: '${key}' has a type that is not read here`);
+      if (size === undefined) throw new RangeError(`${path}: '${key}' has an unsupported type`);
       numbers = Array.from({ length: count }, (_, j) => numberAt(bytes, at + j * size, type));
       at += count * size;
     }

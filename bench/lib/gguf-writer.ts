@@ -1,5 +1,5 @@
-// Writing GGUF version 3: the head in one buffer, the tensor data streamed behind it.
-// The layout is drawn in native/formats/gguf/parser.h.
+// Writes GGUF version 3: the head in one buffer, followed by the streamed tensor data. The layout is drawn in
+// native/formats/gguf/parser.h.
 
 export type MetadataValue =
   | { type: 'uint32' | 'float32'; value: number }
@@ -7,11 +7,11 @@ export type MetadataValue =
   | { type: 'string'; value: string }
   | { type: 'strings'; value: readonly string[] }
   | { type: 'int32s' | 'float32s'; value: readonly number[] }
-  | { type: 'encoded'; value: Buffer }; // as another file has it, its type first
+  | { type: 'encoded'; value: Buffer }; // as in another file, starting with its type
 
 export type Metadata = readonly (readonly [key: string, value: MetadataValue])[];
 
-// GGUF's own numbers of value types.
+// GGUF's numbers of value types.
 const UINT32 = 4,
   INT32 = 5,
   FLOAT32 = 6,
@@ -28,7 +28,7 @@ export interface TensorEntry {
   readonly bytes: number;
 }
 
-// Where each tensor's data lies, in bytes from the start of the file.
+// The position of each tensor's data, in bytes from the start of the file.
 export interface GgufHead {
   readonly head: Buffer; // everything before the data section, padding included
   readonly positions: readonly number[];
@@ -80,7 +80,7 @@ function encode(entry: MetadataValue): Buffer {
   }
 }
 
-// Lays the tensors out in the given order.
+// Lays out the tensors in the given order.
 export function ggufHead(metadata: Metadata, tensors: readonly TensorEntry[]): GgufHead {
   const parts: Buffer[] = [Buffer.from('GGUF'), uint32(3), uint64(tensors.length), uint64(metadata.length)];
   for (const [key, value] of metadata) parts.push(text(key), encode(value));

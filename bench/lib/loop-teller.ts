@@ -1,6 +1,7 @@
-// Loaded into a server that a bench drives (--import, with a channel to its parent): asked over it, it tells how long collections
-// of garbage and turns of the event loop have taken since it was asked last, on the main thread. Told to, it makes the collection that V8
-// makes of itself a hundred seconds after the last full one: everything goes, and the space for the young is given back.
+// Loaded with --import into a server under benchmark, with an IPC channel to its parent. On request, it reports the
+// durations of garbage collections and event-loop delays on the main thread since the last request. On the order
+// 'collect', it runs the collection that V8 runs a hundred seconds after the last full one: everything unused is freed,
+// and the young generation shrinks.
 import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -9,9 +10,9 @@ import { isMainThread } from 'node:worker_threads';
 type PerformanceNodeEntry = PerformanceEntry & { readonly detail?: unknown };
 
 export interface LoopTold {
-  /** Of each kind of collection: how many, milliseconds in all, and the longest. */
+  /** For each kind of collection: the number, the total milliseconds and the longest. */
   readonly gc: Readonly<Record<string, { count: number; ms: number; longest: number }>>;
-  /** Milliseconds that timers were late. */
+  /** Milliseconds by which timers were late. */
   readonly late: { p50: number; p99: number; longest: number };
 }
 

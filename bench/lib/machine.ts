@@ -1,4 +1,4 @@
-// Where and from what a figure was measured: goes into every result file, so that it can be read without its folder.
+// The machine and source of a measurement. Stored in every result file, so that the file can be read on its own.
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
 
@@ -18,7 +18,10 @@ export function machine(): Machine {
   };
 }
 
-/** The commit of the source measured, with `+changes` if the tree differs from it; 'unknown' outside a checkout. */
+/**
+ * Returns the commit of the measured source, with `+changes` if the working tree differs from it, or 'unknown' outside
+ * a checkout.
+ */
 export function commit(): string {
   const git = (...args: string[]): string =>
     execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();

@@ -11,19 +11,19 @@ export interface ModelShape {
   readonly feedForward: number;
   readonly vocabulary: number;
   readonly context: number;
-  readonly experts: number; // 0: none
-  readonly usedExperts: number; // of each token
+  readonly experts: number; // 0 if there are none
+  readonly usedExperts: number; // per token
   readonly expertFeedForward: number;
-  readonly sharedFeedForward: number; // of the network that all tokens pass besides the experts; 0: none
-  readonly window: number; // of layers that see one; 0: none
+  readonly sharedFeedForward: number; // width of the shared expert; 0 if there is none
+  readonly window: number; // sliding-window size in tokens; 0 if no layer has one
 }
 
-// A mixture of experts as tall as the dense network of the preset, eight to choose two from.
+// A mixture of experts with as many layers as the dense preset, two of eight experts per token.
 const mixture = (feedForward: number) =>
   ({ experts: 8, usedExperts: 2, expertFeedForward: feedForward, sharedFeedForward: 0, window: 0 }) as const;
 
 export const PRESETS = {
-  // Small enough for a test, large enough for every encoding: rows of 256 values and multiples.
+  // Small enough for a test, but large enough for every encoding: rows are multiples of 256 values.
   tiny: {
     embedding: 256,
     layers: 2,
@@ -59,7 +59,8 @@ export const PRESETS = {
     context: 8192,
     ...mixture(14336),
   },
-  // 3.1 billion parameters, 0.6 active: few of many small experts, as in Qwen3 30B-A3B, at a tenth of its size.
+  // 3.1 billion parameters, 0.6 billion active: a few of many small experts, as in Qwen3 30B-A3B, at a tenth of its
+  // size.
   '3b-a1b': {
     embedding: 2048,
     layers: 16,
@@ -75,7 +76,7 @@ export const PRESETS = {
     sharedFeedForward: 0,
     window: 0,
   },
-  // 30.5 billion parameters, 3.3 active: the shape of Qwen3 30B-A3B.
+  // 30.5 billion parameters, 3.3 billion active: the shape of Qwen3 30B-A3B.
   '30b-a3b': {
     embedding: 2048,
     layers: 48,
@@ -94,7 +95,7 @@ export const PRESETS = {
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
 
-const LARGEST = 1 << 20; // of any dimension: products of two stay exact
+const LARGEST = 1 << 20; // maximum of any dimension, so that the product of two is exact
 
 const MAY_BE_NONE = new Set<string>(['experts', 'sharedFeedForward', 'window'] satisfies (keyof ModelShape)[]);
 
@@ -102,7 +103,7 @@ export function checkShape(shape: ModelShape): void {
   for (const [field, value] of Object.entries(shape) as [string, number][]) {
     const least = MAY_BE_NONE.has(field) ? 0 : 1;
     if (!Number.isInteger(value) || value < least || value > LARGEST)
-      throw new RangeError(`${field} is ${value}; an integer from ${least} to ${LARGEST} is needed`);
+      throw new RangeError(`${field} is ${value}; it must be an integer from ${least} to ${LARGEST}`);
   }
   if (shape.experts > 0 && shape.usedExperts > shape.experts)
     throw new RangeError(`usedExperts (${shape.usedExperts}) is more than experts (${shape.experts})`);
@@ -110,5 +111,5 @@ export function checkShape(shape: ModelShape): void {
     throw new RangeError(`heads (${shape.heads}) must be a multiple of kvHeads (${shape.kvHeads})`);
   if (shape.headSize % 2 !== 0) throw new RangeError(`headSize (${shape.headSize}) must be even`);
   if (shape.vocabulary < MIN_VOCABULARY || shape.vocabulary > MAX_VOCABULARY)
-    throw new RangeError(`vocabulary is ${shape.vocabulary}; ${MIN_VOCABULARY} to ${MAX_VOCABULARY} can be made`);
+    throw new RangeError(`vocabulary is ${shape.vocabulary}; ${MIN_VOCABULARY} to ${MAX_VOCABULARY} are possible`);
 }

@@ -1,5 +1,5 @@
-// The random weights of a model: in which encoding each tensor is, and how large its values are. Which tensors there are
-// says the addon (wanted-tensors.ts).
+// The random weights of a model: the encoding of each tensor and the size of its values. The addon determines which
+// tensors there are (wanted-tensors.ts).
 
 import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import type { WantedTensor } from './wanted-tensors.js';
@@ -14,19 +14,22 @@ export interface RandomTensor {
   readonly type: WeightType | 'i32';
   readonly mean: number;
   readonly std: number;
-  readonly below?: number; // of i32: what its numbers are below
+  readonly below?: number; // for i32: the exclusive upper bound of the values
 }
 
 export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
-  readonly experts?: number; // of tables that name them
-  readonly embeddingGain?: number; // deviation of embeddings times the root of their length; default: of 1 each
-  readonly mixed?: boolean; // rows that are no whole blocks take smaller ones, as quantizers do; else they are refused
+  readonly experts?: number; // number of experts, for tables that refer to them
+  // standard deviation of embeddings times the square root of their length; default: a deviation of 1 per value
+  readonly embeddingGain?: number;
+  // rows that are not whole blocks get a smaller encoding, as in quantizers; otherwise they are refused
+  readonly mixed?: boolean;
 }
 
-// Deviations keep the residual stream and the logits at natural sizes: a matrix maps unit variance to unit variance, what
-// adds to the residual stream is smaller by sqrt(2 * layers), and logits have a deviation of about 2.5.
+// The standard deviations keep the residual stream and the logits at natural sizes. A matrix maps unit variance to unit
+// variance, what is added to the residual stream is smaller by sqrt(2 * layers), and logits have a deviation of about
+// 2.5.
 export function randomTensors(wanted: readonly WantedTensor[], weighting: Weighting): RandomTensor[] {
   return wanted.map(({ name, shape, vector }) => {
     const columns = shape[0] ?? 1;
@@ -46,10 +49,10 @@ export function randomTensors(wanted: readonly WantedTensor[], weighting: Weight
   });
 }
 
-// For each token the experts that compute it (DeepSeek V4).
+// The table that maps each token to its experts (DeepSeek V4).
 const TABLE = /\.ffn_gate_tid2eid\.weight$/;
 
-// What adds to the residual stream.
+// Tensors whose output is added to the residual stream.
 const ADDS = /^blk\.\d+\.(attn_output|ffn_down|ffn_down_exps|ffn_down_shexp|ssm_out|shortconv\.out_proj)\.weight$/;
 const residual = (layers: number) => 1 / Math.sqrt(2 * layers);
 
@@ -59,7 +62,7 @@ function gainOf(name: string, columns: number, { layers, embeddingGain }: Weight
   return ADDS.test(name) ? residual(layers) : 1;
 }
 
-// Vectors whose values are around another number than 0: factors, and decays, which must be below it.
+// Vectors whose mean is not 0: scale factors, and decays, which must be negative.
 function vectorValues(name: string, layers: number): readonly [mean: number, std: number] | null {
   if (/^blk\.\d+\.post_.*norm\.weight$/.test(name)) return [residual(layers), 0.1 * residual(layers)];
   if (/norm.*\.weight$|(scale|ssm_d)(\.weight)?$/.test(name)) return [1, 0.1];
@@ -73,13 +76,13 @@ function encodingOf(name: string, columns: number, { type, layers, mixed }: Weig
   if (columns % blockValues === 0) return wanted;
   if (mixed !== true)
     throw new RangeError(
-      `${name}: rows of ${columns} values are not whole blocks of ${wanted} (${blockValues} values)`,
+      `${name}: rows of ${columns} values are not a multiple of the ${wanted} block size (${blockValues} values)`,
     );
   return columns % ENCODINGS.q8_0.blockValues === 0 ? 'q8_0' : 'f16';
 }
 
-// What errors hurt most gets Q6_K: the output matrix always, and the value and down projections in the first and last
-// eighth of the layers and in each third layer between.
+// The tensors most sensitive to errors get Q6_K: the output matrix always, and the value and down projections in the
+// first and last eighth of the layers and in every third layer between them.
 function mixtureType(name: string, layers: number): WeightType {
   if (name === 'output.weight') return 'q6_k';
   const [, layer = '0', heavy] = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down\w*)?/.exec(name) ?? [];

@@ -1,5 +1,5 @@
-// A model like another one, but of other sizes: its metadata with some keys changed. Which tensors that takes the addon
-// says, as it does for a model that is loaded, so no family is described here.
+// A model like another one, but with other sizes: its metadata with some keys changed. The addon determines which
+// tensors that needs, as for a model that is loaded, so no family is described here.
 
 import { encodeNumber, readPattern, type Pattern, type PatternValue } from './gguf-reader.js';
 import type { Metadata, MetadataValue } from './gguf-writer.js';
@@ -8,12 +8,15 @@ import { syntheticTokenizer } from './synthetic-vocabulary.js';
 import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
 
 export interface PatternOptions {
-  readonly like: string; // a GGUF file of the family; a tiny one will do
-  readonly set?: Readonly<Record<string, string>>; // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
-  readonly tensors?: Readonly<Record<string, readonly number[]>>; // without "blk.N.": dimensions that no key tells, but the tensor
-  readonly unread?: readonly string[]; // of these, those that stay where this engine reads none: others want them to be there
-  readonly vocabulary?: number; // a vocabulary of our own; else the pattern's
-  readonly layers?: readonly number[]; // which of the pattern's layers each is like; else they repeat
+  readonly like: string; // GGUF file of the family; a tiny one is enough
+  // by key, with or without the architecture prefix; per-layer arrays adapt to "block_count"
+  readonly set?: Readonly<Record<string, string>>;
+  // by tensor name without "blk.N.": dimensions that do not follow from any key
+  readonly tensors?: Readonly<Record<string, readonly number[]>>;
+  // names in `tensors` that are written although this engine does not read them, because other engines need them
+  readonly unread?: readonly string[];
+  readonly vocabulary?: number; // size of a synthetic vocabulary; default: the pattern's vocabulary
+  readonly layers?: readonly number[]; // for each layer, the layer of the pattern to copy; by default they repeat
   readonly type: ModelType;
 }
 
@@ -34,7 +37,7 @@ function encoded(type: number, numbers: readonly number[], isArray: boolean): Me
 
 function changed(key: string, text: string, old: PatternValue | undefined): MetadataValue {
   if (old !== undefined && old.numbers === null) {
-    if (old.isArray) throw new RangeError(`${key}: an array of texts cannot be set`);
+    if (old.isArray) throw new RangeError(`${key}: an array of strings cannot be set`);
     return { type: 'string', value: text };
   }
   const numbers = text.split(',').map((part) => (part === 'true' ? 1 : part === 'false' ? 0 : Number(part)));
@@ -42,13 +45,13 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
     throw new RangeError(`${key}: '${text}' is no number, nor several with commas`);
   const type = old?.type ?? (/^(true|false)/.test(text) ? BOOL : numbers.every(Number.isInteger) ? UINT32 : FLOAT32);
   if (type !== FLOAT32 && type !== 12 && !numbers.every(Number.isInteger))
-    throw new RangeError(`${key}: '${text}' must be whole`);
+    throw new RangeError(`${key}: '${text}' must be a whole number`);
   return encoded(type, numbers, numbers.length > 1 || old?.isArray === true);
 }
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
-/** Each layer is like the pattern's that `like` tells; those that guess are like its last. */
+/** Each layer is like the pattern's layer that `like` names, and the MTP layers are like its last one. */
 function layered(
   pattern: Pattern,
   old: number,
@@ -65,7 +68,10 @@ function layered(
   return [...outside, ...inside.flat()];
 }
 
-/** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
+/**
+ * Returns the metadata and tensors of such a model. Throws RangeError for an impossible key, and the errors of the
+ * addon.
+ */
 export function patternModel({
   like,
   set = {},
@@ -115,7 +121,7 @@ export function patternModel({
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
-  // Factors of rotations: half as many as dimensions rotate.
+  // Rotation (RoPE) factors: half as many as there are rotated dimensions.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0,
     rotating = Number(set['rope.dimension_count'] ?? rotated);
   const shortName = (name: string) => name.replace(/^blk\.\d+\./, '');
@@ -130,7 +136,7 @@ export function patternModel({
     dims: dimsOf(name, dims),
   }));
   for (let layer = layers - guessing; layer < layers; layer++) {
-    const name = `blk.${layer}.nextn.eh_proj.weight`; // by which it is known to be there
+    const name = `blk.${layer}.nextn.eh_proj.weight`; // the tensor that marks an MTP layer
     if (!listed.some((tensor) => tensor.name === name)) listed.push({ name, dims: [2 * embedding, embedding] });
   }
   const wanted = wantedTensors(`like ${like}`, metadata, listed);

@@ -1,11 +1,11 @@
-// Another engine measured beside ours: llama-bench and llama-batched-bench of llama.cpp, or of a fork that takes
-// the same options. Each measurement is a process of its own, with the same file, threads and lengths as ours.
+// Measures another engine for comparison: llama-bench and llama-batched-bench of llama.cpp, or of a fork with the same
+// options. Each measurement is a separate process with the same file, threads and lengths as ours.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 const MAX_OUTPUT = 16 << 20;
-/** A prompt of so many tokens warms itself up. */
+/** Prompts of at least this many tokens need no separate warm-up. */
 const LONG = 2_048;
 
 export interface PeerOptions {
@@ -15,7 +15,7 @@ export interface PeerOptions {
   threads: number;
 }
 
-/** Measures tokens per second of a prompt of `length`; null without the program for it. */
+/** Measures the tokens per second of prefilling a prompt of `length` tokens. Null if there is no program for it. */
 export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
   const program = peer.bench;
   return program === null
@@ -23,7 +23,7 @@ export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<n
     : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0', ...(length >= LONG ? ['--no-warmup'] : [])]);
 }
 
-/** The same of one answer of `tokens` after `depth` tokens. */
+/** Measures the tokens per second of decoding one response of `tokens` after `depth` tokens. */
 export function peerDecode(peer: PeerOptions, depth: number, tokens: number): (() => Promise<number>) | null {
   const program = peer.bench;
   return program === null
@@ -31,7 +31,9 @@ export function peerDecode(peer: PeerOptions, depth: number, tokens: number): ((
     : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
 }
 
-/** The same of `batch` answers together, each after a prompt of its own of `prompt` tokens. */
+/**
+ * Measures the tokens per second of decoding `batch` responses together, each after its own prompt of `prompt` tokens.
+ */
 export function peerBatch(
   peer: PeerOptions,
   batch: number,
@@ -86,6 +88,6 @@ async function llamaBatchedBench(
 }
 
 function positive(program: string, rate: number | undefined): number {
-  if (rate === undefined || !(rate > 0)) throw new Error(`${program} gave no rate`);
+  if (rate === undefined || !(rate > 0)) throw new Error(`${program} reported no rate`);
   return rate;
 }

@@ -1,5 +1,5 @@
-// Vision files of random weights: a tower of SigLIP so400m's shape with Gemma 3's projector, for pictures of 896 x 896, and one of
-// InternViT 300M's with InternVL's, for tiles of 448 x 448.
+// Writes vision files with random weights: a vision encoder with the shape of SigLIP so400m and Gemma 3's projector,
+// for images of 896 x 896, and one with that of InternViT 300M and InternVL's projector, for tiles of 448 x 448.
 import { writeRandomModel } from '../make-model.js';
 import type { Metadata } from './gguf-writer.js';
 import type { RandomTensor } from './model-tensors.js';
@@ -7,10 +7,10 @@ import type { WeightType } from './random-weights.js';
 
 export interface RandomTowerOptions {
   readonly out: string;
-  readonly rowWidth: number; // of the text model's rows
+  readonly rowWidth: number; // embedding width of the text model
   readonly kind?: keyof typeof TOWERS; // default so400m
-  readonly type?: WeightType; // of matrices; default f16
-  readonly layers?: number; // default as many as published ones have
+  readonly type?: WeightType; // type of the matrices; default f16
+  readonly layers?: number; // default: as many as in the published encoder
 }
 
 interface TowerShape {
@@ -49,7 +49,7 @@ const TOWERS = {
   },
 } as const satisfies Record<string, TowerShape>;
 
-/** Writes the file unless it is there. */
+/** Writes the file unless it exists. */
 export function makeRandomTower({
   out,
   rowWidth,

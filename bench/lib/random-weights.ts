@@ -1,6 +1,6 @@
-// Random weights in each tensor encoding, written as blocks without quantizing anything: the quants are
-// random bits, and the scales are chosen so that the decoded values have the standard deviation asked for.
-// Every word is a function of (key, position), so a file does not depend on how it is cut into buffers.
+// Random weights in each tensor encoding, written as blocks without quantizing anything. The quants are random bits,
+// and the scales are chosen so that the decoded values have the requested standard deviation. Every word is a function
+// of (key, position), so a file does not depend on how it is split into buffers.
 
 export const WEIGHT_TYPES = [
   'f32',
@@ -32,8 +32,8 @@ export const WEIGHT_TYPES = [
 ] as const;
 export type WeightType = (typeof WEIGHT_TYPES)[number];
 
-// A 32-bit mix of a counter under a key: multiply and shift, after Chris Wellons's hash prospector. The key
-// enters between the rounds, so streams of different keys are not shifted copies of each other.
+// A keyed 32-bit hash of a counter: multiply and shift, after Chris Wellons's hash prospector. The key enters between
+// the rounds, so streams of different keys are not shifted copies of each other.
 export function mix(counter: number, key: number): number {
   let x = Math.imul(counter ^ (counter >>> 16), 0x21f0aaad) ^ key;
   x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
@@ -47,7 +47,7 @@ function floatBits(value: number): number {
   return scratch.getUint32(0);
 }
 
-// binary32 to binary16, to nearest. Scales of K-quants are often subnormal halves.
+// Converts binary32 to binary16, rounding to nearest. Scales of K-quants are often subnormal halves.
 export function halfBits(value: number): number {
   const bits = floatBits(value),
     sign = (bits >>> 16) & 0x8000,
@@ -62,8 +62,8 @@ function bfloatBits(value: number): number {
   return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }
 
-// `size` equally likely values of a standard normal variable: its quantiles, found by summing the density
-// outwards from the middle in steps fine enough for noise (about 1e-4).
+// Returns `size` equally likely values of a standard normal variable, i.e. its quantiles. They are found by summing the
+// density outwards from the middle in steps fine enough for noise (about 1e-4).
 function normalQuantiles(size: number): Float64Array {
   const values = new Float64Array(size);
   const step = 1 / 4096;
@@ -82,7 +82,7 @@ function normalQuantiles(size: number): Float64Array {
 }
 const QUANTILES = normalQuantiles(4096);
 
-// Block scales vary over [0.5, 1.5) of their mean; the factor restores the root mean square.
+// Block scales vary over [0.5, 1.5) of their mean. The factor restores the root mean square.
 const SCALE_STEPS = 256;
 const SCALE_RMS = Math.sqrt(1 + 1 / 12);
 const scaleFactor = (i: number) => (0.5 + (i + 0.5) / SCALE_STEPS) / SCALE_RMS;
@@ -92,17 +92,18 @@ const RMS_TRIANGULAR_BYTE = Math.sqrt((128 ** 2 - 1) / 6);
 const rmsOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, q) => sum + q * q, 0) / values.length);
 const range = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
 const rmsUniform = (low: number, high: number) => rmsOf(range(low, high));
-// Of 0 .. largest once their mean is subtracted.
+// The root mean square of 0 .. largest after subtracting the mean.
 const rmsCentred = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
 
-// The levels of native/formats/gguf/tensor_type.h.
+// The levels defined in native/formats/gguf/tensor_type.h.
 const IQ4_LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-// Six-bit scales that stand for -32 .. -17 or 16 .. 31: their two upper bits are equal.
+// Six-bit scales for -32 .. -17 or 16 .. 31, whose two upper bits are equal.
 const SIX_BIT_SCALES = [...range(-32, -17), ...range(16, 31)];
 const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
-// Where a lattice type's block has d, and what random bits come to for d = 1: found by decoding a million of them.
+// For each i-quant type, the offset of d in a block and the root mean square of random bits for d = 1, measured by
+// decoding a million of them.
 const LATTICES = {
   iq1_s: { d: 0, rms: 7.16 },
   iq1_m: { d: 48, rms: 7.19 },
@@ -115,13 +116,13 @@ const LATTICES = {
   tq2_0: { d: 64, rms: 0.707 },
 } as const;
 
-// The byte of four bits of exponent and three of mantissa that is nearest.
+// Returns the nearest E4M3 byte (four bits of exponent and three of mantissa).
 const E4M3 = range(0, 126).map((byte) => (byte < 8 ? byte : 8 + (byte & 7)) * 2 ** (Math.max(byte >> 3, 1) - 10));
 const e4m3Bits = (value: number) =>
   E4M3.reduce((best, at, byte) => (Math.abs(at - value) < Math.abs((E4M3[best] ?? 0) - value) ? byte : best), 0);
 
-// Bytes -127..127, distributed as the sum of two dice: close enough to a bell, and never -128, which no
-// quantizer writes. Four at a time: each byte of (a & 0x7f) + (b & 0x7f) is 0..254, then minus 127.
+// Bytes -127..127, distributed as the sum of two uniform values: close enough to a normal distribution, and never -128,
+// which no quantizer writes. Four at a time: each byte of (a & 0x7f) + (b & 0x7f) is 0..254, then minus 127.
 function fillTriangularBytes(words: Uint32Array, count: number, first: number, key: number): void {
   const other = mix(key, 0x5bd1e995);
   for (let i = 0; i < count; i++) {
@@ -140,7 +141,7 @@ export interface WeightEncoding {
   readonly blockBytes: number;
 }
 
-/** Of weights, and `i32`: tables of whole numbers, which no network multiplies with. */
+/** The weight encodings, and `i32` for integer tables, which are not multiplied with. */
 export const ENCODINGS: Record<WeightType | 'i32', WeightEncoding> = {
   i32: { ggmlType: 26, blockValues: 1, blockBytes: 4 },
   f32: { ggmlType: 0, blockValues: 1, blockBytes: 4 },
@@ -171,12 +172,14 @@ export const ENCODINGS: Record<WeightType | 'i32', WeightEncoding> = {
   nvfp4: { ggmlType: 40, blockValues: 64, blockBytes: 36 },
 };
 
-// Fills `count` blocks from block `first` on. `first` is a multiple of 4, so that words never straddle calls.
+// Fills `count` blocks starting with block `first`. `first` is a multiple of 4, so that words never straddle calls.
 type Fill = (bytes: Uint8Array, words: Uint32Array, first: number, count: number) => void;
 
 const wordsOf = (bytes: number) => Math.ceil(bytes / 4);
 
-/** A table of whole numbers from 0 to `below` - 1, those of a row of `columns` all different as long as there are so many. */
+/**
+ * Fills a table of integers from 0 to `below` - 1. Those in a row of `columns` are all different if `below` allows it.
+ */
 export function tableFiller(key: number, columns: number, below: number): Fill {
   return (_, words, first, count) => {
     for (let i = 0; i < count; i++)
@@ -184,7 +187,8 @@ export function tableFiller(key: number, columns: number, below: number): Fill {
   };
 }
 
-// A function that writes blocks of `type` with values of mean `mean` (plain types only) and deviation `std`.
+// Returns a function that writes blocks of `type` whose values have the mean `mean` (plain types only) and the standard
+// deviation `std`.
 export function weightFiller(type: WeightType, key: number, std: number, mean = 0): Fill {
   const { blockBytes } = ENCODINGS[type];
   const scaleKey = mix(key, 0x9e3779b9);
@@ -194,8 +198,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     bytes[at] = half;
     bytes[at + 1] = half >>> 8;
   };
-  // Random bits everywhere, then what `finish` puts over them in each block that begins at byte `at`; `word` is
-  // the block's own random number.
+  // Fills everything with random bits, then calls `finish` for each block, which starts at byte `at`. `word` is a
+  // random number of the block.
   const blocks =
     (finish: (bytes: Uint8Array, at: number, word: number) => void): Fill =>
     (bytes, words, first, count) => {
@@ -230,7 +234,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q4_0':
     case 'q5_0':
     case 'iq4_nl': {
-      // Neither quants from -8 to 7 nor these levels have a mean of zero: a random sign of the scale makes it so.
+      // Neither quants from -8 to 7 nor these levels have a mean of zero. A random sign of the scale corrects that.
       const scales = halves(
         type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15),
       );
@@ -249,7 +253,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'mxfp4': {
-      // Steps are powers of two: the one below the wanted step or the one above, so often that squares come right.
+      // Scales are powers of two: the one below or the one above the wanted scale, with a probability that gives the
+      // right mean square.
       const step = std / rmsOf(MXFP4_LEVELS),
         exponent = Math.floor(Math.log2(step));
       const above = ((step / 2 ** exponent) ** 2 - 1) / 3;
@@ -258,7 +263,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'q2_k': {
-      // value = d * scale * q - d_min * minimum, q in 0..3: with minimum = scale and d_min = 1.5 d the mean is zero.
+      // value = d * scale * q - d_min * minimum, q in 0..3. With minimum = scale and d_min = 1.5 d the mean is zero.
       // Scales are 8..15.
       const rms = rmsUniform(8, 15) * rmsCentred(3);
       const scales = halves(rms),
@@ -270,7 +275,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'q3_k': {
-      // value = d * scale * (q - 4), q in 0..7; the scales' signs keep the mean at zero.
+      // value = d * scale * (q - 4), q in 0..7. The signs of the scales keep the mean at zero.
       const scales = halves(rmsOf(SIX_BIT_SCALES) * rmsUniform(-4, 3));
       return blocks((bytes, at, word) => {
         for (let j = at + 104; j < at + 108; j++) bytes[j] = equalPairs(bytes[j] ?? 0);
@@ -285,7 +290,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         bytes[at + 3] = equalPairs(bytes[at + 3] ?? 0);
       });
     }
-    // Lattice points and ternary digits are random bits, too.
+    // Codebook indices and ternary digits are random bits too.
     case 'iq1_s':
     case 'iq2_xxs':
     case 'iq2_xs':
@@ -298,7 +303,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       return blocks((bytes, at, word) => putHalf(bytes, at + d, scales[word & 255] ?? 0));
     }
     case 'tq2_0': {
-      // Pairs of bits 0, 1 or 2: the fourth one, which quantizers do not write, becomes a zero.
+      // Pairs of bits are 0, 1 or 2. The fourth value, which quantizers do not write, becomes zero.
       const scales = halves(LATTICES.tq2_0.rms);
       return blocks((bytes, at, word) => {
         for (let j = at; j < at + 64; j++) {
@@ -309,7 +314,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'iq1_m': {
-      // d in the upper nibbles of four words.
+      // d is stored in the upper nibbles of four words.
       const scales = halves(LATTICES.iq1_m.rms);
       return blocks((bytes, at, word) => {
         const half = scales[word & 255] ?? 0;
@@ -318,7 +323,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'nvfp4': {
-      // Levels are doubled.
+      // The levels are stored doubled.
       const scales = Uint8Array.from({ length: SCALE_STEPS }, (_, i) =>
         e4m3Bits(((2 * std) / rmsOf(MXFP4_LEVELS)) * scaleFactor(i)),
       );
@@ -328,7 +333,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     }
     case 'q4_k':
     case 'q5_k': {
-      // value = d * scale * q - d_min * minimum: with minimum = scale and d_min = d * largest / 2 the mean is zero.
+      // value = d * scale * q - d_min * minimum. With minimum = scale and d_min = d * largest / 2 the mean is zero.
       // Scales are 32..63.
       const largest = type === 'q4_k' ? 15 : 31,
         rms = rmsUniform(32, 63) * rmsCentred(largest);
@@ -339,8 +344,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         putHalf(bytes, at, scales[choice] ?? 0);
         putHalf(bytes, at + 2, minima[choice] ?? 0);
         for (let j = 0; j < 4; j++) {
-          // Scales j and j + 4 as 6-bit numbers: low bits of the second one in byte 8 + j, its top bits above
-          // the first one; the same twice, for the minima.
+          // Scales j and j + 4 as 6-bit numbers: the low bits of the second one are in byte 8 + j, and its top bits
+          // above those of the first one. The minima are stored the same way.
           const low = 32 | ((word >>> (8 + 3 * j)) & 31),
             high = 32 | ((word >>> (20 - 3 * j)) & 31);
           bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
@@ -362,5 +367,5 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
   }
 }
 
-// A stream's key from the file's seed and the tensor's place in it.
+// Derives a tensor's key from the seed of the file and the index of the tensor in it.
 export const tensorKey = (seed: number, index: number) => mix(index + 1, mix(seed, 0x85ebca6b));

@@ -1,12 +1,12 @@
-// Parts of a JSON text as they are written, without the white space between its words: numbers keep their
-// digits and objects the order of their members, which a parsed value loses. For texts known to be JSON. Pure.
+// Extracts parts of a JSON text as written, without whitespace between tokens: numbers keep their digits and objects
+// the order of their members, which parsing would lose. The text must be valid JSON. Pure.
 
-/** Without white space outside strings. */
+/** Returns the text without whitespace outside strings. */
 export function compacted(text: string): string {
   return text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string: string | undefined) => string ?? '');
 }
 
-/** The members of an object, or by their index the items of an array; of a compacted text. */
+/** Returns the members of an object, or the items of an array by index. The text must be compacted. */
 export function membersOf(text: string): Map<string, string> {
   const members = new Map<string, string>();
   const isObject = text.startsWith('{');

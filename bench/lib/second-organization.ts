@@ -3,7 +3,7 @@ import type { Organization } from '../../src/accounts/keys.js';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** Makes the organization and a key of it in the database in `data`, and returns the key. */
+/** Creates the organization and a key of it in the database in `data`, and returns the key. */
 export async function keyOfAnother(data: string): Promise<string> {
   const store = await openStore(data);
   const accounts = openAccounts(store);

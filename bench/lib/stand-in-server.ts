@@ -1,5 +1,5 @@
-// A server that has no model: it speaks the three formats as fast, or as slowly, as it is told, so that what a client
-// measures and how much it can do are known beforehand. In process with start(), or as a process of its own:
+// A fake upstream without a model. It speaks the three API formats at a given speed, so that the latency and the
+// throughput that a client should measure are known in advance. Runs in process with start(), or as a separate process:
 //
 //   node stand-in-server.js [FIRST_MS GAP_MS]     prints its port
 
@@ -10,16 +10,19 @@ import { setTimeout as after } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
 export interface StandIn {
-  /** Milliseconds before the first token, and between tokens; 0: all that is known is written at once. */
+  /** Milliseconds before the first token, and between tokens; 0 writes all events immediately. */
   readonly firstMs: number;
   readonly gapMs: number;
-  /** Whether it knows POST /tokenize: a word is a token for each four letters begun. */
+  /** Whether POST /tokenize is supported: a word has one token per four letters, rounded up. */
   readonly tokenizes?: boolean;
-  /** Answers of its own: true if it has answered. `number` counts requests from 0. */
+  /**
+   * Handles a request itself and returns true, or returns false for the default response. `number` counts requests from
+   * 0.
+   */
   readonly instead?: (number: number, response: ServerResponse, body: WireBody) => boolean | Promise<boolean>;
 }
 
-/** What of a body it looks at. */
+/** The fields of a request body that the server reads. */
 export interface WireBody {
   readonly max_tokens?: number;
   readonly max_completion_tokens?: number;
@@ -35,10 +38,10 @@ export interface WireBody {
   readonly text?: object;
 }
 
-/** Connections stay for as long as nothing is asked: a client that drives something else meanwhile finds them again. */
+/** Idle connections stay open this long, so that a client that is busy with something else meanwhile can reuse them. */
 const KEEP_MS = 60_000;
 
-/** Tokens of a text, by its own reckoning. */
+/** The number of tokens in a text, as this server counts them. */
 export const tokensOf = (text: string): number =>
   text
     .trim()
@@ -46,7 +49,7 @@ export const tokensOf = (text: string): number =>
     .filter((word) => word !== '')
     .reduce((sum, word) => sum + Math.ceil(word.length / 4), 0);
 
-/** Around each prompt. */
+/** Tokens that the template adds to each prompt. */
 export const TEMPLATE_TOKENS = 7;
 
 const frame = (data: object, event?: string): string =>
@@ -92,9 +95,9 @@ const VOICES: Readonly<Record<string, Voice>> = {
 };
 
 export class StandInServer {
-  /** Bodies of generations in the order in which they came, if kept. */
+  /** The bodies of generation requests in order of arrival, if kept. */
   readonly bodies: WireBody[] = [];
-  /** When each came, by performance.now(). */
+  /** The arrival time of each request, from performance.now(). */
   readonly times: number[] = [];
   #count = 0;
 

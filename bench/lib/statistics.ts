@@ -1,4 +1,4 @@
-// Summaries of repeated measurements. Never a lone mean: what is quoted is the median, with its spread.
+// Summarizes repeated measurements by the median and its spread, never by the mean alone.
 
 export interface Spread {
   median: number;

@@ -1,6 +1,6 @@
-// Readers of event streams that cost as little as can be, to be run as a process of its own: plain sockets that
-// send one request after another and count what comes back, without looking at it any closer. Started with fork():
-// told what to send in one message, it answers every further one with what it has counted until then.
+// Readers of event streams with as little overhead as possible, run as a separate process: plain sockets that send one
+// request after another and count what comes back without parsing it. Started with fork(): the first message says what
+// to send, and every further one is answered with the counts so far.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,11 +14,11 @@ export interface StreamLoad {
   headers: Readonly<Record<string, string>>;
   body: string;
   streams: number;
-  /** Besides these, so many that send their request and never read. */
+  /** Number of additional streams that send their request and never read. */
   stalled: number;
 }
 
-/** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
+/** Counts since the start. `reads` counts socket reads, and `answers` the streams that have ended. */
 export interface StreamCounts {
   events: number;
   bytes: number;
@@ -28,7 +28,7 @@ export interface StreamCounts {
   failure: string | null;
 }
 
-/** One process of readers. */
+/** A process of readers. */
 export class StreamClient {
   private constructor(private readonly child: ChildProcess) {}
 
@@ -43,7 +43,7 @@ export class StreamClient {
     return new StreamClient(child);
   }
 
-  /** Throws what kept a stream from being served. */
+  /** Throws the failure of a stream, if there was one. */
   async counts(): Promise<StreamCounts> {
     this.child.send('counts');
     const [counts] = (await once(this.child, 'message')) as [StreamCounts];
@@ -71,11 +71,11 @@ function read(load: StreamLoad): StreamCounts {
     .join('');
   const request = `POST ${path} HTTP/1.1\r\n${lines}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
-  // One buffer for all: what a socket gave has been counted before the next one is read.
+  // All sockets share one buffer, because the data of one read is counted before the next read.
   const buffer = Buffer.allocUnsafe(1 << 18);
   for (let i = 0; i < streams; i++) {
-    let fresh = true; // the next bytes are an answer's first
-    let last = Buffer.alloc(0); // its last bytes, as many as a mark may need
+    let fresh = true; // the next bytes are the start of a response
+    let last = Buffer.alloc(0); // the last bytes of the previous read, as many as an end marker may need
     const take = (length: number): boolean => {
       counts.reads++;
       counts.bytes += length;
@@ -107,7 +107,7 @@ function read(load: StreamLoad): StreamCounts {
   for (let i = 0; i < stalled; i++) {
     const socket = connect({ port, host: '127.0.0.1' });
     socket.pause();
-    socket.on('error', () => undefined); // dropped: as it should be
+    socket.on('error', () => undefined); // the server is expected to drop this connection
     socket.write(request);
   }
   return counts;

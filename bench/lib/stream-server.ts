@@ -1,5 +1,5 @@
-// A server process to be measured, and what the kernel and its own metrics say of it: processor time by thread,
-// tokens decoded, delays of events. Linux only.
+// Starts a server process to measure, and reads its CPU time by thread from the kernel, and the decoded tokens and
+// event delays from its metrics. Linux only.
 
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 const KEY = 'bench-streams-0000000';
 export const AUTHORIZATION = `Bearer ${KEY}`;
 
-/** In seconds. `front`: of all threads but the engine's own and those that compute for it. */
+/** CPU time in seconds. `front` is that of all threads except the engine thread and its compute threads. */
 export interface ThreadTimes {
   engine: number;
   engineWaited: number;
@@ -19,7 +19,7 @@ export interface ThreadTimes {
   front: number;
 }
 
-/** `delays`: how many steps' events had left within each bound, in seconds. */
+/** `delays` has, for each upper bound in seconds, the number of steps whose events had been written by then. */
 export interface ServerMetrics {
   tokens: number;
   delays: Map<number, number>;
@@ -32,7 +32,7 @@ export class MeasuredServer {
     private readonly data: string,
   ) {}
 
-  /** `program` is started with `flags` behind, and prints a line of JSON with its port when it is ready. */
+  /** Starts `program` with `flags` appended. It prints a line of JSON with its port when it is ready. */
   static async start(
     program: readonly [main: string, ...args: string[]],
     flags: readonly string[],
@@ -62,7 +62,7 @@ export class MeasuredServer {
         '0',
         '--kv-bytes',
         '1GiB',
-        ...flags, // of each model, and two builds may be measured beside each other
+        ...flags, // the limit is per model, and two builds may be measured concurrently
       ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
@@ -72,7 +72,7 @@ export class MeasuredServer {
     return new MeasuredServer((JSON.parse(line) as { port: number }).port, child, data);
   }
 
-  /** Processor time so far, and for how long the engine's thread has waited for a processor. */
+  /** Returns the CPU time so far, and how long the engine thread has waited for a processor. */
   times(): ThreadTimes {
     const times: ThreadTimes = { engine: 0, engineWaited: 0, main: 0, front: 0 };
     for (const { id, name } of this.#threads()) {
@@ -100,7 +100,7 @@ export class MeasuredServer {
     };
   }
 
-  /** The engine's thread alone on the first processor, all others where pinFront() puts them. */
+  /** Pins the engine thread to the first processor, and all others as pinFront() does. */
   pin(): void {
     pinFront(this.child.pid ?? 0);
     for (const { id, name } of this.#threads()) {
@@ -119,7 +119,7 @@ export class MeasuredServer {
   }
 }
 
-/** All threads of a process, on all processors but the first. */
+/** Pins all threads of a process to all processors except the first. */
 export function pinFront(pid: number): void {
   execFileSync('taskset', ['-acp', `1-${cpus().length - 1}`, String(pid)]);
 }

@@ -1,5 +1,5 @@
-// Small charts as SVG texts: lines with spread bars, and stacked horizontal bars. No library, no script, no font
-// of its own; light and dark pages read alike (a white card).
+// Creates small SVG charts: lines with spread bars, and stacked horizontal bars. No library, script or embedded font.
+// The charts look the same on light and dark pages, because they are on a white card.
 
 import { ticks } from '../../src/bench/load/report/scale.js';
 
@@ -26,7 +26,7 @@ export interface Part {
   name: string;
   value: number;
   dark: number;
-} // `dark`: the share of it drawn solid, 0 to 1
+} // `dark` is the share of the bar that is drawn solid, 0 to 1
 export interface BarChart {
   title: string;
   note: string;

@@ -1,26 +1,25 @@
-// A byte-level vocabulary of 128,000 tokens like those in use, made from the texts of this repository: bytes,
-// numbers, runs of blanks, what is frequent between the words and punctuation of code and prose, and characters
-// of other scripts. Without merges: who reads text with it takes the longest token that fits. The same texts
-// give the same vocabulary.
+// A byte-level vocabulary of 128,000 tokens like those in use, made from the texts of this repository: bytes, numbers,
+// runs of blanks, frequent words and punctuation of code and prose, and characters of other scripts. It has no merges,
+// so a reader of text takes the longest token that fits. The same texts give the same vocabulary.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { byteCharacters, GGUF_NORMAL, GGUF_CONTROL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
 
 const SIZE = 128_000;
-/** What of it comes from texts, as far as they reach; the rest is drawn from other scripts. */
+/** The number of tokens taken from texts, as far as they suffice. The rest is drawn from other scripts. */
 const FROM_TEXTS = 100_000;
 const LONGEST_PREFIX = 16,
   LONGEST_INNER = 5;
 
-/** What is read: folders, and which files of them. */
+/** The folders that are read, and the file types in them. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
 const TEXTS = /\.(ts|mjs|tsx|cc|h|py|md|json|txt)$/;
 const MAX_OF_A_FILE = 1 << 19;
 
 const PIECES = /'(?:[sdmt]|ll|ve|re)|[^\r\n\w]?[A-Za-z_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+/g;
 
-/** Ends and beginnings of JSON that tokenizers have learned whole. */
+/** JSON delimiters that tokenizers usually learn as whole tokens. */
 const JSON_PIECES = [
   '":',
   '": "',
@@ -80,7 +79,7 @@ const SCRIPTS: readonly [first: number, last: number][] = [
   [0x370, 0x3ff],
 ];
 
-/** The tokenizer.* keys. */
+/** Returns the tokenizer.* keys. */
 export function textTokenizer(root: string): Metadata {
   const spelling = byteCharacters();
   const tokens: string[] = [];
@@ -124,14 +123,14 @@ export function textTokenizer(root: string): Metadata {
   ];
 }
 
-/** Beginnings of words and what is within them, by how much text each would save. */
+/** Returns word prefixes and inner parts of words, sorted by how much text each would save. */
 function frequentPieces(root: string): Uint8Array[] {
   const words = new Map<string, number>();
   for (const path of textFiles(root)) {
     const text = readFileSync(path, 'utf8').slice(0, MAX_OF_A_FILE);
     for (const [word] of text.matchAll(PIECES)) words.set(word, (words.get(word) ?? 0) + 1);
   }
-  const pieces = new Map<string, number>(); // bytes as Latin-1
+  const pieces = new Map<string, number>(); // keys are bytes as Latin-1
   const count = (piece: string, times: number): void => void pieces.set(piece, (pieces.get(piece) ?? 0) + times);
   for (const [word, times] of words) {
     const bytes = Buffer.from(word).toString('latin1');
@@ -162,7 +161,7 @@ function textFiles(root: string): string[] {
   return files.sort();
 }
 
-/** The same numbers every time. */
+/** A generator that returns the same numbers every time. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

@@ -1,4 +1,4 @@
-// A server of its own on a fresh data folder, with the operator API open: what a tuning run is measured on.
+// Starts a separate server on a new data folder, with the operator API open, to measure a tuning run on.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -59,7 +59,7 @@ export class TunedServer {
     let log = '';
     let admin: string | undefined;
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      if (admin !== undefined) return; // read on, so that the server never waits for its reader
+      if (admin !== undefined) return; // keeps reading, so that the server never blocks on its output
       log += text;
       admin = /"url":"(http:[^"]+\/admin\/api)"/.exec(log)?.[1];
     });
@@ -76,7 +76,7 @@ export class TunedServer {
     return { url: `${this.url}/v1`, model: NAME, headers: { authorization: `Bearer ${KEY}` } };
   }
 
-  /** Its engine, held for a run. */
+  /** Takes the lease on the engine's settings for a run. */
   async hold(id: string): Promise<ApiEngine> {
     return await ApiEngine.hold(this.#api, await this.#api.engine(NAME), id);
   }

@@ -1,4 +1,4 @@
-// Which tensors a network takes: the addon says it, as it does for a model that is loaded.
+// Which tensors a model needs. The addon determines them, as for a model that is loaded.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,12 +17,12 @@ export interface WantedTensor {
   readonly vector: boolean;
 }
 
-/** Tensors whose values the reader looks at: factors of rotations, which are written as 1 here. */
+/** Tensors whose values the reader checks: RoPE factors, which are written as 1 here. */
 export const isRead = (name: string): boolean => name.startsWith('rope_');
 
 /**
- * The tensors that this metadata takes. `listed`: the embedding table, whose rows are the vocabulary, and those of the
- * tensors which a file of the architecture may carry or not that it shall have. Throws RangeError with `what` in front.
+ * Returns the tensors that this metadata needs. `listed` has the embedding table, whose rows are the vocabulary, and
+ * the optional tensors of the architecture to include. Throws RangeError prefixed with `what`.
  */
 export function wantedTensors(what: string, metadata: Metadata, listed: readonly ListedTensor[]): WantedTensor[] {
   const entries = listed.map(({ name, dims }) => ({
@@ -38,7 +38,7 @@ export function wantedTensors(what: string, metadata: Metadata, listed: readonly
     const file = openSync(path, 'w');
     try {
       writeSync(file, head);
-      ftruncateSync(file, fileBytes); // data is a hole
+      ftruncateSync(file, fileBytes); // the data is a hole in the file
       entries.forEach(({ name, bytes }, i) => {
         if (isRead(name))
           writeSync(file, Buffer.from(new Float32Array(bytes / 4).fill(1).buffer), 0, bytes, positions[i] ?? 0);

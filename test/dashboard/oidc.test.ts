@@ -30,7 +30,10 @@ const dashboard = await startDashboard({ oidc });
 t.teardown(() => dashboard.close());
 provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
 
-/** Follows redirects from `from` to a dashboard page with a browser's cookies. Returns the page's address without loading it. */
+/**
+ * Follows redirects from `from` to a dashboard page with a browser's cookies. Returns the page's address without
+ * loading it.
+ */
 async function follow(
   client: DashboardClient,
   from: string,

@@ -40,7 +40,10 @@ type Course =
   | 'stalls in its second choice'
   | 'holds everything back';
 
-/** Generates "one two" as two tokens per choice. Reports the estimated prompt size first and the actual one after the start. */
+/**
+ * Generates "one two" as two tokens per choice. Reports the estimated prompt size first and the actual one after the
+ * start.
+ */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;
   readonly maxOutputTokens = 1_000;
