@@ -545,8 +545,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await rights(b.user.id, { locked: true });
     t.equal(await signIns.begin(b.user, null, CLIENT, null, null), 'locked');
     await rights(b.user.id, { locked: false });
-    const begun = await signIns.begin(b.user, 'hashed anew', CLIENT, null, null);
-    t.match(begun, { user: { passwordHash: 'hashed anew' } });
+    const begun = await signIns.begin(b.user, 'rehashed', CLIENT, null, null);
+    t.match(begun, { user: { passwordHash: 'rehashed' } });
     const [session] = await signIns.sessions(b.user.id);
     t.same(
       [
@@ -574,7 +574,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await secondFactors.enable(b.user, { sealed: 'sealed', step: 1, recovery: [] }, '', actorOf(b.user));
     await secondFactors.reseal(() => null);
     t.match(await secondFactors.get(b.user.id), { sealed: 'sealed' });
-    await signIns.begin({ ...b.user, passwordHash: 'hashed anew' }, null, CLIENT, null, null);
+    await signIns.begin({ ...b.user, passwordHash: 'rehashed' }, null, CLIENT, null, null);
     t.equal(await secondFactors.reset(b.user.id, OPERATOR), true);
     t.same(await signIns.sessions(b.user.id), []);
     t.same(

@@ -33,7 +33,7 @@ type Course =
   | 'answers'
   | 'refuses'
   | 'fails at once'
-  | 'fails begun'
+  | 'fails after the start'
   | 'fails midway'
   | 'waits'
   | 'stalls'
@@ -117,7 +117,7 @@ function* eventsOf(course: Course, promptTokens: number, n: number): Generator<G
   if (course === 'waits') return;
   if (course === 'fails at once') return yield failed;
   yield { type: 'started', promptTokens, cachedTokens: 5, queueMs: 1 };
-  if (course === 'fails begun') return yield failed;
+  if (course === 'fails after the start') return yield failed;
   if (course === 'holds everything back') return yield { ...finished, choice: 0, completionTokens: 4 };
   for (let choice = 0; choice < n; choice++) {
     yield { type: 'text', choice, section: 'content', text: 'one', tokens: 1, logprobs: null };
@@ -280,7 +280,7 @@ for (const { path, body, inputTokens } of formats) {
     }
   }
 
-  for (const course of ['refuses', 'fails at once', 'fails begun'] as const) {
+  for (const course of ['refuses', 'fails at once', 'fails after the start'] as const) {
     t.test(`${path}: nothing is charged when the provider ${course}`, async (t) => {
       const before = taken();
       const rows = await told(async () => {

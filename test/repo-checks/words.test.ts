@@ -6,8 +6,15 @@ import t from 'tap';
 import ts from 'typescript';
 import { root } from '../e2e/monolith.js';
 
-/** Folders and files whose texts have been rewritten. The others are test, native, bench and models. */
-const COVERED = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs', 'deploy', 'scripts', 'src'];
+const COVERED = [
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...['bench', 'deploy', 'docs', 'models', 'native', 'scripts', 'src', 'test'],
+];
+/** Recorded results and data of tests. */
+const DATA = /^(bench\/results\/.*\.(md|json)|test\/(data|fuzz\/corpus)\/)/;
 /** Files that quote the wordings to rule them out. */
 const QUOTING = new Set(['docs/internals/contributing.md']);
 /** Whole lines, trimmed, that may stay, by file. */
@@ -22,23 +29,41 @@ function filesIn(path: string): string[] {
   if (/\.[a-z]+$/.test(path)) return [path];
   return readdirSync(join(root, path), { recursive: true, withFileTypes: true })
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
-    .filter((file) => /\.(tsx?|mjs|md|ya?ml|sh)$/.test(file) && !file.includes('node_modules/'));
+    .filter(
+      (file) =>
+        /\.(tsx?|mjs|cc|h|cuh?|md|ya?ml|sh)$/.test(file) && !/node_modules\/|\/\./.test(file) && !DATA.test(file),
+    );
 }
 
-/** Comments and strings of a TypeScript or JavaScript file, with the line on which each starts, counted from 0. */
+/** Whether the string is the title of a test. The other strings of tests are mostly data. */
+const isTitle = ({ parent }: ts.Node): boolean =>
+  ts.isCallExpression(parent) && /(^|\.)test$/.test(parent.expression.getText());
+
+/** Comments of a C++ or CUDA file, with the line on which each starts, counted from 0. */
+function commentsOf(source: string): { line: number; text: string }[] {
+  return [...source.matchAll(/"(?:\\.|[^"\\\n])*"|\/\/.*|\/\*[^]*?\*\//g)]
+    .filter(([text]) => !text.startsWith('"'))
+    .map(({ 0: text, index }) => ({ line: source.slice(0, index).split('\n').length - 1, text }));
+}
+
+/**
+ * Comments and strings of a TypeScript or JavaScript file, of tests only comments and titles, with the line on which
+ * each starts, counted from 0.
+ */
 function textsOf(file: string, source: string): { line: number; text: string }[] {
   const parsed = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
   const found: { line: number; text: string }[] = [];
   const add = (from: number, to: number): void => {
     found.push({ line: parsed.getLineAndCharacterOfPosition(from).line, text: source.slice(from, to) });
   };
+  const isTest = file.startsWith('test/');
   const visit = (node: ts.Node): void => {
     const parts = node.getChildren(parsed).filter((part) => !ts.isJSDoc(part));
     if (parts.length > 0) return parts.forEach(visit);
     const start = node.getStart(parsed);
     // All comments are between two tokens.
     if (start > node.pos) add(node.pos, start);
-    if (/String|Template|JsxText/.test(ts.SyntaxKind[node.kind])) add(start, node.end);
+    if (/String|Template|JsxText/.test(ts.SyntaxKind[node.kind]) && (!isTest || isTitle(node))) add(start, node.end);
   };
   visit(parsed);
   return found;
@@ -48,7 +73,9 @@ function linesOf(file: string): { line: number; text: string }[] {
   const source = readFileSync(join(root, file), 'utf8');
   const texts = /\.(tsx?|mjs)$/.test(file)
     ? textsOf(file, source)
-    : source.split('\n').map((text, line) => ({ line, text }));
+    : /\.(cc|h|cuh?)$/.test(file)
+      ? commentsOf(source)
+      : source.split('\n').map((text, line) => ({ line, text }));
   // Wordings in backticks are identifiers and code.
   return texts.flatMap(({ line, text }) =>
     text.split('\n').map((part, at) => ({ line: line + at, text: part.replace(/`[^`]*`/g, '') })),

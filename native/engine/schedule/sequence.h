@@ -114,8 +114,8 @@ struct Sequence {
   // ready.
   bool rule_due = false;
   TokenId due_token = kNoToken;  // If set, the pending result is the grammar's state after this token, not the mask.
-  bool call_due;                 // True while the content has not begun and must begin with a tool call.
-  bool format_due;  // True while the content has not begun and must begin with the output format or a tool call.
+  bool call_due;                 // True if the content has not started and must start with a tool call.
+  bool format_due;  // True if the content has not started and must start with the output format or a tool call.
   bool named_content = false;  // True once a content header was generated that starts with the marker of tool calls.
   // True directly after an open marker in the content. The next token shows whether the marker begins a header or is
   // plain text.

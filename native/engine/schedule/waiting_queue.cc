@@ -41,7 +41,7 @@ void WaitingQueue::erase(Organization& organization, const Sequence& sequence) {
   if (organization.lacking == sequence.order()) organization.passes = 0;
 }
 
-// Orders the organizations for the next slot. Those that were passed come first, the most often passed at the head; the
+// Orders the organizations for the next slot. Organizations that were passed over come first, the most often passed at the head; the
 // others follow by the round in which their turn yields a slot.
 void WaitingQueue::rank() {
   turns_.clear();

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// With more white space than this at the start, the content has begun without an open marker.
+// With more white space than this at the start, the content has started without an open marker.
 constexpr size_t kMaxLeadingSpace = 32;
 constexpr std::string_view kSpaces = " \t\r\n";
 
@@ -86,7 +86,7 @@ int OutputParser::take(TokenId token, std::string_view bytes, std::string_view s
     if (phase_ == Phase::kCall) return -1;
   }
   if (phase_ == Phase::kUndecided && token == open_token_ && utf8_.pending() > 0) {
-    utf8_.finish(text_);  // An incomplete character before the marker is text, so the content has begun.
+    utf8_.finish(text_);  // An incomplete character before the marker is text, so the content has started.
     if (const int stop = scan(sink); stop >= 0) return stop;
   }
   if (take_marker(token, sink)) return -1;

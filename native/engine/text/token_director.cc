@@ -34,7 +34,7 @@ bool is_over_budget(const Sequence& sequence) {
   return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
 }
 
-// True if the content has begun and its beginning must be forced.
+// True if the content has started and its beginning must be forced.
 bool is_beginning_due(const Sequence& sequence) {
   const bool head_due = sequence.format_due && !sequence.request.call_rules.heads.empty();
   return (sequence.call_due || head_due) && sequence.text.in_content() && !sequence.script.active();

@@ -87,7 +87,7 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (result == kNoToken || !tokens.is_ordinary(result)) continue;
     merges_.insert(left_id, right_id, {line_rank, result});
   }
-  // Of two tokens with the same bytes, the first is kept. Only unusual spellings have such duplicates.
+  // If two tokens have the same bytes, the first is kept. Only unusual spellings have such duplicates.
   for (TokenId id = 0; id < tokens.size(); ++id)
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }

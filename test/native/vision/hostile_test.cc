@@ -1,4 +1,4 @@
-// Malicious vision files are rejected with the reason. Those that load as an encoder must process images of any shape.
+// Malicious vision files are rejected with the reason. Files that load as an encoder must process images of any shape.
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "vision/hostile_vision.h"

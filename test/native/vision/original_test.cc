@@ -152,7 +152,7 @@ TEST(image_tiles_match_the_original_programs) {
   const ParsedModel intern{TinyVision("internvl")};
   // A small image whose shape is closest to a square is not split.
   CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});
-  // Of two equally good grids, the image must fill half of the larger one.
+  // If two grids are equally good, the larger one is used only if the image fills half of it.
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);

@@ -8,7 +8,7 @@ import type { ServedModel } from '../../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, Message } from '../../../src/generation/types.js';
 import type { Owner } from './sim-time.js';
 
-export const ENDS = ['ok', 'fails', 'fails first', 'fails begun', 'is refused', 'waits too long'] as const;
+export const ENDS = ['ok', 'fails', 'fails first', 'fails after the start', 'is refused', 'waits too long'] as const;
 
 /** The behaviour that a request's text specifies. */
 export interface Course {
@@ -164,7 +164,7 @@ function* eventsOf(
     return yield { type: 'failed', code: 'queue_timeout', message: 'the request waited too long', retryAfterMs: 1000 };
   if (end === 'fails first') return yield failed;
   yield { type: 'started', promptTokens: prompt, cachedTokens: 0, queueMs };
-  if (end === 'fails begun') return yield failed;
+  if (end === 'fails after the start') return yield failed;
   const all = Math.min(tokens, maxTokens);
   for (let at = 0; at < all; at++) {
     for (let choice = 0; choice < n; choice++)

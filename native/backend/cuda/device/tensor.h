@@ -43,7 +43,7 @@ __device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], 
 }
 
 // Loads four 8x8 matrices of 16-bit elements from shared memory. Lanes 8i .. 8i + 7 supply the row addresses of matrix
-// i (16 bytes each, aligned). Of each matrix a lane receives elements 2t and 2t + 1 of row g, or of column g in the
+// i (16 bytes each, aligned). A lane receives from each matrix elements 2t and 2t + 1 of row g, or of column g in the
 // transposed variant.
 __device__ __forceinline__ void load_matrices(uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

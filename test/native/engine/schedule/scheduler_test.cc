@@ -295,7 +295,7 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK(!bench.step().first_tokens);
 }
 
-// Of a flood of long prompts, only a few run next to a decoding response, sometimes only one. Even then its first token
+// When one organization sends many long prompts, only a few run next to a decoding response, sometimes only one. Even then its first token
 // gets no step of its own, because it is not the only request of its organization.
 TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);

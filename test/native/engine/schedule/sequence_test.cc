@@ -63,7 +63,7 @@ TEST(beginnings_of_calls_are_sorted_with_their_grammars) {
   CHECK(made.call_rules.starts == sorted);
   CHECK(made.call_rules.next.empty() && made.call_rules.heads.empty());
 
-  // Of two equal beginnings, the first is used.
+  // If two beginnings are equal, the first is used.
   TwoCalls alike;
   alike.request.calls.prefixes = {{9, 1}, {9, 1}};
   CHECK(Calls(alike.request).call_rules.prefixes == Grammars({alike.nine, alike.two}));
