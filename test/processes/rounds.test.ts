@@ -129,14 +129,18 @@ for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
   });
 }
 
-t.test('the history of three rounds satisfies all rules', { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false }, async (t) => {
-  // These rounds kill a process, then PostgreSQL, then Redis.
-  const { problems, operations } = await runRounds({
-    rounds: 3,
-    first: 2,
-    seed: 1,
-    file: join(tmpdir(), 'monolith-rounds.jsonl'),
-  });
-  t.same(problems, []);
-  for (const what of ['hold 200', 'ask 200', 'store 200', 'background 200']) t.ok((operations[what] ?? 0) > 0, what);
-});
+t.test(
+  'the history of three rounds satisfies all rules',
+  { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false },
+  async (t) => {
+    // These rounds kill a process, then PostgreSQL, then Redis.
+    const { problems, operations } = await runRounds({
+      rounds: 3,
+      first: 2,
+      seed: 1,
+      file: join(tmpdir(), 'monolith-rounds.jsonl'),
+    });
+    t.same(problems, []);
+    for (const what of ['hold 200', 'ask 200', 'store 200', 'background 200']) t.ok((operations[what] ?? 0) > 0, what);
+  },
+);
