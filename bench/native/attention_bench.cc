@@ -1,9 +1,12 @@
-// Attention alone, on every instruction set: decode of one and of many sequences as a share of the
-// memory bandwidth that a plain read loop reaches in the same run, and prefill in Gflop/s. The
-// cache spans many layers, taken in turn, so that keys and values come from memory as they do in a
-// real step.
-//   attention_bench [threads [name [isa [seconds]]]]   prints one table, of cases that contain the
-//   name, each for so many seconds; times are the 20th percentile of the calls
+// Benchmark of the CPU attention kernels for every SIMD instruction set, without the rest of the model. Decode is
+// reported as a share of the memory bandwidth that a plain read loop reaches in the same run, and prefill in Gflop/s.
+// Calls cycle through the layers of a large KV cache, so that keys and values come from memory rather than a CPU cache,
+// as in a real step.
+//
+//   attention_bench [threads [name [isa [seconds]]]]
+//
+// Prints one table with the cases whose name contains `name`. Each case runs for at least `seconds`. Times are the 20th
+// percentile of the calls.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,16 +27,18 @@ namespace {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double least_seconds = 0.5;  // seconds that a case is measured
+double least_seconds = 0.5;  // Minimum measuring time per case in seconds.
 
 struct Case {
   const char* name;
   int n_heads, n_kv_heads, head_dim;
   KvType type;
-  int n_sequences, n_tokens, depth;  // each sequence: n_tokens new rows after `depth` positions
-  int others_depth = -1;             // that of all sequences but the last; -1: the same
+  int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
+  int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  int value_dim = 0;  // latents: rows of head_dim numbers for all heads, so many of them the value; 0: keys and values
+  // For latent attention (MLA): number of elements of a latent row of head_dim elements that form the value; 0:
+  // separate keys and values.
+  int value_dim = 0;
 };
 
 void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
@@ -51,7 +56,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
-  // Several sequences' pages lie in turn, as when they grow together.
+  // Interleave the pages of the sequences, as if the sequences had grown concurrently.
   std::vector<int32_t> pages(shape.n_pages);
   for (int64_t i = 0; i < shape.n_pages; ++i)
     pages[i] = static_cast<int32_t>(i % pages_each * c.n_sequences + i / pages_each);
@@ -70,7 +75,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   OpsScratch scratch;
   if (!scratch.reserve(pool.size(), n_rows, q_dim, context, c.head_dim)) std::abort();
 
-  // The fifth of the calls that were least disturbed: other programs share the machine.
+  // The 20th percentile excludes most calls that other programs on the machine slowed down.
   std::vector<double> times;
   pool.begin_step();
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
@@ -83,14 +88,14 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   pool.end_step();
   std::sort(times.begin(), times.end());
   const double best = times[times.size() / 5];
-  double seen = 0;  // positions, summed over all rows
+  double seen = 0;  // Attended positions, summed over all query tokens.
   for (const Segment& segment : segments)
     for (int i = 1; i <= segment.n_tokens; ++i)
       seen += c.window > 0 ? std::min(segment.first_position + i, c.window) : segment.first_position + i;
   const double flops = 2.0 * seen * (q_dim + out_dim);
   std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(), c.name, best * 1e6,
               flops / best * 1e-9);
-  if (peak > 0) std::printf(", %3.0f%% of the peak", 100 * flops / best / peak);
+  if (peak > 0) std::printf(", %3.0f%% of peak", 100 * flops / best / peak);
   if (c.n_tokens == 1 && c.others_depth < 0 && c.window == 0)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
                 100 * double(layer_bytes) / best / bandwidth);
@@ -125,7 +130,7 @@ int main(int argc, char** argv) {
       {"decode 32/8x128 @16384 q8_0", 32, 8, 128, q8, 1, 1, 16383},
       {"decode 32/8x128 @16384 f16", 32, 8, 128, f16, 1, 1, 16383},
       {"decode 32/8x128 @16384 window 1024", 32, 8, 128, f16, 1, 1, 16383, -1, 1024},
-      {"decode 8/1x128 @16384 beside 31 @64", 8, 1, 128, f16, 32, 1, 16383, 63},
+      {"decode 8/1x128 @16384 with 31 @64", 8, 1, 128, f16, 32, 1, 16383, 63},
       {"prefill 256 32/4x64 @0", 32, 4, 64, f16, 1, 256, 0},
       {"prefill 256 32/4x64 @1024", 32, 4, 64, f16, 1, 256, 1024},
       {"prefill 256 32/8x128 @1024", 32, 8, 128, f16, 1, 256, 1024},
@@ -152,7 +157,7 @@ int main(int argc, char** argv) {
       {"prefill latents 256 16x576 @1024 f16", 16, 1, 576, f16, 1, 256, 1024, -1, 0, 512},
   };
   for (const CpuIsa isa : available_cpu_isas()) {
-    // Plain is two orders of magnitude slower: nobody waits for it.
+    // Skip the portable code without SIMD, which is two orders of magnitude slower.
     if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;
     const double peak = measure_peak(isa, pool.size(), 5).float32;
     for (const Case& c : cases)

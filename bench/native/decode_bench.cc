@@ -1,9 +1,12 @@
-// How near one decoded stream of a model file comes to the machine's read loop, and what each operation costs it:
-// the forward pass alone, without scheduler, sampling or Node. Read loop and decoding take turns, so that a slow
-// spell of the machine falls on both. Behind DEPTH positions whose keys and values are all zero, so that nobody waits for
-// a prompt: these are read like any others. Of a token's bytes: weights (of experts those that it takes), keys and values
-// once, recurrent state twice.
-// usage: decode_bench FILE [isa] [threads] [passes] [depth]
+// Benchmark of decoding one stream of a model file on the CPU: the forward pass alone, without scheduler, sampling and
+// Node. Reports the achieved memory bandwidth as a share of a plain read loop's, and the time of each operation. The
+// read loop and decoding alternate, so that slowdowns of the machine affect both.
+//
+// Decoding starts after DEPTH positions whose keys and values are zero, which saves a prefill. They are read like any
+// others. The bytes of a token are the weights (of an MoE layer only the selected experts), keys and values once, and
+// recurrent state twice.
+//
+//   usage: decode_bench FILE [isa] [threads] [passes] [depth]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -85,8 +88,8 @@ int run(int argc, char** argv) {
   const MemoryPlan& memory = (*model)->memory();
   const double kept = static_cast<double>(memory.page_bytes) / kPageTokens * depth,
                state = 2.0 * static_cast<double>(memory.slot_bytes);
-  std::printf("a token reads %.3f GB of weights, %.3f GB of keys and values, and %.3f GB of state twice\n", bytes / 1e9,
-              kept / 1e9, state / 2e9);
+  std::printf("per token: %.3f GB of weights, %.3f GB of keys and values, %.3f GB of state (read and written)\n",
+              bytes / 1e9, kept / 1e9, state / 2e9);
   bytes += kept + state;
   for (int pass = 0; pass < passes; ++pass) {
     const double read_before = read_bandwidth(info.threads, size_t{256} << 20, 3).value();
@@ -98,7 +101,7 @@ int run(int argc, char** argv) {
     rates.push_back(1 / seconds);
     shares.push_back(bytes / seconds / read * 100);
   }
-  std::printf("%s, %d threads: %.1f tokens/s, %.1f of %.1f GB/s, %.1f %% in the median (%.1f to %.1f)\n",
+  std::printf("%s, %d threads: %.1f tokens/s, %.1f of %.1f GB/s; share %.1f %% (median), %.1f to %.1f %%\n",
               info.isa.c_str(), info.threads, median(rates), median(rates) * bytes / 1e9, median(reads), median(shares),
               *std::ranges::min_element(shares), *std::ranges::max_element(shares));
   const double tokens = static_cast<double>(kTokens) * passes;
@@ -108,8 +111,8 @@ int run(int argc, char** argv) {
     const double calls = static_cast<double>(after[i].calls - first.calls);
     const double spent = static_cast<double>(after[i].nanoseconds - first.nanoseconds);
     const double moved = static_cast<double>(after[i].bytes - first.bytes);
-    std::printf("  %-24s %5.1f calls a token  %8.2f us each  %8.1f us a token  %6.1f GB/s\n", after[i].name.c_str(),
-                calls / tokens, spent / calls / 1e3, spent / tokens / 1e3, moved / spent);
+    std::printf("  %-24s %5.1f calls per token  %8.2f us per call  %8.1f us per token  %6.1f GB/s\n",
+                after[i].name.c_str(), calls / tokens, spent / calls / 1e3, spent / tokens / 1e3, moved / spent);
   }
   return 0;
 }

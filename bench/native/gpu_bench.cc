@@ -1,7 +1,9 @@
-// The CUDA backend on one GPU: what its memory copies, what each kernel takes, and whole steps of a model of the Llama 8B
-// shape. Lines on stderr as they are measured, JSON on stdout at the end. gpu_bench_emulated is the same linked with the
-// emulator: `gpu_bench_emulated --tiny` shows within seconds that the bench itself works.
-// usage: gpu_bench [--device N] [--filter WORD] [--only kernels|models] [--tflops N] [--seconds N] [--tiny]
+// Benchmark of the CUDA backend on one GPU: memory copies, single kernels, and whole steps of a model with the shape of
+// Llama 8B. Prints each figure to stderr as it is measured, and all results as JSON to stdout at the end.
+// gpu_bench_emulated is the same program linked with the emulator. `gpu_bench_emulated --tiny` checks within seconds
+// that the benchmark works.
+//
+//   usage: gpu_bench [--device N] [--filter WORD] [--only kernels|models] [--tflops N] [--seconds N] [--tiny]
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -20,7 +22,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Operations a second that 16-bit products may have.
+// Returns the peak of 16-bit matmuls in operations per second: the given one, or else the best matmul measured. An
+// 8-bit matmul counts with half its rate.
 double half_ceiling(const Options& options, const Results& results) {
   if (options.tflops > 0) return options.tflops * 1e12;
   double best = 0;
@@ -31,7 +34,8 @@ double half_ceiling(const Options& options, const Results& results) {
   return best;
 }
 
-// The least time that memory and the matrix units leave, of the time it took.
+// Returns the fraction of the roofline that the kernel reaches: the minimum time that copy bandwidth and matmul peak
+// allow, divided by the measured time.
 double share(const KernelResult& kernel, double copy, double ceiling) {
   double least = copy > 0 ? kernel.bytes / copy : 0;
   if (kernel.unit != Unit::kNone && ceiling > 0)
@@ -51,7 +55,7 @@ void print(const Options& options, const cuda::DeviceProperties& device, const R
       "  \"tiny\": %s,\n  \"copyGBs\": %.1f,\n  \"uploadGBs\": %.2f,\n  \"ceilingTflops\": %.2f,\n  \"ceilingIs\": "
       "%s,\n",
       options.tiny ? "true" : "false", results.copy_bytes_per_second / 1e9, results.upload_bytes_per_second / 1e9,
-      ceiling / 1e12, options.tflops > 0 ? "\"given\"" : "\"the best product seen\"");
+      ceiling / 1e12, options.tflops > 0 ? "\"given\"" : "\"the best matmul measured\"");
   std::printf("  \"kernels\": [");
   const char* comma = "\n";
   for (const KernelResult& k : results.kernels) {
@@ -117,14 +121,15 @@ int run(int argc, char** argv) {
   }
   const auto devices = cuda::list_devices();
   if (!devices || options.device < 0 || static_cast<size_t>(options.device) >= devices->size()) {
-    std::fprintf(stderr, "%s\n", devices ? "there is no GPU of that number" : devices.error().message.c_str());
+    std::fprintf(stderr, "%s\n",
+                 devices ? "--device: there is no GPU with this number" : devices.error().message.c_str());
     return 1;
   }
   const cuda::DeviceProperties& device = (*devices)[static_cast<size_t>(options.device)];
   const Clock clock(options.seconds);
   Results results;
   std::string failure;
-  // What was measured before something failed is told all the same.
+  // Results measured before a failure are printed as well.
   for (const auto measure : {measure_kernels, measure_mixtures, measure_models}) {
     if (measure == measure_models && !options.models) continue;
     try {

@@ -1,10 +1,16 @@
-// Schemas compiled and texts read token by token under them, on one thread, in processor time of it.
+// Benchmark and check of JSON Schema grammars: compiles schemas and reads texts token by token, on one thread. All
+// times are CPU time of that thread in microseconds.
+//
 //   grammar_bench VOCABULARY.gguf < cases
-// Each line of the input is a case: its schema, then for each text V (valid) or I (invalid) and the text itself,
-// all of one line's parts parted by tabs. For each case one line comes out, parted by tabs as well:
+//
+// Each input line is a case, with tab-separated fields: the schema, then for each text V (valid) or I (invalid) and the
+// text itself. The program prints one line per case, also with tab-separated fields:
+//
 //   refused  kind  keyword  what
-//   read     compile to first mask in us  valid  valid refused  invalid  invalid accepted  masks wrong  past limits  [mask in us ...]
-// Text is taken as the longest tokens that fit: vocabularies without merges can be measured too.
+//   read     compile time including the first mask  valid  valid refused  invalid  invalid accepted  masks wrong
+//            past limits  [time of each mask ...]
+//
+// Texts are tokenized greedily by longest match, so that vocabularies without merges can be measured too.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -40,7 +46,7 @@ class LongestTokens {
       longest_ = std::max(longest_, bytes.size());
     }
   }
-  // kNoToken if not even the first byte is one.
+  // Returns the longest token that `text` starts with; kNoToken if there is none.
   TokenId first_of(std::string_view text) const {
     for (size_t n = std::min(longest_, text.size()); n > 0; --n)
       if (const auto found = ids_.find(text.substr(0, n)); found != ids_.end()) return found->second;
@@ -95,7 +101,7 @@ void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, 
   if (!valid && accepted) counts.invalid_accepted++;
 }
 
-// One line's part of a text that may hold anything.
+// Replaces tabs and line breaks with spaces, so that the text fits into one output field.
 std::string flat(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
@@ -140,7 +146,7 @@ int main(int argc, char** argv) {
                   flat(problem.what).c_str());
       continue;
     }
-    const double compile_us = thread_us() - from;  // the first mask is part of it
+    const double compile_us = thread_us() - from;  // Includes the first mask.
     Counts counts;
     for (size_t i = 1; i + 1 < parts.size(); i += 2)
       read(*grammar, tokens, parts[i + 1], parts[i] == "V", mask, counts);

@@ -1,9 +1,12 @@
-// What the host does for a step of decodes beside a GPU, in microseconds: the engine's own step loop over the CUDA
-// backend in the emulator, which computes nothing (emulator/dry_run.h), with the layers and the vocabulary of Llama 8B.
+// Benchmark of the host's work per decode step with a GPU, in microseconds. Runs the engine's step loop with the CUDA
+// backend in the emulator's dry-run mode, which computes nothing (emulator/dry_run.h). The model has the layers and the
+// vocabulary of Llama 8B.
+//
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
-// "idle": from the device's answer to the next step's launch, when the device has nothing to do; "beside it": from
-// there until the host waits for the answer, which costs nothing as long as it is shorter than what the device
-// computes. Calls into CUDA are not in it: they are counted.
+//
+// Idle time runs from the device's results to the launch of the next step, while the device has nothing to do.
+// Overlapped time runs from that launch until the host waits for the results. It costs nothing as long as it is shorter
+// than the device's computation. CUDA calls are counted but not timed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +34,7 @@ struct Options {
   bool in_order = false;
 };
 
-// Any tokens: the answers to a step's tasks.
+// Fills the results of a step's sampling tasks with arbitrary tokens.
 void answer(void* to_host, size_t bytes) {
   static uint32_t state = 1;
   auto* const results = static_cast<cuda::DeviceResult*>(to_host);
@@ -54,14 +57,15 @@ TinyModel model_file() {
 VocabularyFile vocabulary() {
   VocabularyFile file = VocabularyFile::byte_level();
   while (file.tokens.size() < kVocabulary) {
-    std::string word = "w";  // 2 to 6 letters
+    std::string word = "w";  // A "w" and 2 to 4 more letters.
     for (size_t n = file.tokens.size(); n > 0; n /= 26) word += static_cast<char>('a' + n % 26);
     file.add(word);
   }
   return file;
 }
 
-// Those of the steps measured, and of the steps in which the others' prompts are read.
+// Returns the maximum number of tokens per request: one for each measured step, plus those generated while the prompts
+// of the other streams are in prefill.
 int most_tokens(const Options& options) { return options.steps + 2 * options.streams * options.context / 2048 + 200; }
 
 GenerationRequest request_of(const Options& options, int i) {
@@ -122,7 +126,7 @@ int run(const Options& options) {
     const auto id = static_cast<RequestId>(i + 1);
     loop.add(std::make_unique<Request>(id, channel, request_of(options, i), kVocabulary, most));
   }
-  for (int i = 0; i < 20; ++i) {  // until all decode
+  for (int i = 0; i < 20; ++i) {  // Run until all streams decode in every step.
     const uint64_t tokens = counters.decode_tokens;
     step();
     if (counters.decode_tokens - tokens < static_cast<uint64_t>(options.streams)) i = 0;
@@ -133,8 +137,8 @@ int run(const Options& options) {
   const auto steps = static_cast<double>(dry.steps);
   const auto each = [&](uint64_t count) { return static_cast<double>(count) / steps; };
   std::printf(
-      "%-9s %3d streams of %d: idle %6.1f us, beside it %6.1f us | calls: %.1f copies there (%.1f KB), "
-      "%.1f back (%.1f KB), %.1f launches, %.1f replays\n",
+      "%-9s %3d streams, context %d: idle %6.1f us, overlapped %6.1f us | per step: %.1f uploads (%.1f KB), "
+      "%.1f downloads (%.1f KB), %.1f launches, %.1f graph replays\n",
       options.kind.c_str(), running, options.context, each(dry.idle_ns) / 1e3, each(dry.busy_ns) / 1e3,
       each(dry.uploads), each(dry.upload_bytes) / 1e3, each(dry.downloads), each(dry.download_bytes) / 1e3,
       each(dry.launches), each(dry.replays));

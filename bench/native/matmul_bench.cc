@@ -1,7 +1,10 @@
-// How fast the CPU matrix products are, against what the machine can do in the same run:
-//   one row    bytes of weights per second, as a share of a plain read loop over the same memory
-//   many rows  multiply-adds per cycle and core, as a share of the instruction's peak
-// usage: matmul_bench [isa] [threads] [types, comma separated] [rows, comma separated]
+// Benchmark of the CPU matmuls, compared with what the machine reaches in the same run. For each weight type and number
+// of tokens the program prints:
+//
+// - the bytes of weights per second, also as a share of a plain read loop, which limits matmuls with one token
+// - the multiply-adds per cycle and core, which limit matmuls with many tokens
+//
+// usage: matmul_bench [isa] [threads] [types, comma-separated] [numbers of tokens, comma-separated]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,7 +24,8 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Cycles per second: a chain of dependent multiplications, three cycles each on every x86 core since 2010.
+// Returns the clock rate of a core in cycles per second. It is measured with a chain of dependent 64-bit
+// multiplications, which take three cycles each on every x86 core since 2010.
 double cycles_per_second() {
   double best = 0;
   for (int attempt = 0; attempt < 9; ++attempt) {
@@ -36,7 +40,7 @@ double cycles_per_second() {
   return best;
 }
 
-// Random blocks whose scales are small, so that sums stay finite.
+// Returns random blocks with small scales, so that sums remain finite.
 std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
   const TensorTypeTraits& traits = traits_of(type);
   std::vector<std::byte> data(static_cast<size_t>(values / traits.block_values * traits.block_bytes));
@@ -44,7 +48,7 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
   for (size_t i = 0; i + 8 <= data.size(); i += 8) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const uint64_t bits = type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16
-                              ? 0x3c003c003c003c00u  // about one, whatever the format
+                              ? 0x3c003c003c003c00u  // At most 1 in each of these formats.
                               : state ^ state >> 31;
     std::memcpy(&data[i], &bits, 8);
   }
@@ -58,12 +62,12 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
-    case TensorType::kF8E4M3: break;  // which it does not measure
+    case TensorType::kF8E4M3: break;  // F8_E4M3 is not measured.
     case TensorType::kMXFP4: put(0, &exponent, 1); break;
     case TensorType::kTQ1_0: put(52, halves, 2); break;
     case TensorType::kTQ2_0: put(64, halves, 2); break;
     case TensorType::kIQ1_M:
-    case TensorType::kNVFP4: break;  // any bits are numbers of about one size
+    case TensorType::kNVFP4: break;  // Arbitrary bits give values of similar magnitude.
     case TensorType::kQ2_K: put(80, halves, 4); break;
     case TensorType::kQ3_K: put(108, halves, 2); break;
     case TensorType::kQ6_K: put(208, halves, 2); break;
@@ -93,7 +97,8 @@ int run(int argc, char** argv) {
       split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
   const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
   constexpr int64_t kCols = 2048, kRows = 5632;
-  constexpr int kMaxRows = 512, kMatrices = 16;  // one after another: no matrix is found in a cache
+  // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache.
+  constexpr int kMaxRows = 512, kMatrices = 16;
 
   auto backend = make_cpu_backend({.threads = threads, .isa = isa});
   if (!backend) {
@@ -147,7 +152,7 @@ int run(int argc, char** argv) {
       cpu.end_step();
       const double macs = static_cast<double>(kRows) * kCols * n_rows;
       std::printf(
-          "  %4d rows  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
+          "  %4d tokens  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
           n_rows, best * 1e3, bytes / best / 1e9, bytes / best / read * 100, read / 1e9,
           macs / best / hertz / info.threads, hertz / 1e9);
     }

@@ -1,4 +1,6 @@
-// How long it takes to choose the tokens of a step, all rows together.
+// Benchmark of sampling on the CPU: the time to choose all tokens of one step. `rows` is the number of rows of logits,
+// one per sequence.
+//
 // usage: sampling_bench [rows] [vocabulary] [threads]
 #include <algorithm>
 #include <chrono>
@@ -18,7 +20,7 @@ struct Way {
   float temperature, top_p, min_p;
   int top_k;
   int n_top;
-  float spread;  // of the logits' normal distribution
+  float spread;  // Standard deviation of the logits.
 };
 constexpr Way kWays[] = {
     {"greedy", 0, 1, 0, 0, -1, 3},
@@ -36,7 +38,8 @@ int run(int n_rows, int n_vocab, int threads) {
     std::fprintf(stderr, "%s\n", backend.error().message.c_str());
     return 1;
   }
-  // Rows of their own, as a step leaves them: more than fit a cache.
+  // Each sequence has its own row of logits, as after a forward pass. With the default sizes they exceed the CPU
+  // caches.
   std::vector<float> logits(static_cast<size_t>(n_rows) * static_cast<size_t>(n_vocab));
   BatchSampler sampler(**backend, **backend, n_vocab, n_rows);
   std::printf("%d rows of %d logits, %d threads\n", n_rows, n_vocab, (*backend)->host_threads());
@@ -69,7 +72,7 @@ int run(int n_rows, int n_vocab, int threads) {
       const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
       best_ms = std::min(best_ms, took.count());
     }
-    std::printf("  %-22s %8.3f ms, %6.1f us a row\n", way.name, best_ms, 1000 * best_ms / n_rows);
+    std::printf("  %-22s %8.3f ms, %6.1f us per row\n", way.name, best_ms, 1000 * best_ms / n_rows);
   }
   return 0;
 }

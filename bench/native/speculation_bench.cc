@@ -1,7 +1,12 @@
-// Who guesses, side by side: the text itself, a smaller model, layers of the model's own and an EAGLE-3 head, in steps and in
-// time, by turns in one run, so that a slow spell of the machine falls on all. Nothing here is a published model: the network has
-// the shape of a real one, but its layers add nothing and its head says of each token the next number, so that each of those
-// who guess can be made to be always right; and the same text is said with one word only, of which only the text itself knows.
+// Benchmark of the maximum speedup of speculative decoding. It compares draft tokens from prompt lookup, a draft model,
+// MTP layers and an EAGLE-3 head, in steps and in time. All drafters alternate within one run, so that slowdowns of the
+// machine affect all of them.
+//
+// No published model is used. The benchmark builds a model of realistic shape whose layers add nothing to the residual
+// stream, and whose head predicts the token with the next higher id. This makes it possible to build drafters whose
+// draft tokens are always right. A second series biases the output towards a single word, which only prompt lookup can
+// predict.
+//
 //   speculation_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]
 #include <algorithm>
 #include <chrono>
@@ -33,7 +38,8 @@ struct Options {
   int rounds = 5, tokens = 96, width = 1024, layers = 16, threads = 2;
 };
 
-// The network, written by hand: weights of 0 in 8 bits, which are read and multiplied as any others.
+// Writes the GGUF file of a generated model. Most weights are 8-bit zeros, which the engine reads and multiplies like
+// any others.
 class File {
  public:
   explicit File(uint64_t width) : width_(width) {}
@@ -50,7 +56,7 @@ class File {
     const std::vector<float> values(count, 1.0f);
     builder.tensor(name, TensorType::kF32, {count}, std::as_bytes(std::span(values)));
   }
-  // `factor` at row i, column first + i.
+  // A matrix with `factor` at row i, column first + i, and zeros elsewhere.
   void diagonal(const std::string& name, uint64_t cols, float factor, uint64_t first = 0) {
     std::vector<float> values(width_ * cols);
     for (uint64_t i = 0; i < width_; ++i) values[i * cols + first + i] = factor;
@@ -73,7 +79,8 @@ std::vector<float> table_of(uint64_t width) {
   return table;
 }
 
-// Of each token the row that is the table's of the token so many before it.
+// Returns an output head that predicts the token whose id is `ahead` higher. The head's row of a token is the
+// normalized embedding of the token `ahead` ids before it.
 std::vector<float> looks_back(const std::vector<float>& table, uint64_t width, uint64_t ahead) {
   std::vector<float> head;
   for (uint64_t token = 0; token < kVocabulary; ++token) {
@@ -98,7 +105,7 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
     file.zeros(block + "ffn_down.weight", width, n_ff);
     return;
   }
-  // the architecture has some in one layer at least: of two experts, each small
+  // The architecture requires at least one MoE layer. This one has two small experts.
   file.ones(block + "exp_probs_b.bias", 2);
   file.zeros(block + "ffn_gate_inp.weight", 2, width);
   for (const char* name : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})
@@ -107,8 +114,9 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
                       Bytes(2 * 64 * width / 32 * 34));
 }
 
-// GLM 4.5's, dense but for its last layer. Behind it `n_draft` layers that guess: one knows by its token what follows, of
-// several each by the hidden row what comes so many tokens later.
+// Returns a GGUF file of the GLM 4.5 architecture, in which only the last regular layer is an MoE layer. `n_draft` MTP
+// layers follow. A single MTP layer predicts the next token from the token itself. With several, MTP layer i (from 0)
+// predicts from the hidden state the token i + 2 positions later.
 Bytes network(const Options& options, int n_layers, int n_draft) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
@@ -146,7 +154,8 @@ Bytes network(const Options& options, int n_layers, int n_draft) {
   return file.builder.build();
 }
 
-// A head that hands its token on through attention to itself.
+// Returns a GGUF file of an EAGLE-3 head. Its attention attends to the token itself and copies the token's embedding to
+// the output.
 Bytes eagle(const Options& options) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
@@ -169,7 +178,8 @@ Bytes eagle(const Options& options) {
     file.ones("blk.0." + std::string(norm) + ".weight", width);
   for (const char* name : {"attn_q", "attn_k"}) file.diagonal("blk.0." + std::string(name) + ".weight", 2 * width, 3);
   file.diagonal("blk.0.attn_v.weight", 2 * width, 1);
-  file.diagonal("blk.0.attn_output.weight", width, 8);  // louder than the row before
+  // The factor makes the attention output outweigh the hidden state from the previous token.
+  file.diagonal("blk.0.attn_output.weight", width, 8);
   file.zeros("blk.0.ffn_gate.weight", 3 * width, width);
   file.zeros("blk.0.ffn_up.weight", 3 * width, width);
   file.zeros("blk.0.ffn_down.weight", width, 3 * width);
@@ -182,7 +192,8 @@ struct Run {
   std::unique_ptr<Model> model, draft;
   std::unique_ptr<StepLoop> loop;
   std::unique_ptr<EngineCounters> counters = std::make_unique<EngineCounters>();
-  // By text: of each round.
+  // Indexed by text: 0 = counting, 1 = one word. `ms` has one entry per round; the other members are sums over all
+  // rounds.
   std::vector<double> ms[2];
   uint64_t steps[2] = {}, tokens[2] = {}, drafted[2] = {}, right[2] = {};
 };
@@ -231,7 +242,8 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   return run;
 }
 
-// One answer: text 0 counts on from the prompt, text 1 says one word again and again.
+// Generates one response and adds its figures to `run` if `counts` is true. Text 0 counts on from the prompt; text 1
+// repeats one word.
 void answer(Run& run, const Options& options, int text, int round, bool counts) {
   GenerationRequest request;
   for (int i = 0; i < 12; ++i) request.prompt.push_back(300 + (round * 97 + i * i * 31) % 3000);
@@ -273,13 +285,13 @@ int run_all(const Options& options) {
   const auto add = [&](const char* name, Speculation speculation, int n_draft, int draft_layers, bool with_head) {
     runs.push_back(open(name, options, **tokenizer, speculation, n_draft, draft_layers, with_head));
   };
-  add("no draft tokens", Speculation::kOff, 0, 0, false);
-  add("the text itself", Speculation::kAuto, 0, 0, false);
-  add("a smaller model", Speculation::kAuto, 0, std::max(2, options.layers / 8), false);
-  add("one own layer", Speculation::kAuto, 1, 0, false);
-  add("three own layers", Speculation::kAuto, 3, 0, false);
-  add("an EAGLE-3 head", Speculation::kAuto, 0, 0, true);
-  for (int round = -2; round < options.rounds; ++round)  // the first two are not counted
+  add("none", Speculation::kOff, 0, 0, false);
+  add("prompt lookup", Speculation::kAuto, 0, 0, false);
+  add("draft model", Speculation::kAuto, 0, std::max(2, options.layers / 8), false);
+  add("one MTP layer", Speculation::kAuto, 1, 0, false);
+  add("three MTP layers", Speculation::kAuto, 3, 0, false);
+  add("EAGLE-3 head", Speculation::kAuto, 0, 0, true);
+  for (int round = -2; round < options.rounds; ++round)  // The first two rounds are warm-up.
     for (const int text : {0, 1})
       for (size_t i = 0; i < runs.size(); ++i)
         answer(*runs[(i + static_cast<size_t>(round + 2)) % runs.size()], options, text, round + 2, round >= 0);
@@ -289,10 +301,9 @@ int run_all(const Options& options) {
   };
   for (const int text : {0, 1}) {
     std::printf(
-        "\n| %s | steps for 100 tokens | draft tokens accepted | ms for %d tokens, median (least to most) | times as "
-        "fast "
+        "\n| %s | steps per 100 tokens | draft tokens accepted | ms for %d tokens, median (min to max) | speedup "
         "|\n|---|---|---|---|---|\n",
-        text == 0 ? "counts, never the same twice" : "one word again and again", options.tokens);
+        text == 0 ? "counting, no repetition" : "one word, repeated", options.tokens);
     const double plain = median(runs[0]->ms[static_cast<size_t>(text)]);
     for (const auto& run : runs) {
       const auto at = static_cast<size_t>(text);

@@ -1,6 +1,10 @@
-// Tokenizing, on one thread, in processor time of it: MB/s of a text, and of inputs made to be slow.
+// Benchmark of the tokenizer, in MB per second of CPU time of one thread. Measures a given text, and generated inputs
+// that are meant to be slow.
+//
 //   tokenizer_bench VOCABULARY.gguf [TEXT]
-// The made inputs are taken at two sizes: a time that grows faster than the size stands out in the last column.
+//
+// Each generated input is measured in two sizes. The last column shows how much longer the tenfold size takes: a value
+// well above 10 means that the time grows faster than the size.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -33,7 +37,8 @@ struct Timing {
   size_t tokens = 0;
 };
 
-// The best of a few runs within some tenths of a second; `piece` bytes per call.
+// Returns the best speed of 2 to 5 runs; no further run starts after 0.5 s. Each call of the tokenizer gets `piece`
+// bytes of `text`.
 Timing measure(const Tokenizer& tokenizer, std::string_view text, size_t piece) {
   Timing best;
   std::vector<TokenId> ids;
@@ -96,7 +101,7 @@ const Made kMade[] = {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "tokenizer_bench VOCABULARY.gguf [TEXT]\n");
+    std::fprintf(stderr, "usage: tokenizer_bench VOCABULARY.gguf [TEXT]\n");
     return 2;
   }
   auto file = GgufFile::open(argv[1]);
@@ -115,7 +120,7 @@ int main(int argc, char** argv) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     for (const size_t piece : {size_t{200}, size_t{4000}, std::max<size_t>(text.size(), 1)}) {
       const Timing timing = measure(tokenizer, text, piece);
-      std::printf("%-24s %9zu bytes a call  %8.1f MB/s  %9zu tokens  %.2f bytes a token\n", "text", piece,
+      std::printf("%-24s %9zu bytes per call  %8.1f MB/s  %9zu tokens  %.2f bytes per token\n", "text", piece,
                   timing.megabytes_per_second, timing.tokens,
                   static_cast<double>(text.size()) / static_cast<double>(timing.tokens));
     }
@@ -124,8 +129,9 @@ int main(int argc, char** argv) {
     const std::string small = made.make(kMegabyte / 10), large = made.make(kMegabyte);
     const Timing quick = measure(tokenizer, small, small.size());
     const Timing whole = measure(tokenizer, large, large.size());
-    std::printf("%-24s %9zu bytes a call  %8.1f MB/s  %9zu tokens  time x%.1f from a tenth\n", made.name, large.size(),
-                whole.megabytes_per_second, whole.tokens, 10 * quick.megabytes_per_second / whole.megabytes_per_second);
+    std::printf("%-24s %9zu bytes per call  %8.1f MB/s  %9zu tokens  %.1f times as long as a tenth\n", made.name,
+                large.size(), whole.megabytes_per_second, whole.tokens,
+                10 * quick.megabytes_per_second / whole.megabytes_per_second);
   }
   return 0;
 }

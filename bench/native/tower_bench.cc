@@ -1,6 +1,8 @@
-// A vision tower of SigLIP so400m's size (896 x 896 pixels, patch 14: 4096 patches of 1152 numbers, 16 heads, 4304 inside) with
-// random F16 weights and the projector of Gemma 3: processor seconds of a run and of its parts. Layers are alike, so a few
-// of them say what 27 take.
+// Benchmark of the vision encoder on the CPU: CPU time of one run and of its operations. The encoder has the size of
+// SigLIP so400m (896 x 896 pixels in 4096 patches of 14 x 14, width 1152, 16 heads, MLP width 4304), random F16 weights
+// and the projector of Gemma 3. All layers have the same shape, so a few layers are enough to estimate the time of all
+// 27.
+//
 //   tower_bench [threads [layers [isa [image_size]]]]
 #include <sys/resource.h>
 
@@ -109,7 +111,7 @@ int main(int argc, char** argv) {
   double began = processor_seconds();
   const auto plan = (*model)->plan(1600, 1200);
   const auto pieces = (*model)->prepare(*plan, {1600, 1200, pixels});
-  std::printf("%s, %d threads, %d layers, %d pixels; prepared from 1600 x 1200 in %.1f ms\n",
+  std::printf("%s, %d threads, %d layers, %d pixels; preprocessing of 1600 x 1200 took %.1f ms\n",
               backend->info().isa.c_str(), threads, layers, image, 1e3 * (processor_seconds() - began));
   began = processor_seconds();
   const double clock = seconds();
@@ -118,10 +120,8 @@ int main(int argc, char** argv) {
   while (!run->advance(INT64_MAX)) {
   }
   const double took = processor_seconds() - began;
-  std::printf(
-      "%.2f s of processors, %.2f s by the clock: %.1f G multiplications a processor second; 27 layers: %.1f s of "
-      "processors\n",
-      took, seconds() - clock, work / took * 1e-9, took * 27 / layers);
+  std::printf("%.2f s CPU time, %.2f s wall time: %.1f G multiplications per CPU second; 27 layers: %.1f s CPU time\n",
+              took, seconds() - clock, work / took * 1e-9, took * 27 / layers);
   double rest = took;
   for (const OpFigures& figures : profile->read()) {
     const double spent = 1e-9 * static_cast<double>(figures.nanoseconds);
@@ -130,6 +130,7 @@ int main(int argc, char** argv) {
     if (figures.operations > 0) std::printf("  %6.1f Gflop/s", 1e-9 * static_cast<double>(figures.operations) / spent);
     std::printf("\n");
   }
-  std::printf("  %-28s %8.3f s (attention, patches, positions; of processors, on one thread)\n", "towers' own", rest);
+  std::printf("  %-28s %8.3f s (attention, patches, positions; CPU time, valid only with one thread)\n", "not profiled",
+              rest);
   return 0;
 }

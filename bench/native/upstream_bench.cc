@@ -1,9 +1,21 @@
-// Both ends of a request that is passed on: the client, and the server elsewhere that it goes to, on one thread that collects no
-// garbage and waits in epoll for whichever has something to do. So what a request takes here is the server's between them, the
-// kernel's, and some twenty microseconds of this thread; what this thread itself was late is told.
-//   upstream_bench          prints {"port": N} of the stand-in, then for each line read
-//     drive PORT KEY|- MODEL RATE UNCOUNTED COUNTED [MOST UNDER WAY]     prints {"failed": N, "late_us": N, "ms": [...], "out_ms": [...]}
-// of each request counted: milliseconds from its first byte written to the first token read, and to its body's end at the stand-in.
+// Benchmark of requests that Monolith forwards to an upstream. This program is both the client and a mock upstream, on
+// one thread that waits in epoll. It is written in C++ so that garbage collection does not disturb the measurement. The
+// measured time of a request consists of the server's time, the kernel's time and about 20 microseconds of this thread.
+//
+// Prints {"port": N} with the port of the mock upstream, then executes one command per input line:
+//
+//   drive PORT KEY|- MODEL RATE UNCOUNTED COUNTED [MAX_IN_FLIGHT]
+//
+// The command sends UNCOUNTED + COUNTED requests to PORT at RATE requests per second, with at most MAX_IN_FLIGHT
+// requests in flight (0: no limit). Then it prints one line of results:
+//
+//   {"failed": N, "accepted": N, "late_us": N, "ms": [...], "out_ms": [...]}
+//
+// - failed: number of requests without a complete response
+// - accepted: number of connections that the mock upstream accepted
+// - late_us: average delay in microseconds by which requests were sent after their scheduled time
+// - ms: milliseconds of each of the last COUNTED requests from sending it to receiving the first token
+// - out_ms: milliseconds of the same requests from sending to the arrival of the complete body at the mock upstream
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -57,10 +69,10 @@ struct Request {
 
 struct Connection {
   int fd = -1;
-  bool asks = false;  // this end asks; else it is the stand-in's
+  bool asks = false;  // True for connections of the client, false for those of the mock upstream.
   bool open = true;
-  bool waits = false;    // for the answer of `request`
-  uint64_t request = 0;  // whose answer is awaited
+  bool waits = false;    // True while the response to `request` is outstanding.
+  uint64_t request = 0;  // Index of the last request sent on this connection.
   std::string read;
 };
 
@@ -126,7 +138,7 @@ class Bench {
     report(uncounted, late);
   }
 
-  // What comes meanwhile is answered. False: nothing more will be told.
+  // Waits for the next line on stdin and serves connections meanwhile. Returns false at end of input.
   bool wait_for_line(std::string& line) {
     for (;;) {
       if (const size_t end = told_.find('\n'); end != std::string::npos) {
@@ -227,12 +239,12 @@ class Bench {
     }
   }
 
-  // The stand-in's end: a whole request is answered at once with all there is.
+  // Mock upstream: answers a complete request immediately with the whole response.
   void serve(Connection& connection) {
     const size_t head = connection.read.find("\r\n\r\n");
     if (head == std::string::npos) return;
     const uint64_t length = number_after(std::string_view(connection.read).substr(0, head), "content-length: ");
-    if (length == UINT64_MAX) {  // asked what it serves
+    if (length == UINT64_MAX) {  // Without a body: the server asks for the list of models.
       constexpr std::string_view none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
       if (write(connection.fd, none.data(), none.size()) < 0) drop(connection);
       return connection.read.clear();
@@ -244,7 +256,7 @@ class Bench {
     if (write(connection.fd, answer().data(), answer().size()) < 0) drop(connection);
   }
 
-  // The client's end.
+  // Client: reads the response.
   void hear(Connection& connection) {
     Request& request = requests_[connection.request];
     if (request.first == 0 && connection.read.find("word0") != std::string::npos) request.first = now_ns();
@@ -296,7 +308,7 @@ class Bench {
   std::string key_, model_;
   std::vector<Request> requests_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::map<int, std::vector<Connection*>> idle_;  // by port
+  std::map<int, std::vector<Connection*>> idle_;  // Unused client connections by port.
   std::string told_;
   bool ended_ = false;
   uint64_t sent_ = 0, done_ = 0, failed_ = 0, accepted_ = 0;
@@ -315,7 +327,9 @@ int main() {
     uint64_t uncounted = 0, counted = 0, most = UINT64_MAX;
     if (!(words >> command >> port >> key >> model >> rate >> uncounted >> counted) || command != "drive" ||
         rate <= 0) {
-      fprintf(stderr, "not understood: %s\n", line.c_str());
+      fprintf(stderr,
+              "stdin: expected \"drive PORT KEY|- MODEL RATE UNCOUNTED COUNTED [MAX_IN_FLIGHT]\" (got \"%s\")\n",
+              line.c_str());
       return 2;
     }
     words >> most;

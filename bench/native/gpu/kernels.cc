@@ -1,4 +1,4 @@
-// Kernels one by one: products of every kind of weights, attention, operations on rows, sampling.
+// Benchmark of single CUDA kernels: matmuls with each weight type, attention, row operations and sampling.
 #include <array>
 #include <chrono>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr double kCacheTimes = 3;  // input sets together are so many times the second-level cache
+constexpr double kCacheTimes = 3;  // All input sets together are this many times as large as the L2 cache.
 
 void require(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
@@ -35,7 +35,8 @@ class Kernels {
     const size_t bytes = options_.tiny ? size_t{1} << 16 : size_t{1} << 30;
     float* const from = random_floats(runtime_, static_cast<int64_t>(bytes / sizeof(float)), 1, 1);
     float* const to = floats(runtime_, static_cast<int64_t>(bytes / sizeof(float)));
-    // Not recorded: a recording leaves uploads out, and copies of one are slower than they need to be.
+    // Copies are not captured in a CUDA graph. Uploads are never captured, and device-to-device copies are slower
+    // within a graph.
     const auto each = [&](const auto& call) {
       constexpr int kCalls = 8;
       call();
@@ -79,7 +80,8 @@ class Kernels {
         std::vector<std::unique_ptr<Matrix>> weights;
         for (int i = 0; i < n_sets; ++i) {
           const auto blocks = static_cast<size_t>(rows * cols / traits_of(type).block_values);
-          const bool fp8 = type == TensorType::kF8E4M3;  // made of bfloat16
+          // FP8 weights are quantized from bfloat16 when they are loaded.
+          const bool fp8 = type == TensorType::kF8E4M3;
           const TensorType from = fp8 ? TensorType::kBF16 : type;
           const std::vector<std::byte> data = random_blocks(from, blocks, static_cast<uint64_t>(i) + 3);
           auto matrix = make_matrix(runtime_, {from, rows, cols, data, fp8}, false);
@@ -88,7 +90,7 @@ class Kernels {
         }
         for (const int64_t n : columns) {
           if (out_of_time(name)) return;
-          const int64_t places = most / n;  // parts of x and out that calls take in turn
+          const int64_t places = most / n;  // Number of ranges of `x` and `out` that calls cycle through.
           const double seconds = time_calls(runtime_, options_, n_sets, [&, rows = rows, cols = cols](int i) {
             const int64_t place = i % std::min<int64_t>(places, 64);
             const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out + place * n * rows, rows};
@@ -182,14 +184,14 @@ class Kernels {
           tasks[static_cast<size_t>(i)].logits = logits + int64_t{i} * vocab;
           tasks[static_cast<size_t>(i)].random = random.next();
         }
-        std::vector<double> times;  // with the copies there and back: it is a call that answers
+        std::vector<double> times;  // Includes the copies to and from the device, because sample() returns the results.
         for (int i = 0; i < (options_.tiny ? 1 : 20); ++i) {
           const double start = now();
           sampler.sample(vocab, tasks, std::span(answers).first(static_cast<size_t>(count)));
           times.push_back(now() - start);
         }
         for (int i = 0; i < count; ++i)
-          if (answers[static_cast<size_t>(i)].token < 0) throw std::runtime_error("sampling found no token");
+          if (answers[static_cast<size_t>(i)].token < 0) throw std::runtime_error("sampling returned no token");
         const double bytes = static_cast<double>(vocab) * count * sizeof(float);
         note({"sampling", way.name, count, median(times), bytes, 0, Unit::kNone});
       }
@@ -198,7 +200,7 @@ class Kernels {
   }
 
  private:
-  // cuBLASLt, where it is installed.
+  // Loads cuBLASLt if it is installed.
   void open_library() {
     auto library = DenseLibrary::open(runtime_, "");
     auto workspace = runtime_.allocate(CublasLt::kWorkspaceBytes);
@@ -209,8 +211,8 @@ class Kernels {
     else
       results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
-  // The same product by cuBLASLt: as the engine has it done, weights written out and activations converted before, and
-  // with both as it wants them.
+  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, with unpacking of the weights and
+  // conversion of the activations, and alone, with inputs that already have the library's layout.
   void time_library(const DenseScratch& scratch, const std::string& name,
                     const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
                     double bytes) {
@@ -223,12 +225,12 @@ class Kernels {
       library_->convert(scratch, x, cols, n);
       done &= library_->multiply(scratch, target, n) == rows;
     });
-    // Packed weights are as random as plain ones.
+    // Packed weights are passed without unpacking. The result is meaningless, but the time is the same.
     const double alone = time_calls(runtime_, options_, n_sets, [&](int i) {
       const auto& matrix = static_cast<const CudaMatrix&>(*weights[static_cast<size_t>(i % n_sets)]);
       done &= alone_->multiply({rows, n, cols, rows, matrix.data(), scratch.activations(), out, false});
     });
-    if (!done) return results_.left_out.push_back("cuBLASLt " + name + ": it could not");
+    if (!done) return results_.left_out.push_back("cuBLASLt " + name + ": the library could not compute this matmul");
     note({"product", name + ", cuBLASLt", n, whole, bytes, operations, Unit::kHalf});
     note({"product", name + ", cuBLASLt alone", n, alone, bytes, operations, Unit::kHalf});
   }
@@ -238,10 +240,11 @@ class Kernels {
   }
   bool out_of_time(const std::string& name) {
     if (!clock_.is_over()) return false;
-    results_.left_out.push_back(name + ": the time was up");
+    results_.left_out.push_back(name + ": out of time");
     return true;
   }
-  // Input sets of so many bytes that their sum leaves the cache.
+  // Returns how many input sets of `bytes` bytes each are needed so that together they are kCacheTimes times as large
+  // as the L2 cache. The result is between 2 and 32.
   int sets(double bytes) const {
     if (options_.tiny) return 2;
     const double most = kCacheTimes * static_cast<double>(runtime_.device().l2_bytes);
@@ -254,7 +257,7 @@ class Kernels {
     results_.kernels.push_back(result);
   }
 
-  // `streams` sequences that compute their last `tokens` of `context` positions.
+  // Measures attention of `streams` sequences, each of which computes the last `tokens` of `context` positions.
   void attention_of(const std::string& name, int streams, int tokens, int context, KvType type = KvType::kF16) {
     if (!wanted("attention", name) || out_of_time(name)) return;
     const int heads = options_.tiny ? 4 : 32, kv_heads = options_.tiny ? 2 : 8, dim = options_.tiny ? 64 : 128;
@@ -263,7 +266,7 @@ class Kernels {
       return CudaKvCache::bytes_for(KvShape::of_equal_layers(1, kv_heads, dim, n, type));
     };
     const double cache_bytes = static_cast<double>(with(2) - with(1)) / kPageTokens * streams * context;
-    const int n_sets = sets(cache_bytes);  // layers of the cache
+    const int n_sets = sets(cache_bytes);  // Number of layers in the KV cache.
     auto cache =
         CudaKvCache::create(runtime_, KvShape::of_equal_layers(n_sets, kv_heads, dim, int64_t{streams} * pages, type));
     if (!cache) throw std::runtime_error(cache.error().message);
@@ -289,7 +292,7 @@ class Kernels {
     tables.send({.model = this, .tokens = ids, .logit_rows = {}, .segment_lists = {&list, 1}, .max_rows = rows}, 0,
                 kSparePage);
     const RowList* const sent = tables.find(list);
-    if (!sent) throw std::runtime_error("a list of segments was not sent");
+    if (!sent) throw std::runtime_error("the segment list of the benchmark was not sent to the device");
 
     AttentionScratch scratch(runtime_);
     const int64_t width = int64_t{heads} * dim;
@@ -300,7 +303,8 @@ class Kernels {
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
       attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width}, type);
     });
-    const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);  // pairs of positions
+    // Pairs of query and key positions.
+    const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
           4.0 * seen * static_cast<double>(width), Unit::kHalf});
 
@@ -325,7 +329,7 @@ class Kernels {
       rope_and_store(runtime_, rope, factors,
                      {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0), KvType::kF16});
     });
-    // q and k read and written, v read, both stored in halves, or bytes.
+    // q and k are read and written and v is read, all as float32. k and v are stored with 16 or 8 bits.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
     const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + stored * kv_width));
     note({"rope", name, rows, seconds, bytes, 0, Unit::kNone});
@@ -336,7 +340,7 @@ class Kernels {
   const Options& options_;
   const Clock& clock_;
   Results& results_;
-  std::unique_ptr<DenseLibrary> library_;  // null: it is not installed
+  std::unique_ptr<DenseLibrary> library_;  // Null if cuBLASLt is not installed.
   std::unique_ptr<CublasLt> alone_;
 };
 

@@ -7,16 +7,16 @@
 namespace monolith::bench {
 namespace {
 
-constexpr double kRunSeconds = 5e-3;  // of what is recorded together
+constexpr double kRunSeconds = 5e-3;  // Approximate duration of the calls that are captured in one CUDA graph.
 constexpr int kMaxCalls = 400;
 
 void put_half(std::byte* at, uint64_t bits) {
-  // 2^-9 .. 2^-6, of either sign never zero.
+  // A positive value in [2^-9, 2^-5).
   const auto half = static_cast<uint16_t>((bits & 0x03ff) | (6 + ((bits >> 10) & 3)) << 10);
   std::memcpy(at, &half, sizeof half);
 }
 
-// Where blocks of a type have binary16 scales.
+// Returns the byte offsets of the binary16 scales in a block.
 std::vector<size_t> scales_of(TensorType type) {
   switch (type) {
     case TensorType::kQ8_0:
@@ -37,7 +37,7 @@ std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed) {
   size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
     uint64_t bits = random.next();
-    // 16-bit numbers: mantissa and sign random, the exponent one of four below 1.
+    // 16-bit types: mantissa and sign are random, and magnitudes are in [2^-7, 2^-3).
     if (type == TensorType::kBF16) bits = (bits & 0x81ff81ff81ff81ffu) | 0x3c003c003c003c00u;
     if (type == TensorType::kF16) bits = (bits & 0x8fff8fff8fff8fffu) | 0x2000200020002000u;
     std::memcpy(&bytes[at], &bits, sizeof bits);
@@ -48,7 +48,7 @@ std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed) {
       const float value = 1 + random.number(0.1f);
       std::memcpy(&bytes[i * block], &value, sizeof value);
     }
-  if (type == TensorType::kMXFP4)  // powers of two
+  if (type == TensorType::kMXFP4)  // Scales are powers of two from 2^-9 to 2^-6.
     for (size_t i = 0; i < n; ++i) bytes[i * block] = static_cast<std::byte>(118 + random.next() % 4);
   for (const size_t place : scales_of(type))
     for (size_t i = 0; i < n; ++i) put_half(&bytes[i * block + place], random.next() >> 20);
@@ -63,7 +63,7 @@ float* floats(cuda::Runtime& runtime, int64_t n) {
 
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed) {
   float* const to = floats(runtime, n);
-  // A run of random numbers again and again, of a length that no row divides.
+  // Repeats a run of random numbers. Its length is not a multiple of any row length, so rows differ.
   std::vector<float> run(static_cast<size_t>(std::min<int64_t>(n, 4194301)));
   Random random(seed);
   for (float& value : run) value = random.number(deviation);
@@ -75,7 +75,7 @@ float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_
 }
 
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call) {
-  for (int i = 0; i < sets; ++i) call(i);  // what is prepared once, and what is not in any cache yet
+  for (int i = 0; i < sets; ++i) call(i);  // Warm-up: one-time setup and cold caches.
   runtime.synchronize();
   const double before = now();
   for (int i = 0; i < sets; ++i) call(i);

@@ -1,4 +1,4 @@
-// What all parts of the GPU bench share: options, results, the clock, random data. One thread.
+// Shared by all parts of the GPU benchmark: options, results, the clock and random data. Single-threaded.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,12 @@ namespace monolith::bench {
 
 struct Options {
   int device = 0;
-  bool tiny = false;  // sizes for the emulator, to see that the bench itself works
+  bool tiny = false;  // Use sizes for the emulator, to check that the benchmark works.
   bool kernels = true, models = true;
-  double tflops = 0;     // ceiling of 16-bit products; 0: the best product seen. 8-bit ones get twice that
-  double seconds = 400;  // nothing new is begun after that
-  std::string filter;    // kernels and models whose name contains it
+  // Peak of 16-bit matmuls in TFLOP/s; 0: the best matmul measured. 8-bit matmuls have twice this peak.
+  double tflops = 0;
+  double seconds = 400;  // No new measurement starts after this many seconds.
+  std::string filter;    // Measure only kernels and models whose name contains this text.
 };
 
 inline double now() {
@@ -35,35 +36,36 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// What bounds a kernel besides memory.
-enum class Unit : uint8_t { kNone, kHalf, kByte };  // no matrix unit; products of 16 bits; of 8 bits
+// The arithmetic unit that limits a kernel in addition to memory: no matrix unit, or the matrix unit with 16-bit or
+// with 8-bit operands.
+enum class Unit : uint8_t { kNone, kHalf, kByte };
 
 struct KernelResult {
   std::string family, name;
-  int64_t rows;    // of activations: columns of the product, tokens, tasks
-  double seconds;  // median of one call
-  double bytes;    // that must be moved at least: each operand and result once
+  int64_t rows;    // Rows of activations: columns of a matmul, tokens, or sampling tasks.
+  double seconds;  // Median time of one call.
+  double bytes;    // Minimum memory traffic: each operand and each result once.
   double operations;
   Unit unit;
 };
 
 struct ModelResult {
-  std::string model;  // of its weights' type
-  std::string phase;  // "decode", "prefill"
+  std::string model;  // The type of the weights, for example "Q4_K".
+  std::string phase;  // "decode" or "prefill".
   int streams;
-  int64_t tokens;                           // of a step
-  bool recording, invariant, early_launch;  // CudaBackendOptions
-  double step_seconds;                      // of a whole step: tables, kernels, greedy sampling, the answer at the host
-  double weight_bytes;                      // that every step reads: all but the embedding table
-  double host_seconds;                      // of the host until it has asked for all of a step, the device idle before
+  int64_t tokens;                           // Tokens per step.
+  bool recording, invariant, early_launch;  // The members of the same name in CudaBackendOptions.
+  double step_seconds;  // Time of a whole step: tables, kernels, greedy sampling and the download of the tokens.
+  double weight_bytes;  // Bytes of weights that every step reads: all except the embedding table.
+  double host_seconds;  // Time until the host has submitted a whole step to an idle device.
 };
 
 struct Results {
-  double copy_bytes_per_second = 0;    // device to device, reads and writes together
-  double upload_bytes_per_second = 0;  // from page-locked memory
+  double copy_bytes_per_second = 0;    // Bandwidth of device-to-device copies, reads and writes added up.
+  double upload_bytes_per_second = 0;  // Bandwidth of uploads from page-locked host memory.
   std::vector<KernelResult> kernels;
   std::vector<ModelResult> models;
-  std::vector<std::string> left_out;  // what was not measured, and why
+  std::vector<std::string> left_out;  // Measurements that were skipped, with the reason.
 };
 
 class Clock {
@@ -82,7 +84,7 @@ class Random {
     state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
     return state_;
   }
-  // About a normal distribution of this deviation: a sum of four.
+  // Returns an approximately normally distributed number with this standard deviation: a sum of four uniform numbers.
   float number(float deviation) {
     const uint64_t bits = next();
     float sum = 0;
@@ -94,15 +96,17 @@ class Random {
   uint64_t state_;
 };
 
-// `n` blocks of a type as a file has them: every bit random, scales small and finite.
+// Returns `n` blocks in the file format of `type`. All bits are random, except that scales are small and finite.
 std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed);
 
-// Device memory with random floats, freed with the runtime. Throws std::runtime_error where there is none left.
+// Allocates device memory for `n` floats, which is freed with the runtime. random_floats() fills it with random
+// numbers. Throws std::runtime_error if memory is lacking.
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed);
 float* floats(cuda::Runtime& runtime, int64_t n);
 
-// Median seconds of one `call(i)`, i counting the calls: many are recorded together and played, so that the host's
-// part of a launch is not measured.
+// Returns the median time of one `call(i)` in seconds. `i` counts the calls; `sets` is the number of input sets that
+// the calls cycle through. Many calls are captured in a CUDA graph and replayed, so that the host's launch overhead is
+// not measured.
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call);
 
 void measure_kernels(const Options& options, const Clock& clock, Results& results);

@@ -1,4 +1,5 @@
-// Mixtures of experts: a whole layer's, routing included, with each row choosing at random.
+// Benchmark of MoE layers on the GPU. Measures whole layers including routing. Router logits are random, so each token
+// selects random experts.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -18,8 +19,8 @@ struct Kind {
   MixtureShape shape;
 };
 constexpr Kind kKinds[] = {
-    {"128 of 768", {.n_experts = 128, .n_used = 8, .n_embd = 2048, .n_ff = 768}},  // Qwen3 30B A3B
-    {"32 of 2880", {.n_experts = 32, .n_used = 4, .n_embd = 2880, .n_ff = 2880}},  // gpt-oss 20B
+    {"128 of 768", {.n_experts = 128, .n_used = 8, .n_embd = 2048, .n_ff = 768}},  // The shape of Qwen3 30B A3B.
+    {"32 of 2880", {.n_experts = 32, .n_used = 4, .n_embd = 2880, .n_ff = 2880}},  // The shape of gpt-oss 20B.
 };
 constexpr Kind kTinyKinds[] = {{"6 of 256", {.n_experts = 6, .n_used = 2, .n_embd = 256, .n_ff = 256}}};
 
@@ -34,7 +35,7 @@ std::vector<float> read(Runtime& runtime, const float* from, size_t n) {
   return values;
 }
 
-// How many experts these rows choose among them.
+// Returns how many distinct experts the tokens with these router logits select.
 int experts_in_use(const std::vector<float>& logits, const MixtureShape& shape) {
   const auto n = static_cast<size_t>(shape.n_experts);
   std::vector<bool> used(n);
@@ -63,7 +64,7 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
   const MixtureShape& shape = kind.shape;
   const int most = counts.back();
   if (shape.n_ff % traits_of(type).block_values != 0) {
-    results.left_out.push_back(name + ": its rows are no whole blocks");
+    results.left_out.push_back(name + ": the row length is not a multiple of the block size");
     return;
   }
   CudaMixture mixtures(runtime);
@@ -82,10 +83,11 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
   float* const out = floats(runtime, int64_t{most} * shape.n_embd);
   for (const int n : counts) {
     if (clock.is_over()) {
-      results.left_out.push_back(name + ": the time was up");
+      results.left_out.push_back(name + ": out of time");
       break;
     }
-    // Rows that calls take in turn: other experts, whose weights are in no cache.
+    // Number of token ranges that calls cycle through. Each range selects different experts, so that weights come from
+    // memory rather than the cache.
     const int places = std::min(most / n, 64);
     const double seconds = time_calls(runtime, options, places, [&](int i) {
       const int64_t row = int64_t{i % places} * n;
@@ -116,7 +118,7 @@ void measure_mixtures(const Options& options, const Clock& clock, Results& resul
   if (!options.kernels) return;
   for (const Kind& kind : options.tiny ? std::span<const Kind>(kTinyKinds) : std::span<const Kind>(kKinds))
     for (const TensorType type : {TensorType::kBF16, TensorType::kQ4_K, TensorType::kMXFP4}) {
-      // Scratch goes with the runtime.
+      // Each measurement has its own runtime, because scratch memory is freed only with the runtime.
       auto runtime = Runtime::open(options.device);
       if (!runtime) throw std::runtime_error(runtime.error().message);
       measure_kind(**runtime, options, clock, kind, type, results);

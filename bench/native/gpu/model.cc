@@ -1,5 +1,5 @@
-// The whole model: the Llama 8B shape with random weights, decoding many streams and reading a long prompt, through the
-// model and backend that the engine uses, with no scheduler around them.
+// Benchmark of whole steps of a model with the shape of Llama 8B and random weights: decoding many streams, and prefill
+// of a long prompt. It uses the engine's model and backend, without a scheduler.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,21 +23,21 @@ struct Shape {
 constexpr Shape kLlama8B{4096, 32, 32, 8, 128, 14336, 128256};
 constexpr Shape kTiny{256, 2, 4, 2, 64, 512, 1000};
 
-// A GGUF image in memory whose weights are random blocks. They lie in one small file without a name, mapped again and
-// again: 16 GB of weights take no memory of the host's. The device has every byte for itself.
+// A GGUF file image in memory with random weights. One small memory file with random blocks is mapped repeatedly, so
+// that 16 GB of weights need hardly any host memory. On the device, all weights have their own memory.
 class RandomModel {
  public:
-  // FP8 is made of bfloat16 when the backend loads it.
+  // FP8 weights are quantized from bfloat16 when the backend loads them.
   RandomModel(const Shape& shape, TensorType wanted) {
     const TensorType type = wanted == TensorType::kF8E4M3 ? TensorType::kBF16 : wanted;
     list(shape, type);
-    // The tensors' data repeats after so many bytes: whole pages and whole blocks.
+    // The tensors' data repeats after this many bytes, a multiple of the page size and of the block size.
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t least = std::lcm(page, static_cast<size_t>(traits_of(type).block_bytes));
     period_ = (size_t{32} << 20) / least * least;
     std::vector<std::byte> head = header(shape);
     const size_t data = (head.size() + 31) / 32 * 32;
-    // Norms first, as plain numbers; matrices from the first repetition on.
+    // The norms come first, as float32. The matrices follow, with repeating data.
     size_t at = data;
     for (Tensor& tensor : tensors_)
       if (tensor.rows == 0) tensor.offset = at - data, at += (tensor.bytes + 31) / 32 * 32;
@@ -45,7 +45,7 @@ class RandomModel {
     at = begin;
     for (Tensor& tensor : tensors_)
       if (tensor.rows > 0) tensor.offset = at - data, at += (tensor.bytes + 31) / 32 * 32;
-    head = header(shape);  // with the offsets, of the same length
+    head = header(shape);  // The header now has the tensor offsets. Its length is unchanged.
     head.resize(begin);
     for (const Tensor& tensor : tensors_) {
       if (tensor.rows > 0) continue;
@@ -69,7 +69,7 @@ class RandomModel {
  private:
   struct Tensor {
     std::string name;
-    uint64_t cols, rows;  // rows 0: one row of plain numbers
+    uint64_t cols, rows;  // `rows` is 0 for float32 vectors (norms).
     TensorType type;
     size_t bytes, offset = 0;
   };
@@ -115,7 +115,7 @@ class RandomModel {
         {"context_length", 131072},        {"embedding_length", s.embedding},
         {"block_count", s.layers},         {"feed_forward_length", s.feed_forward},
         {"attention.head_count", s.heads}, {"attention.head_count_kv", s.kv_heads}};
-    put(uint32_t{0x46554747}), put(uint32_t{3});  // "GGUF", its version
+    put(uint32_t{0x46554747}), put(uint32_t{3});  // The magic number "GGUF" and the format's version.
     put(uint64_t{tensors_.size()}), put(uint64_t{std::size(numbers) + 3});
     text("general.architecture"), put(GgufValueType::kString), text("llama");
     for (const auto& [key, value] : numbers) text("llama." + std::string(key)), put(GgufValueType::kUint32), put(value);
@@ -129,16 +129,16 @@ class RandomModel {
     return out;
   }
 
-  // `head`, then the period over and over up to `size` bytes.
+  // Maps `head`, followed by repetitions of `period` up to `size` bytes.
   void map(const std::vector<std::byte>& head, size_t size, const std::vector<std::byte>& period) {
     const int head_file = memory_file(head), period_file = memory_file(period);
     mapped_ = size + period_;
     void* const base = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) throw std::runtime_error("no address space for a model");
+    if (base == MAP_FAILED) throw std::runtime_error("the model's address space could not be reserved");
     base_ = static_cast<std::byte*>(base);
     const auto place = [&](size_t at, size_t bytes, int file) {
       if (mmap(base_ + at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
-        throw std::runtime_error("a model's weights cannot be mapped");
+        throw std::runtime_error("the model's weights could not be mapped");
     };
     place(0, head.size(), head_file);
     for (size_t at = head.size(); at < size; at += period_) place(at, period_, period_file);
@@ -148,7 +148,7 @@ class RandomModel {
     const int file = memfd_create("gpu_bench", 0);
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t n = file < 0 ? -1 : write(file, bytes.data() + done, bytes.size() - done);
-      if (n <= 0) throw std::runtime_error("no memory for a model's weights");
+      if (n <= 0) throw std::runtime_error("the model's weights could not be stored in a memory file");
       done += static_cast<size_t>(n);
     }
     return file;
@@ -165,21 +165,22 @@ class ModelBench {
   ModelBench(const Options& options, const Clock& clock, Results& results)
       : options_(options), clock_(clock), results_(results) {}
 
-  // How the backend works; unless told otherwise as it does for everybody.
+  // Settings of the backend. The defaults are those of the engine.
   struct Way {
     bool recording = true, invariant = true, early_launch = true;
     std::string text() const {
-      return std::string(recording ? "" : ", not recorded") + (invariant ? "" : ", not invariant") +
-             (early_launch ? "" : ", no early launch");
+      return std::string(recording ? "" : ", no CUDA graphs") + (invariant ? "" : ", not batch-invariant") +
+             (early_launch ? "" : ", no dependent launch");
     }
   };
 
-  // One load; `streams` to decode with.
+  // Loads a model with weights of this type and measures decoding with each number of streams, and prefill if `prefill`
+  // is true.
   void run(TensorType type, const Way& way, const std::vector<int>& streams, bool prefill) {
     const std::string name(traits_of(type).name);
     if (("model " + name).find(options_.filter) == std::string::npos) return;
     if (clock_.is_over()) {
-      results_.left_out.push_back("model " + name + way.text() + ": the time was up");
+      results_.left_out.push_back("model " + name + way.text() + ": out of time");
       return;
     }
     const Shape& shape = options_.tiny ? kTiny : kLlama8B;
@@ -206,13 +207,13 @@ class ModelBench {
     model_ = std::move(*model);
     if (Status status = backend_->reserve_samples(n_vocab_, most); !status)
       throw std::runtime_error(status.error().message);
-    std::fprintf(stderr, "%s: %.1f GB on the device after %.1f s\n", name.c_str(),
+    std::fprintf(stderr, "%s: loaded %.1f GB to the device in %.1f s\n", name.c_str(),
                  static_cast<double>(model_->memory().total()) / 1e9, now() - start);
     const double weights = static_cast<double>(model_->memory().weight_bytes) -
                            static_cast<double>(backend_->matrix_bytes(type, shape.vocabulary, shape.embedding));
     what_ = {name, "", 0, 0, way.recording, way.invariant, way.early_launch, 0, weights, 0};
     read_prompt(prompt, prefill);
-    // Every stream's positions are the prompt's: keys and values of a size that occurs.
+    // Fill each stream's pages with copies of the prompt's pages, so that keys and values have realistic magnitudes.
     for (int i = 0; i < most; ++i)
       for (int page = 0; page < pages_each_; ++page)
         backend_->copy_page(model_->kv(), (i * 7 + page) % prompt_pages, prompt_pages + i * pages_each_ + page);
@@ -224,7 +225,7 @@ class ModelBench {
   static constexpr int kSteps = 40;
   int context() const { return options_.tiny ? 32 : 1024; }
 
-  // Greedy tokens of rows of logits; the last thing of a step.
+  // Samples `n` rows of logits greedily, as the last part of a step.
   void sample(const float* logits, int n) {
     tasks_.assign(static_cast<size_t>(n), SampleTask{.temperature = 0});
     answers_.resize(static_cast<size_t>(n));
@@ -274,7 +275,8 @@ class ModelBench {
         ids[static_cast<size_t>(i)] = answers_[static_cast<size_t>(i)].token;
         ++segments[static_cast<size_t>(i)].first_position;
       }
-      if (step < 3) continue;  // the first is computed plainly, the second recorded
+      // Warm-up: the first step runs without a CUDA graph, and the second step captures the graph.
+      if (step < 3) continue;
       times.push_back(now() - start), host.push_back(asked - start);
     }
     note("decode", n, n, times, host);
@@ -285,10 +287,11 @@ class ModelBench {
     ModelResult result = what_;
     result.phase = phase, result.streams = streams, result.tokens = tokens;
     result.step_seconds = median(times), result.host_seconds = median(host);
-    std::fprintf(
-        stderr, "model %-5s %-8s %4d%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n", result.model.c_str(),
-        phase, streams, Way{result.recording, result.invariant, result.early_launch}.text().c_str(),
-        static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3, result.host_seconds * 1e6);
+    std::fprintf(stderr, "model %-5s %-8s %4d%s %10.1f tokens/s, %.3f ms per step, of which host %.0f us\n",
+                 result.model.c_str(), phase, streams,
+                 Way{result.recording, result.invariant, result.early_launch}.text().c_str(),
+                 static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3,
+                 result.host_seconds * 1e6);
     results_.models.push_back(result);
   }
 
@@ -309,7 +312,7 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   ModelBench bench(options, clock, results);
   const std::vector<int> all = options.tiny ? std::vector{1, 3} : std::vector{1, 16, 64, 256};
   const std::vector<int> ends = {all.front(), all.back()};
-  // What matters most first: time may end before the list does.
+  // The most important measurements come first, because time may run out.
   bench.run(TensorType::kBF16, {}, all, true);
   bench.run(TensorType::kF8E4M3, {}, all, true);
   bench.run(TensorType::kQ8_0, {}, all, true);
