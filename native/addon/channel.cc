@@ -19,7 +19,8 @@ namespace monolith::addon {
 std::shared_ptr<ChannelCore> ChannelCore::open(Napi::Env env, EngineRef engine, std::shared_ptr<ChannelSet> set,
                                                const Napi::Function& on_events) {
   const std::shared_ptr<ChannelCore> core(new ChannelCore(env));
-  // The thread-safe function owns the core. Its finalizer runs after the last queued wake-up.
+  // The N-API thread-safe function owns a reference to the core. Its finalizer releases the reference after the last
+  // queued wake-up.
   auto* owner = new std::shared_ptr<ChannelCore>(core);
   const auto finalize = [](Napi::Env, std::shared_ptr<ChannelCore>* owned, ChannelCore*) { delete owned; };
   core->wakeups_ = Wakeups::New(env, on_events, "monolith events", 0, 1, core.get(), finalize, owner);

@@ -34,7 +34,7 @@ constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, T
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the enum Speculation.
 
-// In the order of the enum OutputKind.
+// Names of the values of OutputKind, in the order of the enum.
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
@@ -140,8 +140,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
       if (marker.token != kNoToken) request.sampling.banned.push_back(marker.token);
     return;
   }
-  // A marker that is a single token separates the text before it from the text after it for the tokenizer. A marker
-  // written as ordinary text does not.
+  // If the opening marker is a single token, no token spans its end, so the prefix is tokenized separately. If the
+  // marker is ordinary text, tokens may span its end, so the marker and the prefix are tokenized together.
   const bool is_token = params.open.token != kNoToken;
   for (const std::string& prefix : prefixes) {
     std::vector<TokenId> ids;

@@ -99,7 +99,7 @@ struct StateSpaceInputs {
   const float* b;  // Shape [n_groups][state_dim].
   const float* c;
   int64_t stride;  // Floats between rows of x, b and c.
-  float* step;     // Dense, [n_heads]. Overwritten.
+  float* step;     // Step sizes, shape [n_heads] per row, contiguous. The operation overwrites them.
 };
 
 // Pools each block of consecutive positions into one row, element by element (compressed attention of DeepSeek V4,

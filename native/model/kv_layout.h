@@ -39,7 +39,7 @@ struct KvLayout {
   int64_t window_pages(int64_t n_rows) const;
   // Maximum number of pages of a sequence with this many positions, if a step computes up to `n_rows` of its tokens.
   int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
-  // The longest sequence that fits into `n_pages`.
+  // Returns the maximum number of positions of a sequence that fits into `n_pages` pages.
   int64_t positions_in(int64_t n_pages, int64_t n_rows) const;
 };
 

@@ -60,7 +60,7 @@ enum class FeedForwardKind : uint8_t {
 // RoPE parameters that several layers share.
 struct RopeSet {
   int n_dims = 0;                        // Number of leading dimensions of a head that rotate.
-  std::vector<float> inverse_frequency;  // n_dims / 2 values with all factors and scaling already applied.
+  std::vector<float> inverse_frequency;  // n_dims / 2 RoPE frequencies, with all factors and scaling applied.
   float magnitude = 1.0f;                // Multiplies cos and sin (YaRN, LongRoPE).
   float score_factor = 1.0f;             // Multiplies the attention scores of MLA layers (YaRN).
   std::vector<uint8_t> axes;             // See RopeParams::axes. Empty: a single position rotates all dimensions.
@@ -165,7 +165,7 @@ struct LayerParams {
 struct ExpertParams {
   int count = 0;  // Number of experts per layer. If it is 0, the other fields have no meaning.
   int used = 0;   // Experts used per token.
-  int n_ff = 0;   // Width of one expert.
+  int n_ff = 0;   // Hidden size of one expert's MLP.
   // Width of the latent space that experts work in, with one projection into it and one back; 0: experts work on the
   // hidden size.
   int latent = 0;
@@ -200,8 +200,9 @@ struct StreamParams {
 struct IndexParams {
   int most = 0;  // Number of selected positions (top-k); 0: there is no indexer.
   int n_heads = 0, key_dim = 0;
-  RopeStyle rope_style = RopeStyle::kHalves;  // RoPE style of the leading dimensions, with the layer's frequencies.
-  float norm_eps = 1e-6f;                     // Epsilon of the LayerNorm with bias that the keys pass.
+  // RoPE style of the leading dimensions of the indexer's queries and keys. The frequencies are the layer's.
+  RopeStyle rope_style = RopeStyle::kHalves;
+  float norm_eps = 1e-6f;  // Epsilon of the LayerNorm with bias that the keys pass.
 };
 
 // Parameters of the MLA layers, the same for all of them. A latent vector has `rank` values that pass a norm and
@@ -289,7 +290,7 @@ struct HyperParams {
   BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
-  int convolution_taps = 0;  // Kernel size of layers whose mixer is a short convolution.
+  int convolution_taps = 0;  // Kernel size of short-convolution layers (LFM2); 0: there are none.
   PerLayerInputs per_layer;
   StreamParams streams;
   StreamMixParams stream_mix;

@@ -486,7 +486,8 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-// Computes logits of the rows in `normed`, `n_tokens` values each. `head` is null for the model's own output matrix.
+// Computes `n_tokens` logits for each row of `normed`, that is, of the normalized hidden states. A null `head` stands
+// for the model's own output matrix.
 void Transformer::write_logits(const Matrix* head, int n_tokens, int n_rows) {
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;

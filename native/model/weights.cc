@@ -93,7 +93,7 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
   const HeadPart& heads = slot.heads;
   const GgufTensor& tensor = *slot.tensor;
   const TensorTypeTraits& traits = traits_of(tensor.type);
-  // Values per row of the tensor, and padded rows per head.
+  // `values`: number of elements per tensor row. `padded`: number of rows per head, including padding rows.
   const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;
   const auto row_bytes = static_cast<size_t>(values / traits.block_values * traits.block_bytes);
   const auto from_row = [&](int64_t head, int64_t row) {

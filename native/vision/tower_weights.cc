@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr std::string_view kNewline = "model.image_newline";  // Newline embedding of LLaVA 1.6.
+constexpr std::string_view kNewline = "model.image_newline";  // Name of the newline embedding in LLaVA 1.6.
 
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 

@@ -19,7 +19,7 @@ class TowerOperations;
 // An RMS norm, or a layer norm whose bias is zeros if the file has none. A null weight means no norm.
 struct TowerNorm {
   const float* weight = nullptr;
-  const float* bias = nullptr;  // Null for an RMS norm.
+  const float* bias = nullptr;  // Null if this is an RMS norm.
   explicit operator bool() const { return weight != nullptr; }
 };
 

@@ -246,7 +246,8 @@ const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
   if (count > room)
     throw std::runtime_error("an operation refers to " + std::to_string(n) + " rows, but the maximum is " +
                              std::to_string(room));
-  if (n_numbers_ + count > room) {  // Earlier arrays may still be uploading or in use.
+  // The buffer is full. Wait for the device before reusing it, because earlier arrays may still be uploading or in use.
+  if (n_numbers_ + count > room) {
     runtime_.synchronize();
     n_numbers_ = 0;
   }

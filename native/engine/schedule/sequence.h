@@ -166,8 +166,8 @@ struct Request {
   // Start of the queue wait: submission, or when the vision encoder finished the last image.
   Clock::time_point waits_since;
   std::optional<Clock::time_point> started_at;  // Start of the first step that computes part of the request.
-  int live_choices;                             // Choices that have not ended, including those not yet forked.
-  std::bitset<kMaxChoices> finishing;           // Choices that end instead of taking their first token.
+  int live_choices;                    // Number of choices that have not ended, including those not yet forked.
+  std::bitset<kMaxChoices> finishing;  // Choices that end instead of taking their first token.
   // choices[0] exists from the start; the others are added at the fork.
   std::vector<std::unique_ptr<Sequence>> choices;
 

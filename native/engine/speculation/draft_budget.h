@@ -39,7 +39,7 @@ class DraftBudget {
   double usual_ms_ = 0;                     // Typical duration of a target-model step in ms.
   double credit_ = 0;
   double chance_ = 0.6;
-  int trial_ = kTrialSteps;  // Remaining steps of the initial phase with the larger share.
+  int trial_ = kTrialSteps;  // Remaining steps of the initial phase, in which drafting may use kTrialShare of the time.
   bool open_ = false;
 };
 

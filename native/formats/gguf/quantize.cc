@@ -21,7 +21,7 @@ uint8_t* put_half(float value, uint8_t* out) {
   return out + sizeof bits;
 }
 
-// Q8_0: the largest magnitude becomes 127.
+// Quantizes a block to Q8_0. The scale maps the largest magnitude to 127.
 void store_q8_0(const float* x, uint8_t* out) {
   float most = 0;
   for (int i = 0; i < kBlock; ++i) most = std::max(most, std::fabs(x[i]));

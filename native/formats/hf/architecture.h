@@ -38,7 +38,7 @@ enum class Variant : uint8_t {
   kAttentionAndExperts,
 };
 
-// How mscale_all_dim of YaRN scaling is expressed in GGUF; see YarnLog (model/rope_frequencies.h).
+// How the YaRN parameter mscale_all_dim is stored in the GGUF metadata; see YarnLog (model/rope_frequencies.h).
 enum class YarnScale : uint8_t { kNone, kTenth, kWhole };
 
 // Where a checkpoint stores its MTP layers.

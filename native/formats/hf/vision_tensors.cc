@@ -126,7 +126,7 @@ constexpr ProjectorName kOfProjector[] = {
     {TowerKind::kKimi, "proj.2", "mm.2"},
 };
 
-// Tensors that are not used here: pooling heads for other tasks, mask tokens, and tables that are derived from the
+// Tensors of a vision encoder that the engine ignores: pooling heads, mask tokens, and tables that are derived from the
 // settings.
 constexpr std::string_view kUnused[] = {"head.",           "embeddings.mask_token",           "embeddings.position_ids",
                                         "rotary_pos_emb.", "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};

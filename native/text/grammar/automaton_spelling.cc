@@ -49,7 +49,8 @@ void Automaton::end_literal(const Place& place) {
   switch (place.phase) {
     case Phase::kNameOpen: {
       const Lex name{progress(frames_[place.frame].progress).keys};
-      if (pool_.nullable(name.expression)) end_name(place.frame, name);  // A name may be empty.
+      if (pool_.nullable(name.expression))
+        end_name(place.frame, name);  // An empty name is allowed, so the name may end immediately.
       put_lex(Phase::kName, name, place.frame);
       return;
     }

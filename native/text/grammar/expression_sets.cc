@@ -141,7 +141,7 @@ ExprId ExpressionPool::both(std::vector<ExprId> parts) {
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
-  // x{a,b} and x{c,d} of the same character set are intersected into one repetition.
+  // The intersection of x{a,b} and x{c,d}, with the same character set x, is one repetition.
   for (size_t i = 0; i < flat.size(); ++i) {
     Node one = nodes_[flat[i]];
     if (one.kind != Kind::kRepeat || nodes_[one.a].kind != Kind::kSet) continue;

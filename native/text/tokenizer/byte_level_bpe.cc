@@ -92,7 +92,7 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }
 
-// Encodes the words of one encode call. Called back by the pre-tokenizer.
+// Encodes the words of one call of encode(). The pre-tokenizer calls it back for each word.
 struct ByteLevelBpe::WordEncoder {
   const ByteLevelBpe& bpe;
   std::vector<TokenId>& out;

@@ -13,7 +13,8 @@ namespace {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
 
-// sums[r][s] = dot product over pairs of row r and lane vector s. `stride` is the distance between pairs of the lanes.
+// Computes sums[r][s], the dot products of row r with the vectors in lane group s. Both are stored as pairs of adjacent
+// k. `stride` is the distance between consecutive pairs in `lanes`.
 template <int R, int S>
 [[gnu::always_inline]] inline void dots(const int16_t* rows, const int16_t* lanes, int64_t stride, int pairs,
                                         __m512i (&sums)[R * S]) {

@@ -32,7 +32,7 @@ uint64_t parse_node_list(std::string_view list) {
     list.remove_prefix(range.size());
     if (list.empty()) break;
     list.remove_prefix(1);
-    if (list.empty()) return 0;  // The list ended with a comma.
+    if (list.empty()) return 0;  // A trailing comma is invalid.
   }
   return nodes;
 }

@@ -199,7 +199,8 @@ constexpr StripRecord strip_record(StripForm form) {
   return record;
 }
 
-// Byte offset of the minima in a record. If one byte holds scale and minimum, this is the offset of the scales.
+// Returns the byte offset of the block minima in a record. If scale and minimum share a byte, this is the offset of the
+// scales.
 constexpr int minima_at(StripForm form) {
   const StripRecord record = strip_record(form);
   return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;

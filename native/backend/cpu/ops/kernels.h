@@ -11,9 +11,9 @@
 
 namespace monolith {
 
-inline constexpr int kLanes = 16;                             // Floats per vector on every instruction set.
-inline constexpr int kAttentionSpan = 256;                    // Positions per softmax span.
-inline constexpr int kTileQueries = 32;                       // Queries that share one pass over the pages.
+inline constexpr int kLanes = 16;           // Floats per vector on every instruction set.
+inline constexpr int kAttentionSpan = 256;  // Positions per softmax span.
+inline constexpr int kTileQueries = 32;     // Number of queries that share one pass over the KV pages.
 inline constexpr int kScoreStride = kAttentionSpan + kLanes;  // Not a power of two, to spread the rows over cache sets.
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
@@ -176,7 +176,8 @@ struct OpKernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
   // A null weight means all 1, a null bias means none.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
-  float (*squares)(const float* x, int64_t dim);  // Returns the sum of squares, computed as in the norms.
+  // Returns the sum of squares of x, summed in the same order as in the norms.
+  float (*squares)(const float* x, int64_t dim);
   // See Operations::gaussian_topk.
   void (*gaussian_topk)(float* x, float deviations, int64_t dim);
   void (*multiply)(float* x, const float* y, int64_t count);  // Runs in place.

@@ -140,7 +140,7 @@ class OpsScratch {
   float* partials_ = nullptr;  // Attention that is split over positions: one state per (query, span).
   int64_t partial_floats_ = 0;
   std::vector<int64_t> first_piece_, first_partial_;  // One entry per segment.
-  std::vector<int32_t> split_segments_;               // Segments that are split into spans.
+  std::vector<int32_t> split_segments_;  // Indices of the segments whose attention is split into spans of positions.
   // Sparse attention: the leading parts of segments whose tokens attend to all positions.
   std::vector<Segment> seeing_all_;
   RopeTable rope_[kRopeTables];

@@ -184,8 +184,8 @@ inline Pairs load_pairs(const int16_t* from) {
 inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
   for (int i = 0; i < 2 * kLanes; ++i) sums.lane[i / 2] += a.number[i] * b.number[i];
 }
-// RowPairs: 32 integers of each of two rows, interleaved in any order. WeightPair: a weight for each row. PairSums:
-// weighted sums of 32 elements.
+// RowPairs holds 32 integers from each of two rows, interleaved in an order that the instruction set chooses.
+// WeightPair holds one weight per row. PairSums holds the 32 weighted sums of the two rows.
 struct RowPairs {
   int16_t first[2 * kLanes], second[2 * kLanes];
 };

@@ -91,7 +91,7 @@ class LatentWarp {
     factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
     LatentSums<kPieces> group;
     group.clear();
-    float largest = -INFINITY, total = 0;  // Running state of the token.
+    float largest = -INFINITY, total = 0;  // Running softmax maximum and sum of the token.
     bool begun = false;
     int chunk = first / kChunkPositions;
     if (chunk < work.first_chunk) chunk = work.first_chunk;
@@ -343,7 +343,7 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
     const int first_chunk = first_seen(split.position, launch.params) / kChunkPositions;
     const int last_chunk = last_attended(split.position, launch.params) / kChunkPositions;
     for (int d = static_cast<int>(threadIdx.x); d < dim; d += kAddThreads) {
-      float value = 0, largest = -INFINITY, total = 0;  // Running state of the token.
+      float value = 0, largest = -INFINITY, total = 0;  // Running output value, softmax maximum and sum.
       for (int group = first_chunk / kGroupChunks; group <= last_chunk / kGroupChunks; ++group) {
         int begin = group, end = group + 1;  // Range of slots.
         if (!split.by_group) {

@@ -18,7 +18,7 @@ class CublasLt {
  public:
   // Size of the device workspace for its matmuls, as NVIDIA recommends for Hopper.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-  // Number of matmul shapes that are cached.
+  // Maximum number of cached matmul shapes.
   static constexpr size_t kMaxShapes = 64;
 
   // Loads the library from `path`, or version 13 or 12 from the dynamic loader's search path if `path` is empty.

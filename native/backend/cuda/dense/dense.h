@@ -54,7 +54,7 @@ size_t dense_bytes(int64_t rows, int64_t cols);
 // Packs `n_rows` rows of `cols` 16-bit values (device memory, contiguous, as in the file) into dense_bytes(n_rows,
 // cols) bytes. The output consists of whole tiles; the last tile is padded with zeros.
 void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
-// Returns the number of segments of k for a matrix (per expert) of this shape.
+// Returns the number of segments into which k is divided for a matrix (or one expert's matrix) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 
 // Limits for one split-K launch: the number of stored partial sums and the number of work units.
@@ -122,7 +122,7 @@ class DenseScratch {
   unsigned char* activations() const { return activations_; }
   float* scales() const { return scales_; }  // One per column.
   float* sums() const { return sums_; }
-  int32_t* counters() const { return counters_; }  // Zero between launches.
+  int32_t* counters() const { return counters_; }  // Split-K counters in device memory. They are zero between launches.
 
  private:
   Runtime& runtime_;

@@ -84,8 +84,8 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// Returns the descriptor of B in shared memory: `k_bytes` is the stride between core matrices in k, `column_bytes` the
-// stride between groups of 8 columns.
+// Returns the wgmma descriptor of operand B in shared memory. `k_bytes` is the stride between core matrices along k.
+// `column_bytes` is the stride between groups of 8 columns.
 __device__ __forceinline__ uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
   return (shared_address(shared) & 0x3ffffu) >> 4 | static_cast<uint64_t>(k_bytes >> 4) << 16 |
          static_cast<uint64_t>(column_bytes >> 4) << 32;

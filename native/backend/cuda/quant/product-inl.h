@@ -17,7 +17,7 @@ struct FarInputs {
   static constexpr bool kOneColumn = false;
   const Words2* codes_at[nt];  // The lane's codes in the first block of the chunk.
   const Words4* columns_at[nt];
-  int n_columns;  // Number of columns from the first group's first column on.
+  int n_columns;  // Number of existing columns, counted from the first column of the first group.
 
   // `blocks` points to the chunk's blocks for the first group of columns; `stride` is the number of blocks between
   // groups.

@@ -320,7 +320,7 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
   return of;
 }
 
-// --- products --------------------------------------------------------------------------------------------------
+// --- matmul ----------------------------------------------------------------------------------------------------
 
 // acc += the product of step j for `mt` tiles and `nt` groups of 8 columns. For each group, `inputs` provides codes(j,
 // n); columns(j, n) with the scales and sums of the lane's two columns; and half_sums(j, n) with the sums of both

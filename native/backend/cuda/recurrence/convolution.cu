@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) convolve_kernel(Convolution convolut
   for (int j = 0; j < kTaps; ++j) filter.weight[j] = convolution.weight[static_cast<int64_t>(channel) * kTaps + j];
   filter.bias = convolution.bias ? convolution.bias[channel] : 0.0f;
   filter.silu = convolution.silu;
-  float inputs[kKept + kTogether];  // Inputs kept from earlier tokens come first.
+  float inputs[kKept + kTogether];  // The first kKept values are inputs of earlier tokens.
   for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
     const DeviceSegment& own = walk.own;
     if (!walk.holds()) {

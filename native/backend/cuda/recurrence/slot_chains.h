@@ -32,7 +32,7 @@ class SlotChains {
   Use* use_of(int32_t slot);  // Returns null if the slot has not been used in this step.
   Use& take_use(int32_t slot);
 
-  std::vector<Use> uses_;  // Hash table by slot; the size is a power of two.
+  std::vector<Use> uses_;  // Hash table keyed by slot. Its size is a power of two.
   // chain_: first segment of a segment's chain. end_: last segment of the chain, indexed by the chain's first segment.
   std::vector<int32_t> chain_, end_;
   uint32_t step_ = 0;
