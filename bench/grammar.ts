@@ -311,8 +311,8 @@ const RECORDS = {
 };
 
 /**
- * Alternates between both kinds, with sampling, and returns the share of the speed that remains when every stream is
- * constrained.
+ * Alternates between constrained and free streams, with sampling, and returns the constrained speed as a fraction of the
+ * free one.
  */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };

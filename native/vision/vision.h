@@ -60,7 +60,7 @@ struct TextModelFacts {
   const Tokenizer* tokenizer = nullptr;
 };
 
-// The marker tokens that plans use, as ids of a text model's vocabulary.
+// Token ids, in a text model's vocabulary, of the markers that image plans put around and between image tiles.
 class MarkerTokens {
  public:
   // Returns kNoToken if no plan uses the marker or if the vocabulary lacks it. The latter is possible only for tiles

@@ -93,7 +93,7 @@ export class SecondFactorCodes {
   async replaceRecovery(user: User, actor: Actor): Promise<string[]> {
     const codes = recoveryCodes();
     if (!(await this.factors.replaceRecovery(user, codes.map(hashOf), actor)))
-      throw apiError('invalid_value', 'The second factor is off.', 'code');
+      throw apiError('invalid_value', 'Two-factor authentication is off.', 'code');
     return codes;
   }
 

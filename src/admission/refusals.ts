@@ -86,7 +86,7 @@ export const capUsed = (cap: number, month: number, headers: HeadersOf): ApiErro
 export const countsFull = (): ApiError =>
   apiError(
     'capacity_exhausted',
-    'The server has reached the maximum number of organizations with active limits. Retry later.',
+    'The server is tracking the limits of the maximum number of organizations. Retry later.',
     null,
     {
       retryAfterMs: 60_000,

@@ -353,7 +353,7 @@ export const settings = {
       20_971_520,
       'Maximum size of one image file, in bytes, after base64 decoding or download.',
     ),
-    max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Maximum pixels of one image.'),
+    max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Maximum number of pixels per image.'),
     max_per_request: setting(
       kind.integer(1, 10_000),
       100,

@@ -42,7 +42,7 @@ class Slot implements PooledEngine {
   status: ModelStatus = { state: 'unloaded' };
   /** Resolves when the last requested change has been made. Never rejects. */
   settled: Promise<void> = Promise.resolve();
-  /** True if it loads because a request waits for it, not at server start or by an operator. */
+  /** True if the model is being loaded for a waiting request, not at server start or by an operator. */
   isAwaited = false;
   #wanted = false;
   #resting = false; // unloaded until the next request, because it was not used

@@ -236,5 +236,5 @@ export type GenerationEvent =
       message: string;
       retryAfterMs?: number | undefined;
     }
-  // From an upstream, with a message for the client.
+  // An error of an upstream server, with a message for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };

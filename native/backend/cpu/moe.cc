@@ -228,7 +228,7 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
   });
 }
 
-// Matmul of every active expert's part of the targets with the packed rows of the expert's slots.
+// Matmul of each active expert's weights with the packed input rows of the tokens routed to that expert.
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;

@@ -9,8 +9,9 @@
 
 namespace monolith::grammar {
 
-// Returns the expression for the rule named root. The pool's partition must have been separated by the tree. Returns
-// kNothing if no text matches or if the pool has failed, and then sets `problem` to the reason.
+// Returns the expression for the rule named root. The pool's byte classes must already
+// distinguish all characters that the tree's rules distinguish. If no text matches or the pool has failed, the function
+// returns kNothing and sets `problem` to the reason.
 ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem);
 
 }  // namespace monolith::grammar

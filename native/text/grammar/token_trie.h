@@ -58,7 +58,7 @@ class TokenTrie {
   explicit TokenTrie(std::span<const std::string> bytes);
 
   size_t n_tokens() const { return n_tokens_; }
-  // Tokens of whole characters from U+0020 on, without " and backslash.
+  // Tokens that consist of whole characters from U+0020 upwards, excluding the double quote and the backslash.
   const TokenTree& plain() const { return plain_; }
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }

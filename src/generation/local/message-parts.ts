@@ -1,5 +1,5 @@
-// Splits a response that consists of several messages with headers, as gpt-oss and Solar Open write it. The client
-// receives only the texts.
+// Splits a response that consists of several messages with headers, as gpt-oss and Solar Open write them. The
+// client receives only the text of the messages.
 //
 //   …analysis… <|end|><|start|>assistant<|channel|>final<|message|>The answer.
 //   …analysis… <|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}

@@ -18,7 +18,7 @@ export function overlong(body: unknown): ApiError | null {
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
-    // reads up to a hundred thousand messages in one go; other requests wait meanwhile
+    // Validates up to 100,000 messages without a pause; other requests wait for that long.
     const message = messages[index];
     if (!isRecord(message)) continue;
     const { content, tool_calls: calls } = message;

@@ -120,7 +120,7 @@ export class BackgroundResponses {
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
-  /** Returns this thread's run of a response that is unfinished or whose last events are not logged yet. */
+  /** Returns the response's run if it belongs to this thread and is unfinished, or its last events are not logged yet. */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
   }
@@ -252,8 +252,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Delays the usage record until the response's end is stored. If that never succeeds, the next start counts the usage
-   * from the log, and it must not be counted twice.
+   * Delays the usage record until the end of the response has been stored. If storing never succeeds, the next server
+   * start counts the usage from the log; it must not be counted twice.
    */
   usageInto(sink: UsageSink): UsageSink {
     return {

@@ -40,7 +40,9 @@ export function overlong(body: unknown): ApiError | null {
   return null;
 }
 
-/** Returns the item with a `type`. Without one, an item with a role is a message and an item with an ID a reference. */
+/**
+ * Returns the item with its `type`. If it has none, an item with a role is a message and an item with an ID is a reference.
+ */
 export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;
   const type = typeOf(item);

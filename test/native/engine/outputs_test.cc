@@ -1,4 +1,4 @@
-// Output kinds of a request: tokens, or only its prompt in the prefix cache.
+// A request either generates tokens or only fills the prefix cache with its prompt.
 #include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
