@@ -120,7 +120,7 @@ export class BackgroundResponses {
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
-  /** Returns the response's run if it belongs to this thread and is unfinished, or its last events are not logged yet. */
+  /** Returns the response's run if this thread owns it and it is unfinished or its last events are not logged yet. */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
   }
