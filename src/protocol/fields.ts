@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { apiError, type ErrorCode } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
-import { isRecord } from './extent.js';
+import { isRecord } from './entry-limits.js';
 
 /** JSON has a single number type, so 1.0 counts as an integer and 1.5 does not. */
 export const integer = () =>

@@ -6,7 +6,7 @@ import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { healthRoutes, type HealthOptions } from '../../src/http/health-routes.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
-import { openApiRoute } from '../../src/protocol/openapi/route.js';
+import { openApiRoute } from '../../src/protocol/openapi/routes.js';
 
 const page = readFileSync(join(packageRoot, 'docs', 'reference', 'http-api.md'), 'utf8');
 

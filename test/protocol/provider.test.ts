@@ -8,7 +8,7 @@ import { ImageBudget } from '../../src/generation/images/held-images.js';
 import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
-import { chatCompletionsRoute } from '../../src/protocol/chat-completions/route.js';
+import { chatCompletionsRoute } from '../../src/protocol/chat-completions/routes.js';
 import type { GenerationDeps } from '../../src/protocol/admit.js';
 import { messagesRoutes } from '../../src/protocol/messages/routes.js';
 import { BackgroundResponses } from '../../src/protocol/responses/background.js';

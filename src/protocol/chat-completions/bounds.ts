@@ -2,7 +2,7 @@
 // list of faults would cost memory and time out of proportion to the request. This file covers maps and nested lists;
 // top-level lists have limits in the schema, which rejects longer ones without reading their entries. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
-import { isRecord, overfullMap } from '../extent.js';
+import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';
 

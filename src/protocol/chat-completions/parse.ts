@@ -6,10 +6,10 @@ import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
-import { isRecord } from '../extent.js';
+import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
-import { toMessages } from './messages.js';
+import { toMessages } from './conversation.js';
 import {
   chatEnvelopeSchema,
   KNOWN_FIELDS,

@@ -3,7 +3,7 @@
 import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
-import { overfullMap } from '../extent.js';
+import { overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { validate } from '../validation.js';
 import { readPrompts, type Prompts } from './prompt.js';

@@ -1,7 +1,7 @@
 // Length limits that are checked before schema validation: the later checks cost time per entry, so the number of
 // entries is bounded first. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
-import { isRecord, lengthOf, overfullMap } from '../extent.js';
+import { isRecord, lengthOf, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 

@@ -7,7 +7,7 @@ import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from
 import { toSampling, unknownFields } from '../fields.js';
 import { toToolChoice, toToolDefinitions } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
-import { isRecord } from '../extent.js';
+import { isRecord } from '../entry-limits.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
 import {
@@ -19,7 +19,7 @@ import {
   type WireTool,
 } from './schema.js';
 import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
-import { toMessages, toTurns } from './turns.js';
+import { toMessages, toTurns } from './conversation.js';
 
 export interface ParsedMessages {
   model: string;

@@ -1,6 +1,6 @@
 // Length limits that are checked before schema validation, and the default of an item's `type`. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
-import { isRecord, overfullMap } from '../extent.js';
+import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';
 

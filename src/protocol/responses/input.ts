@@ -5,7 +5,7 @@ import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
-import { Conversation } from './input-conversation.js';
+import { Conversation } from './conversation.js';
 import type { InputItem } from './input-images.js';
 import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
 import type { WireItem } from './schema-items.js';

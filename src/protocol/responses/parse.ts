@@ -9,7 +9,7 @@ import type { ChainedResponse, StoredItem } from '../../storage/response-store.j
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
-import { isRecord } from '../extent.js';
+import { isRecord } from '../entry-limits.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
 import { openSeals, readInput, references, type OpenedSeals } from './input.js';

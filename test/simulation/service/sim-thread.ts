@@ -8,7 +8,7 @@ import type { Config } from '../../../src/config/settings.js';
 import { ImageBudget } from '../../../src/generation/images/held-images.js';
 import { ServedModels } from '../../../src/generation/served-models.js';
 import type { Route } from '../../../src/http/exchange.js';
-import { chatCompletionsRoute } from '../../../src/protocol/chat-completions/route.js';
+import { chatCompletionsRoute } from '../../../src/protocol/chat-completions/routes.js';
 import type { GenerationDeps } from '../../../src/protocol/admit.js';
 import { BackgroundResponses } from '../../../src/protocol/responses/background.js';
 import { responsesRoutes } from '../../../src/protocol/responses/routes.js';
