@@ -216,10 +216,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       const from = performance.now();
       const run = await tune(
         { ...plan, id: `tun_bench_${seed}`, trials, trialSeconds, seed },
-        await server.hold(`tun_bench_${seed}`),
-        shorter,
-        never,
-        () => undefined,
+        { engine: await server.hold(`tun_bench_${seed}`), measure: shorter, signal: never, onChange: () => undefined },
       );
       tuned.push({ seconds: elapsed(from), run });
       if (run.error !== null) throw new Error(run.error);

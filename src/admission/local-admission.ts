@@ -86,9 +86,9 @@ export class LocalAdmission implements Admission {
     try {
       for (const scope of scopes) taken.push(this.enter(scope, identity, model, n));
       for (const [at, one] of taken.entries())
-        this.takeRequest(scopes[at] as LimitScope, one, taken, request, wanted, now);
+        this.takeRequest(scopes[at] as LimitScope, { one, taken, request, wanted, now });
       for (const [at, one] of taken.entries())
-        this.takeTokens(scopes[at] as LimitScope, one, taken, request, wanted, now);
+        this.takeTokens(scopes[at] as LimitScope, { one, taken, request, wanted, now });
     } catch (error) {
       this.giveBack(taken, 0, n, now);
       throw error;
@@ -218,11 +218,13 @@ export class LocalAdmission implements Admission {
 
   private takeRequest(
     { owner, limits }: LimitScope,
-    one: Taken,
-    taken: readonly Taken[],
-    request: ReserveRequest,
-    wanted: number,
-    now: bigint,
+    {
+      one,
+      taken,
+      request,
+      wanted,
+      now,
+    }: { one: Taken; taken: readonly Taken[]; request: ReserveRequest; wanted: number; now: bigint },
   ): void {
     if (limits.rpm === null) return;
     one.request = this.counters.take(one.record, 'rpm', 1, limits.rpm, now) === 0;
@@ -232,11 +234,13 @@ export class LocalAdmission implements Admission {
 
   private takeTokens(
     { owner, limits }: LimitScope,
-    one: Taken,
-    taken: readonly Taken[],
-    request: ReserveRequest,
-    wanted: number,
-    now: bigint,
+    {
+      one,
+      taken,
+      request,
+      wanted,
+      now,
+    }: { one: Taken; taken: readonly Taken[]; request: ReserveRequest; wanted: number; now: bigint },
   ): void {
     const { tpm } = limits;
     if (tpm === null) return;

@@ -99,7 +99,7 @@ export async function benchServe(argv: string[]): Promise<number> {
     const runs: FinishedRun[] = [];
     for (let number = 0; number < wanted.runs; number++) {
       for (let round = 1; round <= wanted.rounds && !stop.signal.aborted; round++)
-        runs.push(await once(wanted, target, measure, number, round, stop.signal));
+        runs.push(await once(wanted, { target, measure, number, round, signal: stop.signal }));
     }
     const report = reportOf(wanted, target, measure, runs, argv);
     await writeReport(wanted.out, report, runs);
@@ -119,11 +119,13 @@ export async function benchServe(argv: string[]): Promise<number> {
  */
 async function once(
   wanted: Wanted,
-  target: Target,
-  measure: TextMeasure,
-  number: number,
-  round: number,
-  signal: AbortSignal,
+  {
+    target,
+    measure,
+    number,
+    round,
+    signal,
+  }: { target: Target; measure: TextMeasure; number: number; round: number; signal: AbortSignal },
 ): Promise<FinishedRun> {
   const { workload, arrival, length, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
   const seed = wanted.seed + number;

@@ -121,12 +121,17 @@ export async function benchTune(argv: string[]): Promise<number> {
     );
     let reporting = Promise.resolve();
     let reported = 0;
-    const run = await tune(plan, held, measure, stop.signal, (now) => {
-      const snapshot = structuredClone(now);
-      // shown on the dashboard, if it is enabled
-      reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
-      for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
-      reported = now.trials.length;
+    const run = await tune(plan, {
+      engine: held,
+      measure,
+      signal: stop.signal,
+      onChange: (now) => {
+        const snapshot = structuredClone(now);
+        // shown on the dashboard, if it is enabled
+        reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
+        for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
+        reported = now.trials.length;
+      },
     });
     await reporting;
     const out = values.get('--out');

@@ -419,16 +419,15 @@ export class HttpServer {
       timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS,
       chunkSilenceMs: this.options.chunkSilenceMs,
     };
-    const forget = readJsonBody(
-      source,
+    const forget = readJsonBody(source, {
       limits,
-      { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') },
+      state: { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') },
       reading,
-      { turns: this.turns, starts: this.starts },
+      queues: { turns: this.turns, starts: this.starts },
       organizationId,
       account,
-      () => exchange.aborted,
-      (body, bytes) => {
+      gone: () => exchange.aborted,
+      done: (body, bytes) => {
         exchange.body = body;
         exchange.bodyBytes = bytes;
         const validation = bytes < SMALL_BYTES ? null : (route.validateInSlices?.(body) ?? null);
@@ -436,11 +435,11 @@ export class HttpServer {
         this.serve(route, exchange);
         return undefined;
       },
-      (error, unread) => {
+      failed: (error, unread) => {
         exchange.closes ||= unread;
         exchange.fail(error);
       },
-    );
+    });
     exchange.onAborted(forget);
   }
 

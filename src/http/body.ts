@@ -93,15 +93,27 @@ export interface BodyQueues {
  */
 export function readJsonBody(
   res: BodySource,
-  { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits,
-  state: BodyState,
-  reading: Reading,
-  { turns, starts }: BodyQueues,
-  organizationId: string,
-  account: EventLoopMeter,
-  gone: () => boolean,
-  done: (body: object, bytes: number) => Task | undefined,
-  failed: (error: unknown, unread: boolean) => void,
+  {
+    limits: { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS },
+    state,
+    reading,
+    queues: { turns, starts },
+    organizationId,
+    account,
+    gone,
+    done,
+    failed,
+  }: {
+    limits: BodyLimits;
+    state: BodyState;
+    reading: Reading;
+    queues: BodyQueues;
+    organizationId: string;
+    account: EventLoopMeter;
+    gone: () => boolean;
+    done: (body: object, bytes: number) => Task | undefined;
+    failed: (error: unknown, unread: boolean) => void;
+  },
 ): () => void {
   const gathered = new Gathered();
   let size = 0;

@@ -89,10 +89,12 @@ interface LoadedRequest {
 async function loadRequest(
   deps: Pick<GenerationDeps, 'images'>,
   caller: Caller,
-  model: ServedModel,
-  request: GenerationRequest,
-  context: RequestContext,
-  forPrompt = false,
+  {
+    model,
+    request,
+    context,
+    forPrompt = false,
+  }: { model: ServedModel; request: GenerationRequest; context: RequestContext; forPrompt?: boolean | undefined },
 ): Promise<LoadedRequest> {
   const asked = performance.now();
   await model.ensureLoaded(context);
@@ -122,7 +124,7 @@ export async function countPrompt(
   const context = contextOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
-    loaded = await loadRequest(deps, caller, model, asked, context);
+    loaded = await loadRequest(deps, caller, { model, request: asked, context });
     const { tokens, exact } = await loaded.provider.count(loaded.request, context);
     if (!exact) caller.setHeader('x-token-count', 'estimate');
     return tokens;
@@ -147,7 +149,7 @@ export async function promptTokens(
   const context = contextOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
-    loaded = await loadRequest(deps, caller, model, asked, context);
+    loaded = await loadRequest(deps, caller, { model, request: asked, context });
     const { promptIds } = await loaded.provider.prepare(loaded.request, context);
     if (promptIds === undefined)
       throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
@@ -184,7 +186,7 @@ export async function admit(
   let prepared: PreparedGeneration;
   const context = contextOf(caller);
   try {
-    loaded = await loadRequest(deps, caller, model, asked, context, true);
+    loaded = await loadRequest(deps, caller, { model, request: asked, context, forPrompt: true });
     const { provider, request } = loaded;
     const from = performance.now();
     prepared = await provider.prepare(request, context);

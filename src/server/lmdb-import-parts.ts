@@ -40,11 +40,19 @@ const columns = (words: string): Column[] =>
 /** Rows of one table, one row per entry. `row` returns null for entries that are not converted. */
 function part<V>(
   store: Store,
-  from: TableName,
-  table: string,
-  all: readonly Column[],
-  row: (value: V, key: Key) => Field[] | null,
-  more: { name?: string; where?: string } = {},
+  {
+    from,
+    table,
+    all,
+    row,
+    more = {},
+  }: {
+    from: TableName;
+    table: string;
+    all: readonly Column[];
+    row: (value: V, key: Key) => Field[] | null;
+    more?: { name?: string; where?: string } | undefined;
+  },
 ): Part {
   return {
     name: more.name ?? from,
@@ -61,8 +69,14 @@ function part<V>(
 }
 
 const setting = <V>(store: Store, from: TableName, kind: string): Part =>
-  part<V>(store, from, 'settings', columns('kind name value:json'), (value, key) => [kind, String(key), json(value)], {
-    where: `kind = '${kind}'`,
+  part<V>(store, {
+    from,
+    table: 'settings',
+    all: columns('kind name value:json'),
+    row: (value, key) => [kind, String(key), json(value)],
+    more: {
+      where: `kind = '${kind}'`,
+    },
   });
 
 /** The parts, in import order. */
@@ -72,35 +86,32 @@ export function lmdbParts(store: Store): Part[] {
   const contents = store.table<string>('saved-contents');
   const identityOwners = store.table<string>('identities');
   const secret = (names: readonly string[]): Part =>
-    part<Uint8Array | string | { secret: Uint8Array; replacedAt: number | null }>(
-      store,
-      'secrets',
-      'secrets',
-      columns('name value:bytea replaced_at:bigint'),
-      (value, key) => {
+    part<Uint8Array | string | { secret: Uint8Array; replacedAt: number | null }>(store, {
+      from: 'secrets',
+      table: 'secrets',
+      all: columns('name value:bytea replaced_at:bigint'),
+      row: (value, key) => {
         if (!names.includes(String(key))) return null;
         if (typeof value === 'string') return [String(key), new Uint8Array(Buffer.from(value)), null];
         return value instanceof Uint8Array ? [String(key), value, null] : [String(key), value.secret, value.replacedAt];
       },
-    );
+    });
   return [
     secret(['api-keys', 'invite-key', 'setup-code', 'signing-key']),
-    part<string[]>(
-      store,
-      'secrets',
-      'settings',
-      columns('kind name value:json'),
-      (value, key) => (key === 'model-names' ? ['model-names', 'all', json(value)] : null),
-      { name: 'model-names', where: "kind = 'model-names'" },
-    ),
-    part<Organization>(
-      store,
-      'organizations',
-      'organizations',
-      columns(
+    part<string[]>(store, {
+      from: 'secrets',
+      table: 'settings',
+      all: columns('kind name value:json'),
+      row: (value, key) => (key === 'model-names' ? ['model-names', 'all', json(value)] : null),
+      more: { name: 'model-names', where: "kind = 'model-names'" },
+    }),
+    part<Organization>(store, {
+      from: 'organizations',
+      table: 'organizations',
+      all: columns(
         'id number:integer name status created_at:bigint deleted_at:bigint erased:boolean keys_erased:boolean limits:json monthly_token_cap:bigint keeps_text:boolean',
       ),
-      (one) => {
+      row: (one) => {
         const { limits, monthlyTokenCap, keepsText } = settings.get(one.id) ?? NO_SETTINGS;
         return [
           one.id,
@@ -116,15 +127,14 @@ export function lmdbParts(store: Store): Part[] {
           keepsText === true,
         ];
       },
-    ),
-    part<KeyRecord>(
-      store,
-      'keys',
-      'api_keys',
-      columns(
+    }),
+    part<KeyRecord>(store, {
+      from: 'keys',
+      table: 'api_keys',
+      all: columns(
         'id organization_id created_by name public_id last4 hash:bytea models:json scopes:json limits:json expires_at:bigint last_used_at:bigint created_at:bigint revoked_at:bigint revoked:boolean rotated_from',
       ),
-      (one) => [
+      row: (one) => [
         one.id,
         one.organizationId,
         one.createdBy,
@@ -142,15 +152,14 @@ export function lmdbParts(store: Store): Part[] {
         one.revoked === true,
         one.rotatedFrom,
       ],
-    ),
-    part<User>(
-      store,
-      'users',
-      'users',
-      columns(
+    }),
+    part<User>(store, {
+      from: 'users',
+      table: 'users',
+      all: columns(
         'id email name password_hash email_verified:boolean operator:boolean locked:boolean second_factor:boolean created_at:bigint last_login_at:bigint',
       ),
-      (one) => [
+      row: (one) => [
         one.id,
         one.email,
         one.name,
@@ -162,22 +171,20 @@ export function lmdbParts(store: Store): Part[] {
         ms(one.createdAt),
         ms(one.lastLoginAt),
       ],
-    ),
-    part<Membership>(
-      store,
-      'memberships',
-      'memberships',
-      columns('organization_id user_id role created_at:bigint'),
-      (one) => [one.organizationId, one.userId, one.role, ms(one.createdAt)],
-    ),
-    part<Invite>(
-      store,
-      'invites',
-      'invites',
-      columns(
+    }),
+    part<Membership>(store, {
+      from: 'memberships',
+      table: 'memberships',
+      all: columns('organization_id user_id role created_at:bigint'),
+      row: (one) => [one.organizationId, one.userId, one.role, ms(one.createdAt)],
+    }),
+    part<Invite>(store, {
+      from: 'invites',
+      table: 'invites',
+      all: columns(
         'id organization_id email role created_by created_at:bigint expires_at:bigint accepted_at:bigint revoked_at:bigint',
       ),
-      (one, key) =>
+      row: (one, key) =>
         (key as string[])[0] === 'id'
           ? null
           : [
@@ -191,36 +198,33 @@ export function lmdbParts(store: Store): Part[] {
               one.acceptedAt,
               one.revokedAt,
             ],
-    ),
-    part<Session>(
-      store,
-      'sessions',
-      'sessions',
-      columns('hash id user_id created_at:bigint last_seen_at:bigint ip user_agent'),
-      (one, key) =>
+    }),
+    part<Session>(store, {
+      from: 'sessions',
+      table: 'sessions',
+      all: columns('hash id user_id created_at:bigint last_seen_at:bigint ip user_agent'),
+      row: (one, key) =>
         (key as string[])[0] === 'hash'
           ? [(key as string[])[1], one.id, one.userId, one.createdAt, one.lastSeenAt, one.ip, one.userAgent]
           : null,
-    ),
-    part<Token>(
-      store,
-      'tokens',
-      'link_tokens',
-      columns('user_id purpose hash expires_at:bigint mailed:boolean email'),
-      (one, key) =>
+    }),
+    part<Token>(store, {
+      from: 'tokens',
+      table: 'link_tokens',
+      all: columns('user_id purpose hash expires_at:bigint mailed:boolean email'),
+      row: (one, key) =>
         (key as string[])[0] === 'hash'
           ? [one.userId, one.purpose, (key as string[])[1], one.expiresAt, one.mailed, one.email]
           : null,
-    ),
-    part<{ factor: SecondFactor | null; proposal: { sealed: string; until: number } | null }>(
-      store,
-      'second-factors',
-      'second_factors',
-      [
+    }),
+    part<{ factor: SecondFactor | null; proposal: { sealed: string; until: number } | null }>(store, {
+      from: 'second-factors',
+      table: 'second_factors',
+      all: [
         ...columns('user_id sealed since:bigint last_step:bigint proposal proposal_until:bigint'),
         listColumn('recovery'),
       ],
-      ({ factor, proposal }, key) => [
+      row: ({ factor, proposal }, key) => [
         String(key),
         factor?.sealed,
         ms(factor?.since),
@@ -229,30 +233,34 @@ export function lmdbParts(store: Store): Part[] {
         proposal?.until,
         json(factor?.recovery ?? []),
       ],
-    ),
-    part<string>(store, 'identities', 'identities', columns('hash user_id issuer'), (issuer, key) => {
-      const [kind, userId, hash = ''] = key as string[];
-      return kind === 'user' && identityOwners.get(['at', hash]) === userId ? [hash, userId, issuer] : null;
     }),
-    part<AuditEntry>(store, 'audit', 'audit_log', columns('id organization_id at:bigint entry:json'), (entry, key) => [
-      entry.id,
-      String((key as string[])[0]),
-      Number((key as number[])[1]),
-      json(entry),
-    ]),
+    part<string>(store, {
+      from: 'identities',
+      table: 'identities',
+      all: columns('hash user_id issuer'),
+      row: (issuer, key) => {
+        const [kind, userId, hash = ''] = key as string[];
+        return kind === 'user' && identityOwners.get(['at', hash]) === userId ? [hash, userId, issuer] : null;
+      },
+    }),
+    part<AuditEntry>(store, {
+      from: 'audit',
+      table: 'audit_log',
+      all: columns('id organization_id at:bigint entry:json'),
+      row: (entry, key) => [entry.id, String((key as string[])[0]), Number((key as number[])[1]), json(entry)],
+    }),
     setting(store, 'model-settings', 'model'),
     setting(store, 'engine-settings', 'engine'),
     setting(store, 'served-models', 'served-model'),
     setting(store, 'prices', 'prices'),
     setting(store, 'budgets', 'budget'),
-    part<SavedRow>(
-      store,
-      'saved',
-      'saved',
-      columns(
+    part<SavedRow>(store, {
+      from: 'saved',
+      table: 'saved',
+      all: columns(
         'organization_id id user_id kind sealed_name shared:boolean created_at:bigint expires_at:bigint sealed_content',
       ),
-      (one) => {
+      row: (one) => {
         const content = contents.get([one.organizationId, one.id]);
         return content === undefined
           ? null
@@ -268,41 +276,39 @@ export function lmdbParts(store: Store): Part[] {
               content,
             ];
       },
-    ),
-    part<UsageSums>(
-      store,
-      'usage-hours',
-      'usage_hours',
-      columns(`organization_id hour:integer model key_id endpoint requests:bigint errors:bigint rate_limited:bigint input_tokens:bigint cached_tokens:bigint output_tokens:bigint
+    }),
+    part<UsageSums>(store, {
+      from: 'usage-hours',
+      table: 'usage_hours',
+      all: columns(`organization_id hour:integer model key_id endpoint requests:bigint errors:bigint rate_limited:bigint input_tokens:bigint cached_tokens:bigint output_tokens:bigint
       reasoning_tokens:bigint images:bigint answered:bigint first_token_ms:double duration_ms:double decode_ms:double`),
-      (sums, key) => [...(key as (string | number)[]), ...noUsage().map((_, at) => sums[at] ?? 0)],
-    ),
-    part<number>(
-      store,
-      'usage-months',
-      'usage_months',
-      columns('organization_id month tokens:bigint'),
-      (tokens, key) => [...(key as string[]), tokens],
-    ),
-    part<Sketches>(
-      store,
-      'usage-latencies',
-      'usage_latencies',
-      columns('organization_id hour:integer model key_id first_sketch:json total_sketch:json'),
-      ({ first, total }, key) => [...(key as (string | number)[]), json(first), json(total)],
-    ),
-    part<FinishedUsage>(store, 'usage-rows', 'usage_rows', columns('ended_at:bigint usage:json'), (usage) => [
-      usage.endedAt,
-      json(usage),
-    ]),
-    part<Record<string, unknown> & { hasText: boolean; bytes: number }>(
-      store,
-      'requests',
-      'requests',
-      columns(
+      row: (sums, key) => [...(key as (string | number)[]), ...noUsage().map((_, at) => sums[at] ?? 0)],
+    }),
+    part<number>(store, {
+      from: 'usage-months',
+      table: 'usage_months',
+      all: columns('organization_id month tokens:bigint'),
+      row: (tokens, key) => [...(key as string[]), tokens],
+    }),
+    part<Sketches>(store, {
+      from: 'usage-latencies',
+      table: 'usage_latencies',
+      all: columns('organization_id hour:integer model key_id first_sketch:json total_sketch:json'),
+      row: ({ first, total }, key) => [...(key as (string | number)[]), json(first), json(total)],
+    }),
+    part<FinishedUsage>(store, {
+      from: 'usage-rows',
+      table: 'usage_rows',
+      all: columns('ended_at:bigint usage:json'),
+      row: (usage) => [usage.endedAt, json(usage)],
+    }),
+    part<Record<string, unknown> & { hasText: boolean; bytes: number }>(store, {
+      from: 'requests',
+      table: 'requests',
+      all: columns(
         'ended_at:bigint request_id organization_id key_id model outcome entry:json bytes:integer text:json text_bytes:integer',
       ),
-      ({ hasText, bytes, ...entry }, key) => {
+      row: ({ hasText, bytes, ...entry }, key) => {
         const said = hasText ? texts.get(key) : undefined;
         return [
           Number((key as number[])[0]),
@@ -317,7 +323,7 @@ export function lmdbParts(store: Store): Part[] {
           said === undefined ? 0 : textBytes(said),
         ];
       },
-    ),
+    }),
   ];
 }
 

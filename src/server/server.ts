@@ -138,7 +138,15 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
           http,
           log,
           onLost: (index) =>
-            handleThreadLoss(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0),
+            handleThreadLoss(index, {
+              service,
+              bus: hub,
+              config,
+              shared,
+              telemetry,
+              closing: closing.signal,
+              others: () => threads?.size ?? 0,
+            }),
         });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
@@ -244,13 +252,23 @@ function sharedState(config: Config): SharedState {
 /** Releases what a lost HTTP worker held. `others`: number of running threads. */
 function handleThreadLoss(
   index: number,
-  { failUnfinished, admission }: Service,
-  bus: HubBus,
-  config: Config,
-  shared: SharedState,
-  { log }: Telemetry,
-  closing: AbortSignal,
-  others: () => number,
+  {
+    service: { failUnfinished, admission },
+    bus,
+    config,
+    shared,
+    telemetry: { log },
+    closing,
+    others,
+  }: {
+    service: Service;
+    bus: HubBus;
+    config: Config;
+    shared: SharedState;
+    telemetry: Telemetry;
+    closing: AbortSignal;
+    others: () => number;
+  },
 ): void {
   new SharedCounts(shared.upstreams, upstreamShape(config), 0).releaseAll(index);
   abortThread({

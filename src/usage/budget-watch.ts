@@ -121,9 +121,11 @@ export class BudgetWatch {
       currency,
       at: new Date().toISOString(),
     };
-    const sending = sendWebhook(webhookUrl, webhookSecret, message, webhooks, this.#closing.signal).catch(
-      (err: unknown) => log.error({ err, organization: id }, 'webhook delivery failed'),
-    );
+    const sending = sendWebhook(webhookUrl, webhookSecret, {
+      message,
+      settings: webhooks,
+      signal: this.#closing.signal,
+    }).catch((err: unknown) => log.error({ err, organization: id }, 'webhook delivery failed'));
     this.#sending.add(sending);
     void sending.then(() => this.#sending.delete(sending));
   }

@@ -36,10 +36,12 @@ export function signature(secret: string, seconds: number, body: string): string
 export async function sendWebhook(
   url: string,
   secret: string,
-  message: object,
-  settings: WebhookSettings,
-  signal: AbortSignal,
-  firstPauseMs = FIRST_PAUSE_MS,
+  {
+    message,
+    settings,
+    signal,
+    firstPauseMs = FIRST_PAUSE_MS,
+  }: { message: object; settings: WebhookSettings; signal: AbortSignal; firstPauseMs?: number | undefined },
 ): Promise<void> {
   const body = JSON.stringify(message);
   for (let attempt = 1, pauseMs = firstPauseMs; ; attempt++, pauseMs *= PAUSE_FACTOR) {

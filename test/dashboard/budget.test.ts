@@ -229,11 +229,13 @@ t.test(
     const go = new AbortController().signal;
     const later = await receiver([500, 503]);
     t.teardown(() => later.close());
-    await sendWebhook(later.url, 's', { a: 1 }, settings, go, 5);
+    await sendWebhook(later.url, 's', { message: { a: 1 }, settings, signal: go, firstPauseMs: 5 });
     t.equal(later.taken.length, 3);
     const never = await receiver([500, 302, 500, 200]);
     t.teardown(() => never.close());
-    await t.rejects(sendWebhook(never.url, 's', {}, settings, go, 5), { message: /status 500/ });
+    await t.rejects(sendWebhook(never.url, 's', { message: {}, settings, signal: go, firstPauseMs: 5 }), {
+      message: /status 500/,
+    });
     t.equal(never.taken.length, 3);
     const switching = createServer((request) =>
       request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'),
@@ -246,14 +248,12 @@ t.test(
     await t.rejects(
       Promise.race([
         waits,
-        sendWebhook(
-          `http://127.0.0.1:${(switching.address() as AddressInfo).port}/`,
-          's',
-          {},
-          { ...settings, attempts: 1 },
-          go,
-          5,
-        ),
+        sendWebhook(`http://127.0.0.1:${(switching.address() as AddressInfo).port}/`, 's', {
+          message: {},
+          settings: { ...settings, attempts: 1 },
+          signal: go,
+          firstPauseMs: 5,
+        }),
       ]),
       { message: /responded with status 101/ },
     );
@@ -272,7 +272,12 @@ t.test(
     ]) {
       const url = inside.url.replace('127.0.0.1', host);
       await t.rejects(
-        sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5),
+        sendWebhook(url, 's', {
+          message: {},
+          settings: { ...settings, public_only: true, attempts: 1 },
+          signal: go,
+          firstPauseMs: 5,
+        }),
         { message: /public address/ },
         host,
       );

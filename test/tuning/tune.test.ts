@@ -34,7 +34,12 @@ for (const [name, surface] of Object.entries(SURFACES)) {
     const grid = exhaustive(surface, { max_batch_tokens: 5, max_sequences: 5, step_ms: 4, load: 8 });
     for (const seed of [1, 2]) {
       const engine = new SimulatedEngine(BEFORE);
-      const { trials, result } = await tune(plan({ seed }), engine, measuring(surface, engine), never, () => undefined);
+      const { trials, result } = await tune(plan({ seed }), {
+        engine,
+        measure: measuring(surface, engine),
+        signal: never,
+        onChange: () => undefined,
+      });
       const best = result?.best ?? null;
       if (best === null) throw new Error(`seed ${seed}: ${result?.says ?? 'no result'}`);
       const seconds = trials.reduce((sum, trial) => sum + trial.seconds, 0);
@@ -58,10 +63,9 @@ t.test('a stopped, failed or preempted run restores the previous settings and ke
     const stop = new AbortController();
     const measure = measuring(documents, engine);
     let seen = 0;
-    const run = await tune(
-      plan(),
+    const run = await tune(plan(), {
       engine,
-      async (asked) => {
+      measure: async (asked) => {
         if (++seen === 5) {
           if (end === 'fail') throw new Error('The server does not answer.');
           if (end === 'stop') stop.abort();
@@ -70,9 +74,9 @@ t.test('a stopped, failed or preempted run restores the previous settings and ke
         }
         return await measure(asked);
       },
-      stop.signal,
-      () => undefined,
-    );
+      signal: stop.signal,
+      onChange: () => undefined,
+    });
     t.same(engine.inForce, BEFORE, end);
     t.equal(engine.released, 1);
     t.match(run, {
@@ -88,13 +92,12 @@ t.test('a stopped, failed or preempted run restores the previous settings and ke
 t.test('the best settings are applied on request after a confirmation run', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   const seen: TuneRun[] = [];
-  const { result, trials } = await tune(
-    plan({ apply: true, trials: 40 }),
+  const { result, trials } = await tune(plan({ apply: true, trials: 40 }), {
     engine,
-    measuring(documents, engine),
-    never,
-    (run) => seen.push(structuredClone(run)),
-  );
+    measure: measuring(documents, engine),
+    signal: never,
+    onChange: (run) => seen.push(structuredClone(run)),
+  });
   t.equal(result?.outcome, 'applied');
   t.same(engine.kept, result?.best?.settings);
   t.same(engine.inForce, engine.kept);
@@ -108,8 +111,13 @@ t.test('the previous settings are restored if the confirmation run misses an obj
   const engine = new SimulatedEngine(BEFORE);
   let trials = 0;
   const measure = measuring(documents, engine, () => (trials >= 37 ? 2 : 1));
-  const { result } = await tune(plan({ apply: true, trials: 40 }), engine, measure, never, (run) => {
-    trials = run.trials.length;
+  const { result } = await tune(plan({ apply: true, trials: 40 }), {
+    engine,
+    measure,
+    signal: never,
+    onChange: (run) => {
+      trials = run.trials.length;
+    },
   });
   t.equal(result?.outcome, 'rolled_back');
   t.match(result?.says, /missed ttft|missed itl/);
@@ -119,20 +127,29 @@ t.test('the previous settings are restored if the confirmation run misses an obj
 
 t.test('reports objectives that no settings meet, and keeps settings that cannot be improved', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
-  const hopeless = await tune(
-    plan({ trials: MIN_TRIALS }),
+  const hopeless = await tune(plan({ trials: MIN_TRIALS }), {
     engine,
-    measuring({ ...documents, ttftMs: 1 }, engine),
-    never,
-    () => undefined,
-  );
+    measure: measuring({ ...documents, ttftMs: 1 }, engine),
+    signal: never,
+    onChange: () => undefined,
+  });
   t.match(hopeless, {
     state: 'done',
     result: { outcome: 'nothing_meets', best: null, current: null, says: /Closest: max_batch_tokens/ },
   });
-  const found = await tune(plan(), engine, measuring(documents, engine), never, () => undefined);
+  const found = await tune(plan(), {
+    engine,
+    measure: measuring(documents, engine),
+    signal: never,
+    onChange: () => undefined,
+  });
   const good = new SimulatedEngine(found.result?.best?.settings ?? BEFORE);
-  const again = await tune(plan({ seed: 2, apply: true }), good, measuring(documents, good), never, () => undefined);
+  const again = await tune(plan({ seed: 2, apply: true }), {
+    engine: good,
+    measure: measuring(documents, good),
+    signal: never,
+    onChange: () => undefined,
+  });
   t.equal(again.result?.outcome, 'kept', again.result?.says ?? 'no result');
   t.same(good.kept, good.before);
 });

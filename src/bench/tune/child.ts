@@ -38,7 +38,7 @@ async function start({ plan, slo, target, workload, before, ranges }: ChildStart
     loadKind: plan.loadKind,
     seconds: plan.trialSeconds,
   });
-  await tune(plan, engine, measure, stop.signal, (run) => send({ type: 'run', run }));
+  await tune(plan, { engine, measure, signal: stop.signal, onChange: (run) => send({ type: 'run', run }) });
 }
 
 process.on('message', (message: ToChild) => {

@@ -40,11 +40,19 @@ interface Runs {
 
 export async function tune(
   plan: TunePlan,
-  engine: HeldEngine,
-  measure: Measure,
-  signal: AbortSignal,
-  onChange: (run: TuneRun) => void,
-  now: () => Date = () => new Date(),
+  {
+    engine,
+    measure,
+    signal,
+    onChange,
+    now = () => new Date(),
+  }: {
+    engine: HeldEngine;
+    measure: Measure;
+    signal: AbortSignal;
+    onChange: (run: TuneRun) => void;
+    now?: (() => Date) | undefined;
+  },
 ): Promise<TuneRun> {
   const run = newRun(plan, engine.before);
   onChange(run);

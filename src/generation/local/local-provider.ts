@@ -112,15 +112,14 @@ export class LocalProvider implements Provider {
         'prompt_logprobs is not supported for prompts with images.',
         'prompt_logprobs',
       );
-    const options = this.#submitOptions(
-      request,
+    const options = this.#submitOptions(request, {
       prompt,
       images,
       grammars,
       maxTokens,
-      context.organization,
-      await this.prompter.closingTokens(),
-    );
+      organization: context.organization,
+      closing: await this.prompter.closingTokens(),
+    });
     const tools = callableTools(request);
     const { markers } = this.prompter;
     const rules: EventRules = {
@@ -172,12 +171,21 @@ export class LocalProvider implements Provider {
 
   #submitOptions(
     request: GenerationRequest,
-    prompt: Prompt,
-    images: readonly NativeImage[],
-    grammars: RequestGrammars,
-    maxTokens: number,
-    organization: number,
-    closing: number,
+    {
+      prompt,
+      images,
+      grammars,
+      maxTokens,
+      organization,
+      closing,
+    }: {
+      prompt: Prompt;
+      images: readonly NativeImage[];
+      grammars: RequestGrammars;
+      maxTokens: number;
+      organization: number;
+      closing: number;
+    },
   ): SubmitOptions {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;

@@ -136,14 +136,13 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
       if (!envelope.ok) throw envelope.error;
       if (items !== null && !items.ok) throw items.error;
       const wire = items?.ok ? items.value : ((input as string | null) ?? []);
-      return toGeneration(
-        envelope.value,
+      return toGeneration(envelope.value, {
         wire,
         seals,
-        { ...context, ...found },
+        context: { ...context, ...found },
         prewarm,
-        unknownFields(body as object, KNOWN_FIELDS),
-      );
+        ignored: unknownFields(body as object, KNOWN_FIELDS),
+      });
     },
   };
 }
@@ -154,11 +153,19 @@ function refuse(code: ErrorCode, param: string, message: string): never {
 
 function toGeneration(
   create: CreateEnvelope,
-  wire: string | readonly WireItem[],
-  seals: OpenedSeals,
-  context: ParseContext & ContentContext,
-  prewarm: boolean,
-  ignored: string[],
+  {
+    wire,
+    seals,
+    context,
+    prewarm,
+    ignored,
+  }: {
+    wire: string | readonly WireItem[];
+    seals: OpenedSeals;
+    context: ParseContext & ContentContext;
+    prewarm: boolean;
+    ignored: string[];
+  },
 ): CreateGeneration {
   refuseUnserved(create);
   const store = create.store !== false;

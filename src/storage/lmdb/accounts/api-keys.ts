@@ -104,28 +104,27 @@ export class LmdbApiKeys implements ApiKeys {
 
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
     const { secret, publicId } = newApiKey();
-    return { key: await this.insert(organizationId, fields, secret, publicId, actor), secret };
+    return { key: await this.insert(organizationId, { fields, text: secret, publicId, actor }), secret };
   }
 
   async first(organizationId: string, fields: NewKey): Promise<CreatedKey | null> {
     const isThere = (): boolean => [...this.rows.keys({ limit: 1 })].length > 0;
     if (isThere()) return null;
     const { secret, publicId } = newApiKey();
-    const key = await this.insert(organizationId, fields, secret, publicId, null, isThere);
+    const key = await this.insert(organizationId, { fields, text: secret, publicId, actor: null, isThere });
     return this.row(organizationId, key.id) === undefined ? null : { key, secret };
   }
 
   async accept(organizationId: string, name: string, secret: string): Promise<void> {
     await this.ensureSecret();
     if (this.findByDigest(keyDigest(secret)) === undefined)
-      await this.insert(
-        organizationId,
-        { name },
-        secret,
-        null,
-        null,
-        () => this.findByDigest(keyDigest(secret)) !== undefined,
-      );
+      await this.insert(organizationId, {
+        fields: { name },
+        text: secret,
+        publicId: null,
+        actor: null,
+        isThere: () => this.findByDigest(keyDigest(secret)) !== undefined,
+      });
   }
 
   async change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null> {
@@ -240,11 +239,19 @@ export class LmdbApiKeys implements ApiKeys {
 
   private async insert(
     organizationId: string,
-    fields: NewKey,
-    text: string,
-    publicId: string | null,
-    actor: Actor | null,
-    isThere = (): boolean => false,
+    {
+      fields,
+      text,
+      publicId,
+      actor,
+      isThere = (): boolean => false,
+    }: {
+      fields: NewKey;
+      text: string;
+      publicId: string | null;
+      actor: Actor | null;
+      isThere?: (() => boolean) | undefined;
+    },
   ): Promise<KeyRecord> {
     const hash = keyedHash(await this.ensureSecret(), Buffer.from(keyDigest(text), 'hex'));
     const key = newKeyRecord(organizationId, fields, {

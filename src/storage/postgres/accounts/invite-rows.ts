@@ -55,11 +55,13 @@ export async function inviteById(sql: Queryable, organizationId: string, id: str
 /** Replaces a pending invitation for the same address. Null if there are too many. */
 export async function createInvite(
   sql: Queryable,
-  now: number,
-  organizationId: string,
-  email: string,
-  role: Role,
-  createdBy: string,
+  {
+    now,
+    organizationId,
+    email,
+    role,
+    createdBy,
+  }: { now: number; organizationId: string; email: string; role: Role; createdBy: string },
 ): Promise<Invite | null> {
   const others = await invitesOf(sql, organizationId);
   if (others.length >= MAX_INVITES) return null;

@@ -40,11 +40,13 @@ import type { AccountWork } from './work.js';
  */
 export async function revokeOutlived(
   sql: Queryable,
-  now: number,
-  organizationId: string,
-  userId: string,
-  own: Role | undefined,
-  actor: Actor,
+  {
+    now,
+    organizationId,
+    userId,
+    own,
+    actor,
+  }: { now: number; organizationId: string; userId: string; own: Role | undefined; actor: Actor },
 ): Promise<void> {
   for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own))
     await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
@@ -67,7 +69,7 @@ export class PostgresInvites implements Invites {
       const known = await userWithEmail(sql, email);
       if (known !== undefined && (await membership(sql, organizationId, known.id)) !== undefined)
         throw invitedAlready();
-      const made = await createInvite(sql, this.now(), organizationId, email, role, by);
+      const made = await createInvite(sql, { now: this.now(), organizationId, email, role, createdBy: by });
       if (made === null) throw tooManyInvites();
       await noteAudit(sql, organizationId, actor, 'invite.created', made.id, { email, role });
       return (await showInvites(sql, this.now(), [made]))[0] as ShownInvite;

@@ -44,7 +44,7 @@ export class PostgresMembers implements Members {
       if (before.role === role) return before;
       if (role !== 'owner' && (await isLastOwner(sql, organizationId, userId))) throw lastOwner('role');
       await noteAudit(sql, organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
-      await revokeOutlived(sql, this.now(), organizationId, userId, role, actor);
+      await revokeOutlived(sql, { now: this.now(), organizationId, userId, own: role, actor });
       return await putMember(sql, organizationId, userId, role);
     });
     const [member] = await this.#members(organizationId, userId);
@@ -65,7 +65,7 @@ export class PostgresMembers implements Members {
         role: member.role,
         email: (await userById(sql, userId))?.email ?? null,
       });
-      await revokeOutlived(sql, this.now(), organizationId, userId, undefined, actor);
+      await revokeOutlived(sql, { now: this.now(), organizationId, userId, own: undefined, actor });
     });
   }
 

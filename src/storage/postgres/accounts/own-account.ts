@@ -28,7 +28,7 @@ export class PostgresOwnAccount implements OwnAccount {
     return this.work.change(async (sql) => {
       if ((await userWithEmail(sql, email)) !== undefined) throw emailTaken();
       await noteAudit(sql, null, actor, 'user.email_change_asked', user.id, { to: email });
-      return await createToken(sql, this.now(), user.id, 'new-email', true, email);
+      return await createToken(sql, { now: this.now(), userId: user.id, purpose: 'new-email', mailed: true, email });
     });
   }
 
@@ -63,7 +63,7 @@ export class PostgresOwnAccount implements OwnAccount {
       for (const { organization_id: id, role } of memberships) {
         await removeMember(sql, id, user.id);
         await noteAudit(sql, id, actor, 'member.left', user.id, { role, email: user.email });
-        await revokeOutlived(sql, this.now(), id, user.id, undefined, actor);
+        await revokeOutlived(sql, { now: this.now(), organizationId: id, userId: user.id, own: undefined, actor });
       }
       await endSessions(sql, user.id);
       await removeTokens(sql, user.id);

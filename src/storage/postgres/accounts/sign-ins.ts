@@ -157,7 +157,7 @@ export class PostgresSignIns implements SignIns {
   }
 
   mailedToken(userId: string, purpose: 'password' | 'email'): Promise<string> {
-    return this.work.change((sql) => createToken(sql, this.now(), userId, purpose, true));
+    return this.work.change((sql) => createToken(sql, { now: this.now(), userId, purpose, mailed: true }));
   }
 
   handedToken(userId: string, actor: Actor): Promise<string | null> {
@@ -165,7 +165,7 @@ export class PostgresSignIns implements SignIns {
       const user = await userById(sql, userId);
       if (user === undefined) return null;
       await noteAudit(sql, null, actor, 'user.reset_link_created', userId, { email: user.email });
-      return await createToken(sql, this.now(), userId, 'password', false);
+      return await createToken(sql, { now: this.now(), userId, purpose: 'password', mailed: false });
     });
   }
 }

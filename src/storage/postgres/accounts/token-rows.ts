@@ -16,11 +16,13 @@ interface TokenRow {
 /** The returned token itself is not stored. */
 export async function createToken(
   sql: Queryable,
-  now: number,
-  userId: string,
-  purpose: TokenPurpose,
-  mailed: boolean,
-  email: string | null = null,
+  {
+    now,
+    userId,
+    purpose,
+    mailed,
+    email = null,
+  }: { now: number; userId: string; purpose: TokenPurpose; mailed: boolean; email?: string | null | undefined },
 ): Promise<string> {
   const token = newToken();
   await sql.query(

@@ -159,7 +159,7 @@ export class ResponseItems {
       for (const [index, { id, place }] of some.entries()) {
         const from = at + index === begin.part ? begin.from : newestFirst ? LAST : 0;
         const text = place === 'output' ? outputs.get(id) : short.get(id);
-        if (text !== undefined) yield* rowsFrom(id, place, 0, text, from, newestFirst);
+        if (text !== undefined) yield* rowsFrom(id, { place, first: 0, text, from, newestFirst });
         else if (place === 'input') yield* this.#pages(id, from, newestFirst);
       }
     }
@@ -176,7 +176,8 @@ export class ResponseItems {
   async *#pages(id: string, from: number, newestFirst: boolean): AsyncGenerator<FoundRow> {
     for (let next = from; next >= 0; ) {
       const pages = await this.database.query<Page>(newestFirst ? PAGES_DOWN : PAGES_UP, [id, next]);
-      for (const { first, rows } of pages) yield* rowsFrom(id, 'input', first, rows, next, newestFirst);
+      for (const { first, rows } of pages)
+        yield* rowsFrom(id, { place: 'input', first, text: rows, from: next, newestFirst });
       const last = pages.at(-1);
       if (last === undefined || pages.length < PAGES) return;
       next = newestFirst ? last.first - 1 : last.first + rowsOf(last.rows).length;
@@ -186,11 +187,13 @@ export class ResponseItems {
 
 function* rowsFrom(
   responseId: string,
-  place: Place,
-  first: number,
-  text: string,
-  from: number,
-  newestFirst: boolean,
+  {
+    place,
+    first,
+    text,
+    from,
+    newestFirst,
+  }: { place: Place; first: number; text: string; from: number; newestFirst: boolean },
 ): Generator<FoundRow> {
   const rows = rowsOf(text).map((row, at): FoundRow => ({ responseId, place, index: first + at, row }));
   for (const row of newestFirst ? rows.reverse() : rows) {
