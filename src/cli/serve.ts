@@ -7,6 +7,7 @@ import { checkAddresses } from '../http/listen-problem.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
+import { stderrLog } from '../telemetry/log-writer.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
@@ -23,6 +24,21 @@ const DUPLICATE_MS = 50;
 const EXIT_MS = 1_000;
 
 export async function serve(argv: string[]): Promise<number> {
+  try {
+    return await runServer(argv);
+  } finally {
+    await stderrLog.flush();
+  }
+}
+
+/** Exits without waiting for requests. */
+async function exitNow(code: number): Promise<void> {
+  await closeAnsweringThreads(EXIT_MS);
+  await stderrLog.flush();
+  process.exit(code);
+}
+
+async function runServer(argv: string[]): Promise<number> {
   const { config: asked, rest, file } = loadConfig({ argv });
   noWords(rest);
   const telemetry = createTelemetry({
@@ -42,8 +58,7 @@ export async function serve(argv: string[]): Promise<number> {
       if (signalledAt !== null && now - signalledAt < DUPLICATE_MS) return;
       if (signalledAt !== null || server === null) {
         telemetry.log.warn({ signal }, 'exiting immediately');
-        const code = signalledAt === null ? 0 : 1;
-        void closeAnsweringThreads(EXIT_MS).then(() => process.exit(code));
+        void exitNow(signalledAt === null ? 0 : 1);
         return;
       }
       signalledAt = now;
@@ -65,7 +80,7 @@ export async function serve(argv: string[]): Promise<number> {
       );
       if (exitCode !== 0) return;
       exitCode = 1;
-      if (server === null) void closeAnsweringThreads(EXIT_MS).then(() => process.exit(1));
+      if (server === null) void exitNow(1);
       else server.drain().then(resolve, reject);
     });
   });
@@ -81,6 +96,7 @@ export async function serve(argv: string[]): Promise<number> {
   const lost = server.lost.then(async () => {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
+    await stderrLog.flush();
     // LMDB must not run any more: closing it would sync again and report data as written that the disk may have lost.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);

@@ -139,6 +139,12 @@ export class Instruments {
     ['outcome'],
   );
 
+  private readonly logLinesDropped = this.counter(
+    'monolith_log_lines_dropped_total',
+    'Log lines that were not written because standard error was not read fast enough or was closed.',
+    [],
+  );
+
   readonly upstreamRequests = this.counts(
     'monolith_upstream_requests_total',
     'Requests to upstream servers, including retries, by outcome.',
@@ -287,6 +293,10 @@ export class Instruments {
   spans(counts: SpanCounts): void {
     for (const [outcome, count] of Object.entries(counts) as [string, number][])
       advance(this.traceSpans, { outcome }, count);
+  }
+
+  droppedLogLines(count: number): void {
+    advance(this.logLinesDropped, {}, count);
   }
 
   /** Sorted by name. */

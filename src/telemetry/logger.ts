@@ -1,7 +1,8 @@
-// The log: pino, to stderr, as JSON or as readable lines. Never contains prompt text or keys: every field is named
-// explicitly where it is logged.
+// The log, as JSON (pino) or as readable lines. Never contains prompt text or keys: every field is named explicitly
+// where it is logged.
 
 import pino from 'pino';
+import { stderrLog } from './log-writer.js';
 import type { Log } from './types.js';
 
 export interface LogOptions {
@@ -16,50 +17,95 @@ export interface LogOptions {
 export interface LeveledLog extends Log {
   /** Whether lines of this level are written; avoids building lines that would be discarded. */
   writes(level: 'debug' | 'info' | 'warn'): boolean;
+  /** Lines of this thread that were dropped because standard error was not read fast enough. */
+  dropped(): number;
 }
 
-export function createLog(options: LogOptions): LeveledLog {
-  const write =
-    options.write ??
-    ((line: string) => {
-      process.stderr.write(line);
-    });
+const RANKS = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const;
+type Level = keyof Omit<typeof RANKS, 'silent'>;
+
+export function createLog({ format, level, write, thread }: LogOptions): LeveledLog {
+  const output = write ?? ((line: string) => stderrLog.write(line));
+  const base = thread === undefined ? null : { thread };
+  const emit = format === 'json' ? jsonLog(level, base, output) : textLog(base, output);
+  const writes = (one: Level): boolean => RANKS[one] >= RANKS[level];
+  const at = (one: Level) =>
+    writes(one) ? (fields: object, message: string) => emit(one, fields, message) : () => undefined;
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    writes,
+    dropped: () => (write === undefined ? stderrLog.dropped : 0),
+  };
+}
+
+type Emit = (level: Level, fields: object, message: string) => void;
+
+function jsonLog(level: LogOptions['level'], base: object | null, write: (line: string) => void): Emit {
   const logger = pino(
     {
-      level: options.level,
-      base: options.thread === undefined ? null : { thread: options.thread },
+      level,
+      base,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: pino.stdSerializers.err },
     },
-    { write: options.format === 'json' ? write : (line: string) => write(readable(line)) },
+    { write },
   );
-  return {
-    debug: (fields, message) => logger.debug(fields, message),
-    info: (fields, message) => logger.info(fields, message),
-    warn: (fields, message) => logger.warn(fields, message),
-    error: (fields, message) => logger.error(fields, message),
-    writes: (level) => logger.isLevelEnabled(level),
+  return (one, fields, message) => logger[one](fields, message);
+}
+
+function textLog(base: object | null, write: (line: string) => void): Emit {
+  return (level, fields, message) => {
+    const time = new Date().toISOString();
+    // Logged errors are fields of an object, but a thrown value may also be logged as it is.
+    const named = fields instanceof Error ? { err: fields } : fields;
+    write(readable({ level, time, ...base, ...named, msg: message }));
   };
 }
 
-/** `12:34:56.789 info request status=200 …` from one JSON line. */
-export function readable(line: string): string {
-  const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>;
+/** `12:34:56.789 info request status=200 …`: the fields of a line as text. */
+export function readable(line: object): string {
+  const { time, level, msg, err, ...fields } = line as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
-  const pairs = Object.entries(fields)
-    .filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name}=${show(value)}`);
+  const pairs: string[] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    const shown = show(value);
+    if (shown !== null) pairs.push(`${name}=${shown}`);
+  }
   const head = `${clock} ${String(level).padEnd(5)} ${harmless(String(msg ?? '')).replaceAll('\n', ' ')}`;
-  const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${harmless(String(err.stack))}` : '';
-  return `${pairs.length === 0 ? head : `${head}  ${pairs.join(' ')}`}${stack}\n`;
+  const stack = stackOf(err);
+  return `${pairs.length === 0 ? head : `${head}  ${pairs.join(' ')}`}${stack === null ? '' : `\n${harmless(stack)}`}\n`;
 }
 
-function show(value: unknown): string {
-  if (typeof value === 'number') return String(Math.round(value * 100) / 100);
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
+/** The stack of an error, with the stacks of its causes. */
+function stackOf(err: unknown): string | null {
+  const { stack } = Object(pino.stdSerializers.err(err as Error)) as { stack?: unknown };
+  return typeof stack === 'string' ? stack : null;
+}
+
+/** Null: the field is omitted, as are all values that JSON does not represent. */
+function show(value: unknown): string | null {
+  if (typeof value === 'number') return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : null;
+  const text = typeof value === 'string' ? value : jsonText(value);
+  if (text === null) return null;
   if (/^[\x21-\x7e]+$/.test(text) && !/["=]/.test(text)) return text;
   return harmless(JSON.stringify(text));
+}
+
+/** The JSON of a value; of a string or a value that becomes one (a date), the string. */
+function jsonText(value: unknown): string | null {
+  if (typeof value === 'bigint') return String(value);
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch {
+    return '[not serializable]'; // a log call must not throw
+  }
+  if (json === undefined || json === 'null') return null;
+  return json.startsWith('"') ? (JSON.parse(json) as string) : json;
 }
 
 /** Text from clients, which errors may contain, must not include terminal escape sequences. */

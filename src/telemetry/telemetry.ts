@@ -134,6 +134,7 @@ class ServerTelemetry implements Telemetry {
     this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
     this.instruments.counters(this.readCounters());
+    this.instruments.droppedLogLines(this.log.dropped());
     if (this.tracing !== null) this.instruments.spans(this.tracing.counts);
     return this.instruments.own();
   }

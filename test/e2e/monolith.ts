@@ -66,10 +66,10 @@ async function startProcess(settings: Start): Promise<Monolith> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
   const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
     env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', settings.stderr ?? 'pipe'],
   });
   let log = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log += text;
   });
   const exited = once(child, 'exit').then(([code]) => {

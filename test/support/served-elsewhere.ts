@@ -6,6 +6,8 @@ import type { UpstreamApi } from '../../src/config/upstream.js';
 export interface Start {
   args?: string[];
   env?: Record<string, string>;
+  /** File descriptor for the server's stderr, instead of a pipe that is read. */
+  stderr?: number;
 }
 
 /** Upstream format if the models run in a second process; undefined if they run in the first. */

@@ -126,7 +126,9 @@ t.test('exported engine totals follow the engine statistics', async (t) => {
 t.test('text log lines are readable and contain no control characters', (t) => {
   t.equal(
     readable(
-      '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
+      JSON.parse(
+        '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
+      ) as object,
     ),
     '03:04:05.678 info  request  status=200 ms=1.23 name="a b"\n',
   );

@@ -6,6 +6,7 @@ import type { Config } from '../../config/settings.js';
 import { StartError } from '../../shared/errors.js';
 import type { HttpServer } from '../../http/app.js';
 import type { SharedState } from '../service.js';
+import { stderrLog } from '../../telemetry/log-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { HubBus } from './hub-bus.js';
 import { ThreadStates } from '../../shared/thread-states.js';
@@ -190,6 +191,9 @@ export class HttpWorkers {
           break;
         case 'idle':
           idle.resolve();
+          break;
+        case 'log':
+          stderrLog.write(news.line);
           break;
         case 'spent':
           void this.replace(index, news.reason);

@@ -33,6 +33,7 @@ export type WorkerOrder = 'unready' | 'drain' | 'close';
  * - `open`: ready for connections.
  * - `loaded`: attached to the engines.
  * - `idle`: follows `drain`.
+ * - `log`: a log line, written by the main thread.
  * - `spent`: cannot continue; the main thread must send `close`.
  * - `failing`: its state is unknown; the main thread must send `drain`, then `close`.
  */
@@ -40,6 +41,7 @@ export type WorkerNews =
   | { type: 'open'; descriptor: unknown }
   | { type: 'loaded' }
   | { type: 'idle' }
+  | { type: 'log'; line: string }
   | { type: 'spent'; reason: string }
   | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
@@ -60,6 +62,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   const telemetry = createTelemetry({
     format: config.log,
     level: config.log_level,
+    write: (line) => send({ type: 'log', line }),
     thread: index,
     metricNames: config.metrics.names,
     traces: config.telemetry.traces,

@@ -1,0 +1,146 @@
+// Writes log lines to standard error without blocking the event loop. A reader that is too slow, or does not read at
+// all, costs log lines and not requests: at most BUFFER_BYTES wait, and further lines are dropped and counted.
+//
+// pino.destination({ sync: false }) is not used because its flushSync() skips the chunk that waits for a retry, so a
+// full pipe would lose accepted lines at exit. Main thread only: HTTP workers send their lines to the main thread.
+
+import { constants, fstatSync, openSync, writeSync, writev } from 'node:fs';
+import { isatty } from 'node:tty';
+
+/** Most bytes that wait to be written. */
+export const BUFFER_BYTES = 1_048_576;
+/** Most lines per system call; Linux allows 1,024. */
+const BATCH_LINES = 512;
+/** Pause before another attempt while the pipe is full. */
+const RETRY_MS = 20;
+/** Longest wait for a pipe that is not read, when the process exits. */
+const FLUSH_MS = 1_000;
+
+export class LogWriter {
+  /** Lines that were not written: the buffer was full, or writing failed. */
+  dropped = 0;
+  readonly #open: () => number;
+  readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
+  #fd: number | null = null;
+  /** Not completely written, oldest first. Of the first one, the rest. */
+  #lines: Buffer[] = [];
+  #bytes = 0;
+  /** The first lines of the queue, which are being written by a thread of libuv. */
+  #inFlight = 0;
+  #retry: NodeJS.Timeout | null = null;
+  readonly #waiting = new Set<() => void>();
+  #gaveUp = false;
+
+  /** `open` returns the file descriptor; called before the first line. */
+  constructor(open: () => number) {
+    this.#open = open;
+  }
+
+  /** `line` ends with a newline. */
+  write(line: string): void {
+    const bytes = Buffer.from(line);
+    if (this.#bytes + bytes.length > BUFFER_BYTES) {
+      this.dropped++;
+      return;
+    }
+    if (this.#fd === null) {
+      this.#fd = this.#open();
+      process.on('exit', () => this.#flushAtExit());
+    }
+    this.#lines.push(bytes);
+    this.#bytes += bytes.length;
+    this.#writeNext();
+  }
+
+  /** Resolves when all lines are written, or after a second if the reader does not read. Call before process.exit(). */
+  async flush(): Promise<void> {
+    if (this.#lines.length === 0) return;
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        this.#gaveUp = true;
+        end();
+      }, FLUSH_MS);
+      this.#waiting.add(end);
+    });
+  }
+
+  #writeNext(): void {
+    if (this.#inFlight > 0 || this.#retry !== null || this.#fd === null) return;
+    if (this.#lines.length === 0) {
+      for (const end of [...this.#waiting]) end();
+      return;
+    }
+    const batch = this.#lines.slice(0, BATCH_LINES);
+    this.#inFlight = batch.length;
+    writev(this.#fd, batch, (error, written) => {
+      this.#inFlight = 0;
+      if (error === null) this.#remove(written);
+      else if (error.code === 'EAGAIN') {
+        // The timer does not keep the process alive: flush() and the exit handler wait for a limited time.
+        this.#retry = setTimeout(() => {
+          this.#retry = null;
+          this.#writeNext();
+        }, RETRY_MS).unref();
+      } else {
+        // The reader has closed the pipe, or the disk is full. A later line is tried again.
+        this.dropped += this.#lines.length;
+        this.#lines = [];
+        this.#bytes = 0;
+      }
+      this.#writeNext();
+    });
+  }
+
+  #remove(written: number): void {
+    this.#bytes -= written;
+    let left = written;
+    let count = 0;
+    for (let line = this.#lines[0]; line !== undefined && line.length <= left; line = this.#lines[count]) {
+      left -= line.length;
+      count++;
+    }
+    this.#lines.splice(0, count);
+    if (left > 0) this.#lines[0] = (this.#lines[0] as Buffer).subarray(left);
+  }
+
+  /** The event loop no longer runs. Writes what is left, for at most a second. */
+  #flushAtExit(): void {
+    if (this.#lines.length === 0 || this.#fd === null) return;
+    const pause = (): unknown => Atomics.wait(this.#sleeper, 0, 0, RETRY_MS);
+    if (this.#inFlight > 0) pause(); // keeps the order: these lines are written by another thread
+    let bytes = Buffer.concat(this.#lines.slice(this.#inFlight));
+    const end = performance.now() + (this.#gaveUp ? 0 : FLUSH_MS);
+    while (bytes.length > 0) {
+      try {
+        bytes = bytes.subarray(writeSync(this.#fd, bytes));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || performance.now() >= end) return;
+        pause();
+      }
+    }
+  }
+}
+
+/**
+ * A descriptor of standard error whose writes fail with EAGAIN instead of blocking. A write that blocks would occupy a
+ * thread of libuv, and the process could not exit. Files block only as long as the disk takes.
+ */
+function openStderr(): number {
+  if (isatty(2) || fstatSync(2).isFIFO()) {
+    try {
+      // Not the inherited open file: other processes share its flags, and starting one may reset them.
+      return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    } catch {
+      // Another user's pipe, or no /proc.
+    }
+  }
+  void process.stderr; // makes pipes and sockets non-blocking
+  return 2;
+}
+
+export const stderrLog = new LogWriter(openStderr);
