@@ -1,5 +1,10 @@
 // A small client of POST /v1/chat/completions that streams one response as text deltas.
 
+import { SseParser } from '../shared/sse-parser.js';
+
+/** In characters. */
+const LONGEST_EVENT = 64 * 1024 * 1024;
+
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
   content: string;
@@ -39,17 +44,21 @@ export async function* streamChat(
     const body = (await response.json().catch(() => ({}))) as ChunkBody;
     throw new Error(body.error?.message ?? `the server returned status ${response.status}`);
   }
-  const decoder = new TextDecoder();
-  let rest = '';
+  let arrived: string[] = [];
+  const events = new SseParser({
+    maxLength: LONGEST_EVENT,
+    tooLong: () => new Error('the server sent an event that is too long'),
+    onEvent: ({ data }) => arrived.push(data),
+  });
   for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines) {
-      if (!line.startsWith('data: ') || line === 'data: [DONE]') continue;
-      const chunk = JSON.parse(line.slice(6)) as ChunkBody;
+    events.push(bytes);
+    for (const data of arrived) {
+      if (data === '[DONE]') continue;
+      const chunk = JSON.parse(data) as ChunkBody;
       if (chunk.error !== undefined) throw new Error(chunk.error.message ?? 'the server failed');
       const delta = chunk.choices?.[0]?.delta;
       if (delta !== undefined) yield { content: delta.content ?? '', reasoning: delta.reasoning_content ?? '' };
     }
+    arrived = [];
   }
 }

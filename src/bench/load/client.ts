@@ -7,9 +7,12 @@ import { Agent as SecureAgent, request as httpsRequest } from 'node:https';
 import { newAnswer, wordsOf } from './dialects/dialect.js';
 import type { Answer, DialectRules, Question, WireError } from './dialects/dialect.js';
 import { rulesOf } from './dialects/rules.js';
-import { EventData } from './event-data.js';
+import { SseParser } from '../../shared/sse-parser.js';
+import { utf8Chunks } from '../../shared/utf8-chunks.js';
 import type { ErrorKind, RequestRecord, Target } from './types.js';
 
+/** In characters. */
+const LONGEST_EVENT = 64 * 1024 * 1024;
 /** Maximum bytes of an error response that are kept. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
@@ -143,24 +146,31 @@ export class LoadClient {
     settle: (failure: Error | null) => void,
     fail: (failure: Failure) => void,
   ): void {
-    const events = new EventData();
-    const onData = (data: string): void => {
-      if (!this.#rules.take(answer, data)) return;
-      const at = this.now();
-      if (timing.firstToken === null) timing.firstToken = at;
-      else timing.gaps.push(at - timing.last);
-      timing.last = at;
-    };
-    response.on('data', (piece: Buffer) => {
+    // Event names are ignored, because the dialects name their events within the data.
+    const events = new SseParser({
+      maxLength: LONGEST_EVENT,
+      tooLong: () => new Error(`a line of more than ${LONGEST_EVENT} bytes`),
+      decode: utf8Chunks(),
+      onEvent: ({ data }) => {
+        if (!this.#rules.take(answer, data)) return;
+        const at = this.now();
+        if (timing.firstToken === null) timing.firstToken = at;
+        else timing.gaps.push(at - timing.last);
+        timing.last = at;
+      },
+    });
+    const parse = (step: () => void): void => {
       try {
-        events.take(piece, onData);
+        step();
       } catch (error) {
         fail(
           new Failure('malformed', `invalid event for the ${this.target.dialect} dialect: ${(error as Error).message}`),
         );
       }
-    });
+    };
+    response.on('data', (piece: Buffer) => parse(() => events.push(piece)));
     response.on('end', () => {
+      parse(() => events.end(false));
       if (answer.error !== null) settle(new Failure('stream_error', answer.error));
       else if (answer.ended || answer.finish !== null) settle(null);
       else if (timing.firstToken === null)
