@@ -98,7 +98,7 @@ async function measureRequests(seconds: number, rounds: number, clients: number)
     const alone = await startServer(model, []);
     all.push(alone);
     for (let at = 0; at < 3; at++)
-      all.push(await startServer(model, ['--state', postgres.url, '--counters', redis.url]));
+      all.push(await startServer(model, ['--database', postgres.url, '--redis', redis.url]));
     const shared = all.slice(1);
     const groups: Group[] = [
       { name: 'one alone', servers: [alone] },

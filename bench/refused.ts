@@ -2,7 +2,7 @@
 // chat with very many messages, while another organization requests two tokens again and again.
 //
 //   npm run bench -- refused
-//   npm run bench -- refused --loop-ms off        without the limit
+//   npm run bench -- refused --event-loop-ms off     without the limit
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const USAGE = `npm run bench -- refused [options]
   --messages N     messages of the refused chat (default 100000)
   --clients N      clients that repeat it (default 4)
   --seconds S      duration of each phase (default 10)
-  --loop-ms MS     limits.loop_ms of the server, or off (default: the default of the setting)
+  --event-loop-ms MS limits.event_loop_ms of the server, or off (default: the default of the setting)
   --json OUT       write all results to OUT
 `;
 
@@ -45,7 +45,14 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     strict: true,
-    options: { messages: text, clients: text, seconds: text, 'loop-ms': text, json: text, help: { type: 'boolean' } },
+    options: {
+      messages: text,
+      clients: text,
+      seconds: text,
+      'event-loop-ms': text,
+      json: text,
+      help: { type: 'boolean' },
+    },
   });
   if (values.help === true) {
     process.stdout.write(USAGE);
@@ -70,7 +77,7 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
     KEY,
     '--engine-threads',
     '1',
-    ...(values['loop-ms'] === undefined ? [] : ['--limits-loop-ms', values['loop-ms']]),
+    ...(values['event-loop-ms'] === undefined ? [] : ['--limits-event-loop-ms', values['event-loop-ms']]),
   ];
   const server = spawn(process.execPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   try {
@@ -117,7 +124,7 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined)
       writeFileSync(
         values.json,
-        `${JSON.stringify({ bench: 'refused', commit: commit(), at: new Date().toISOString(), machine: machine(), messages, clients, seconds, loopMs: values['loop-ms'] ?? null, phases: Object.fromEntries(phases), answers }, null, 2)}\n`,
+        `${JSON.stringify({ bench: 'refused', commit: commit(), at: new Date().toISOString(), machine: machine(), messages, clients, seconds, loopMs: values['event-loop-ms'] ?? null, phases: Object.fromEntries(phases), answers }, null, 2)}\n`,
       );
   } finally {
     server.kill('SIGTERM');

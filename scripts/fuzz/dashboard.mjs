@@ -226,7 +226,7 @@ await fuzzServer({
   env: {
     MONOLITH_LIMITS_RPM: 'off',
     MONOLITH_LIMITS_TPM: 'off',
-    MONOLITH_LIMITS_LOOP_MS: 'off',
+    MONOLITH_LIMITS_EVENT_LOOP_MS: 'off',
     MONOLITH_HTTP_THREADS: '2',
     MONOLITH_ACCOUNTS_SIGNUP: 'open',
     MONOLITH_HUB_ENDPOINT: 'http://127.0.0.1:9',

@@ -134,7 +134,7 @@ await fuzzServer({
     MONOLITH_LIMITS_RPM: 'off',
     MONOLITH_LIMITS_TPM: 'off',
     MONOLITH_LIMITS_CONCURRENCY: 'off',
-    MONOLITH_LIMITS_LOOP_MS: 'off',
+    MONOLITH_LIMITS_EVENT_LOOP_MS: 'off',
     MONOLITH_HTTP_THREADS: '2',
   },
   callersOf: (server) => {

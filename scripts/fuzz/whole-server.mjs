@@ -104,7 +104,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const state = postgres ? await (await built('support', 'postgres.js')).startPostgres() : null;
   const counters = postgres ? await (await built('support', 'redis.js')).startRedis() : null;
   const server = await startMonolith({
-    env: { ...env, ...(postgres ? { MONOLITH_STATE_URL: state.url, MONOLITH_COUNTERS_URL: counters.url } : {}) },
+    env: { ...env, ...(postgres ? { MONOLITH_DATABASE_URL: state.url, MONOLITH_REDIS_URL: counters.url } : {}) },
   });
   const callers = await callersOf(server, below);
   const statuses = {};

@@ -14,11 +14,11 @@ export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 
 
 /** Rejects with StartError if the shared counters cannot be reached. */
 export async function openAdmission(
-  { limits, counters }: Pick<Config, 'limits' | 'counters'>,
+  { limits, redis }: Pick<Config, 'limits' | 'redis'>,
   options: OpenOptions,
 ): Promise<Admission> {
-  const { url } = counters;
+  const { url } = redis;
   if (url === null) return new LocalAdmission(limits, options);
   const { SharedAdmission } = await import('./shared/shared-admission.js');
-  return SharedAdmission.open(limits, { ...options, counters: { ...counters, url } });
+  return SharedAdmission.open(limits, { ...options, redis: { ...redis, url } });
 }

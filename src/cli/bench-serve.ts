@@ -3,7 +3,7 @@
 
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { showArrival } from '../bench/load/arrivals.js';
 import { runLoad } from '../bench/load/driver.js';
 import { modelsOf, prepare } from '../bench/load/prepare.js';
@@ -68,7 +68,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export async function benchServe(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { given, words } = givenIn(rest);
   noWords(words);
   const wanted = await wantedOf(given, new Date());

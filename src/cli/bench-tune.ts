@@ -4,7 +4,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
 import { newAccountId } from '../shared/ids.js';
 import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncake.js';
@@ -69,7 +69,7 @@ const MAX_LOAD = 1_024;
 
 export async function benchTune(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   noWords(words);
   const slo = values.get('--slo');

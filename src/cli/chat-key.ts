@@ -31,7 +31,7 @@ export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Prom
  * Creating a key needs no further permission: a user who can read the data folder, or has the URL of the shared
  * database, can create keys anyway.
  */
-export function accountsOf(config: Pick<Config, 'data_dir' | 'state'>): WithAccounts {
+export function accountsOf(config: Pick<Config, 'data_dir' | 'database'>): WithAccounts {
   return (work) => withStores(config, ({ accounts }) => work(accounts));
 }
 

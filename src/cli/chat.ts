@@ -5,7 +5,7 @@ import { commandName } from './command-name.js';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
@@ -50,7 +50,7 @@ export async function chat(argv: string[]): Promise<number> {
   // --model NAME selects a model of the server; --model NAME=FILE is the setting.
   const wanted = values.get('--model')?.includes('=') === true ? undefined : values.get('--model');
   const own = { '--url': true, '--system': true, ...(wanted === undefined ? {} : { '--model': true }) };
-  const { config: asked, rest } = loadConfig({ argv }, own);
+  const { config: asked, rest } = commandConfig(argv, own);
   noWords(ownFlags(rest, FLAGS).words);
   const config = await withFetchedModels(asked, null);
 

@@ -3,7 +3,7 @@
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { showBytes } from '../config/kinds.js';
 import { backUp, checkDatabase, restore } from '../storage/lmdb/database-copy.js';
 import type { Checked } from '../storage/lmdb/database-copy.js';
@@ -26,7 +26,7 @@ const FLAGS = { '--confirm': false };
 
 export async function data(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const {
     values,
     words: [action, path, ...others],
@@ -67,7 +67,7 @@ export async function data(argv: string[]): Promise<number> {
 }
 
 /** `confirm`: confirms that the current clock is right. */
-async function sweepState(config: Pick<Config, 'data_dir' | 'state'>, confirm: boolean): Promise<string> {
+async function sweepState(config: Pick<Config, 'data_dir' | 'database'>, confirm: boolean): Promise<string> {
   if (confirm)
     return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server resumes erasing within a minute.`;
   const held = await heldSince(config);

@@ -2,7 +2,7 @@
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../server/engine-settings.js';
 import { debugVision } from './debug-vision.js';
@@ -42,7 +42,7 @@ const MAX_IDS = 1_000_000;
 
 export async function debug(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [what, ...others] = words;
   noWords(others);

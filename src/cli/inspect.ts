@@ -2,7 +2,7 @@
 // settings would take. The allocating code computes these figures.
 
 import { basename } from 'node:path';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
 import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
@@ -28,7 +28,7 @@ const FLAGS = { '--json': false, '--tensors': false, '--quantize': true, '--visi
 
 export async function inspect(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [file, ...others] = words;
   noWords(others);

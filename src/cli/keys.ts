@@ -8,7 +8,7 @@ import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { didYouMean } from '../config/did-you-mean.js';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../shared/errors.js';
 import { printable } from '../hub/hub-error.js';
@@ -34,7 +34,7 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
                         {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
   --organization ORG    ID or name of the organization; default: the first one for create, all for list
   --data-dir PATH       the data directory
-  --state URL           the database that several servers share
+  --database URL        the database that several servers share
 `;
 
 const FLAGS = {
@@ -55,7 +55,7 @@ export async function keys(argv: string[]): Promise<number> {
     if (argv.length === 0) process.stdout.write(`${HELP.trim()}\n`);
     return argv.length === 0 ? 2 : 0;
   }
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [action, ...others] = words;
   return await withStores(config, async ({ accounts, served }) => {

@@ -3,7 +3,7 @@
 // running server sees the change.
 
 import { commandName } from './command-name.js';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { showBytes } from '../config/kinds.js';
 import { fitOf, FileFacts } from '../engine/file-facts.js';
 import type { FileFact } from '../engine/file-facts.js';
@@ -42,7 +42,7 @@ interface Line extends FileFact {
 
 export async function models(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config: asked, rest } = loadConfig({ argv }, FLAGS);
+  const { config: asked, rest } = commandConfig(argv, FLAGS);
   const {
     values,
     words: [action, ...words],

@@ -28,7 +28,7 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
 }
 
 /**
- * Splits the arguments left over by loadConfig into a command's own flags and words. `flags` maps each flag to whether
+ * Splits the arguments left over by commandConfig into a command's own flags and words. `flags` maps each flag to whether
  * it takes a value.
  */
 export function ownFlags(

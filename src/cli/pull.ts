@@ -2,7 +2,7 @@
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { bytes, showBytes } from '../config/kinds.js';
 import { Hub } from '../hub/hub.js';
 import { printable } from '../hub/hub-error.js';
@@ -28,7 +28,7 @@ const FLAGS = { '--json': false, '--memory': true };
 
 export async function pull(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [named, ...others] = words;
   noWords(others);

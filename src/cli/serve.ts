@@ -39,7 +39,7 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, rest, file } = loadConfig({ argv });
+  const { config: asked, rest, file, renamed } = loadConfig({ argv });
   noWords(rest);
   const telemetry = createTelemetry({
     format: asked.log,
@@ -48,6 +48,7 @@ async function runServer(argv: string[]): Promise<number> {
     traces: asked.telemetry.traces,
   });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
+  for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
 
   // Signals are handled from the start, because loading a large model takes time.
   let server: Server | null = null;

@@ -21,7 +21,7 @@ const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 /** Models that operators serve in addition to those of the settings; empty if there is no data folder yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
-  if (config.state.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
+  if (config.database.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
   return await withServed(config, (served) => served.all());
 }
 

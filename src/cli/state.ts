@@ -1,11 +1,11 @@
 // monolith state: imports the content of one server's data folder into the database that several servers share.
 
-import { loadConfig } from '../config/load.js';
+import { commandConfig } from './command-config.js';
 import { importFolder } from '../server/lmdb-import.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith state import --from FOLDER --state postgres://USER:PASSWORD@HOST/NAME
+Usage: monolith state import --from FOLDER --database postgres://USER:PASSWORD@HOST/NAME
 
 Copies users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets from a
 data directory into an empty database, then reads everything back and compares it. Run the command again to continue an
@@ -19,7 +19,7 @@ const FLAGS = { '--from': true };
 
 export async function state(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { config, rest } = commandConfig(argv, FLAGS);
   const {
     values,
     words: [action, ...others],
@@ -28,14 +28,14 @@ export async function state(argv: string[]): Promise<number> {
   if (action !== 'import')
     throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);
   const from = values.get('--from');
-  const { url } = config.state;
+  const { url } = config.database;
   if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
-  if (url === null) throw new UsageError('state: import needs --state postgres://…, the target database');
+  if (url === null) throw new UsageError('state: import needs --database postgres://…, the target database');
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const { parts, responses } = await importFolder({
     from,
-    state: { ...config.state, url },
+    database: { ...config.database, url },
     signal: stop.signal,
     report: (part, rows) => {
       if (process.stderr.isTTY) process.stderr.write(`\r${part}: ${rows}\u001b[K`);

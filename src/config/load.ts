@@ -1,5 +1,6 @@
 // Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable, file,
-// default. Config.given records the source of each value that is not a default.
+// default. Config.given records the source of each value that is not a default. A renamed setting is also accepted by its
+// former names (Setting.renamedFrom); the precedence of sources is the same for both.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import type { z } from 'zod';
 import { didYouMean } from './did-you-mean.js';
 import { expanded } from './home.js';
 import { declared, defaultDataDir } from './settings.js';
-import type { Config, Declared, Setting } from './settings.js';
+import type { Config, Declared, FormerNames, Setting } from './settings.js';
 
 /** An invalid setting; the message starts with the source of the value. */
 export class ConfigError extends Error {
@@ -28,9 +29,36 @@ export interface Loaded {
   rest: string[];
   /** Path of the configuration file that was read. */
   file: string | null;
+  /** One entry for each former name that the flags, the environment or the file contain. */
+  renamed: readonly Renamed[];
 }
 
-type Values = Map<string, { raw: unknown; source: string }>;
+/** A setting that is set by a former name. */
+export interface Renamed {
+  /** Keys, whatever the source. */
+  readonly old: string;
+  readonly new: string;
+  /** The flag, variable or file position. */
+  readonly source: string;
+}
+
+interface Value {
+  raw: unknown;
+  source: string;
+  /** The name as written in the source: a flag, a variable or a key. */
+  name: string;
+  /** The former key, if `name` is a former name. */
+  former: string | null;
+}
+
+/** The values of one source by key. */
+type Values = Map<string, Value>;
+
+/** A setting, and whether it was found by a former name. */
+interface Named {
+  one: Declared;
+  isFormer: boolean;
+}
 
 /**
  * Reads flags, environment variables and the file. `own` declares flags of a command that are not settings (name →
@@ -56,6 +84,9 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
     config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)),
     rest,
     file: file.path,
+    renamed: [flags, variables, file.values].flatMap((values) =>
+      [...values].flatMap(([key, { former, source }]) => (former === null ? [] : [{ old: former, new: key, source }])),
+    ),
   };
 }
 
@@ -66,7 +97,7 @@ export function configWith(overrides: object = {}): Config {
   return checked((key) => values.get(key));
 }
 
-function checked(find: (key: string) => { raw: unknown; source: string } | undefined): Config {
+function checked(find: (key: string) => Pick<Value, 'raw' | 'source'> | undefined): Config {
   const tree: Record<string, unknown> = {};
   const given: Record<string, string> = {};
   for (const one of declared) {
@@ -104,6 +135,45 @@ function messageOf(issues: readonly z.core.$ZodIssue[]): string | null {
   return null;
 }
 
+const byKey = byName(
+  ({ key }) => [key],
+  ({ key }) => [key],
+);
+const byFlag = byName(
+  ({ flag, aliasFlag }) => [flag, aliasFlag],
+  ({ flags }) => flags,
+);
+
+function byName(
+  names: (one: Declared) => readonly (string | null)[],
+  formerNames: (former: FormerNames) => readonly string[],
+): ReadonlyMap<string, Named> {
+  const all = new Map<string, Named>();
+  for (const one of declared) {
+    for (const name of names(one)) if (name !== null) all.set(name, { one, isFormer: false });
+    for (const name of one.former === null ? [] : formerNames(one.former)) all.set(name, { one, isFormer: true });
+  }
+  return all;
+}
+
+/** Names to suggest: none of the former ones. */
+const currentNames = (all: ReadonlyMap<string, Named>): string[] =>
+  [...all].filter(([, { isFormer }]) => !isFormer).map(([name]) => name);
+
+/** Replaces an earlier value. Throws ConfigError if one source sets both the name and a former name of a setting. */
+function put(values: Values, { one, isFormer }: Named, name: string, raw: unknown, source = name): void {
+  const value: Value = { raw, source, name, former: isFormer ? (one.former?.key ?? null) : null };
+  const before = values.get(one.key);
+  if (before !== undefined && (before.former !== null) !== isFormer) {
+    const [former, current] = isFormer ? [value, before] : [before, value];
+    throw new ConfigError(
+      former.source,
+      `is the former name of ${current.name}, and both are set. Remove ${former.name}.`,
+    );
+  }
+  values.set(one.key, value);
+}
+
 function readFlags(
   argv: readonly string[],
   own: Readonly<Record<string, boolean>>,
@@ -111,11 +181,6 @@ function readFlags(
   const values: Values = new Map();
   const rest: string[] = [];
   let file: string | undefined;
-  const byFlag = new Map<string, Declared>();
-  for (const one of declared) {
-    byFlag.set(one.flag, one);
-    if (one.aliasFlag !== null) byFlag.set(one.aliasFlag, one);
-  }
   for (let i = 0; i < argv.length; i++) {
     const argument = argv[i] as string;
     if (argument === '--') {
@@ -144,9 +209,10 @@ function readFlags(
       file = next();
       continue;
     }
-    const one = byFlag.get(name);
+    const named = byFlag.get(name);
     const negated = name.startsWith('--no-') ? byFlag.get(`--${name.slice(5)}`) : undefined;
-    if (one !== undefined) {
+    if (named !== undefined) {
+      const { one } = named;
       const bare =
         one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
       const raw = bare ? true : next();
@@ -154,13 +220,13 @@ function readFlags(
       // A repeatable setting collects all values; otherwise the last flag wins.
       const merged =
         one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
-      values.set(one.key, { raw: merged, source: name });
-    } else if (negated?.setting.kind.bare === true && equals < 0) {
-      values.set(negated.key, { raw: false, source: name });
+      put(values, named, name, merged);
+    } else if (negated?.one.setting.kind.bare === true && equals < 0) {
+      put(values, negated, name, false);
     } else {
       throw new ConfigError(
         name,
-        `unknown flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`,
+        `unknown flag.${didYouMean(name, [...currentNames(byFlag), ...Object.keys(own), '--config', '--help'])}`,
       );
     }
   }
@@ -170,11 +236,13 @@ function readFlags(
 function readVariables(env: Readonly<Record<string, string | undefined>>): Values {
   const values: Values = new Map();
   for (const one of declared) {
-    for (const name of [...one.others, one.aliasVariable, one.variable]) {
+    const read = (name: string | null, isFormer: boolean): void => {
       const text = name === null ? undefined : env[name];
       // Shells and compose files use an empty variable for "not set".
-      if (name !== null && text !== undefined && text !== '') values.set(one.key, { raw: text, source: name });
-    }
+      if (name !== null && text !== undefined && text !== '') put(values, { one, isFormer }, name, text);
+    };
+    for (const name of one.former?.variables ?? []) read(name, true);
+    for (const name of [...one.others, one.aliasVariable, one.variable]) read(name, false);
   }
   return values;
 }
@@ -206,28 +274,23 @@ function flatten(content: object, prefix: string, path: string, values: Values):
   for (const [name, value] of Object.entries(content) as [string, unknown][]) {
     const key = prefix + name;
     const source = `${path}: ${key}`;
+    const named = byKey.get(key);
     const organization = /^limits\.(org_[0-9A-Za-z]+|\*)$/.exec(key)?.[1];
     if (organization !== undefined) {
       const before = values.get('limits.overrides');
       const raw = { ...(before?.raw as object | undefined), [organization]: value };
-      values.set('limits.overrides', { raw, source: before?.source ?? source });
-    } else if (declared.some((one) => one.key === key)) {
-      values.set(key, { raw: value, source });
+      values.set('limits.overrides', { raw, source: before?.source ?? source, name: key, former: null });
+    } else if (named !== undefined) {
+      put(values, named, key, value, source);
     } else if (
-      declared.some((one) => one.key.startsWith(`${key}.`)) &&
+      [...byKey.keys()].some((one) => one.startsWith(`${key}.`)) &&
       typeof value === 'object' &&
       value !== null &&
       !Array.isArray(value)
     ) {
       flatten(value, `${key}.`, path, values);
     } else {
-      throw new ConfigError(
-        source,
-        `unknown setting.${didYouMean(
-          key,
-          declared.map((one) => one.key),
-        )}`,
-      );
+      throw new ConfigError(source, `unknown setting.${didYouMean(key, currentNames(byKey))}`);
     }
   }
 }

@@ -15,6 +15,8 @@ export interface Setting<T> {
   shown?: string;
   /** Shorter alternative name for the flag and the variable. */
   alias?: string;
+  /** Former key and alias, accepted for one release with a notice. */
+  renamedFrom?: { readonly key: string; readonly alias?: string };
   secret?: boolean;
   /** Environment variables of other tools, read if the setting's own variables are not set. */
   variables?: readonly string[];
@@ -171,10 +173,11 @@ export const settings = {
       99,
       'Maximum unfinished requests for each organization and model; off = unlimited. A request with `n` > 1 counts `n` times.',
     ),
-    loop_ms: setting(
+    event_loop_ms: setting(
       kind.nullable(kind.integer(1, 1_000)),
       250,
       "Event-loop time, in ms per second and HTTP worker, that one organization's large requests (16 KiB or more) may use for reading and validation, with bursts of ten seconds' worth. Requests over the limit get 429; off = unlimited.",
+      { renamedFrom: { key: 'limits.loop_ms' } },
     ),
     tpm_default_reservation: setting(
       kind.integer(1, 1e9),
@@ -190,32 +193,41 @@ export const settings = {
     ),
   },
 
-  counters: {
+  redis: {
     url: setting(
       kind.nullable(kind.url('redis', 'rediss')),
       null,
       'Redis server (Redis 7 or Valkey) in which several processes count their limits together: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process counts on its own.',
-      { alias: 'counters', secret: true, shown: 'none' },
+      {
+        alias: 'redis',
+        renamedFrom: { key: 'counters.url', alias: 'counters' },
+        secret: true,
+        shown: 'none',
+      },
     ),
-    away: setting(
+    when_unavailable: setting(
       kind.choice('share', 'refuse'),
       'share',
       'What to do while Redis is unreachable. share: each process enforces an equal share of every limit; refuse: 503.',
+      { renamedFrom: { key: 'counters.away' } },
     ),
     timeout_ms: setting(
       kind.integer(10, 60_000),
       250,
-      'Maximum time to wait for Redis, in ms. After a timeout, `counters.away` applies until Redis responds again.',
+      'Maximum time to wait for Redis, in ms. After a timeout, `redis.when_unavailable` applies until Redis responds again.',
+      { renamedFrom: { key: 'counters.timeout_ms' } },
     ),
     lease_ms: setting(
       kind.integer(500, 600_000),
       15_000,
       'Time, in ms, after which the concurrency slots of a terminated process are freed.',
+      { renamedFrom: { key: 'counters.lease_ms' } },
     ),
     prefix: setting(
       kind.text(1, 64),
       'monolith',
       'Prefix of all Redis keys. Processes with the same prefix share their limits.',
+      { renamedFrom: { key: 'counters.prefix' } },
     ),
   },
 
@@ -443,27 +455,35 @@ export const settings = {
     ),
   },
 
-  state: {
+  database: {
     url: setting(
       kind.nullable(kind.databaseUrl),
       null,
       'PostgreSQL database that several servers share: postgres://user:password@host:5432/name. If unset, all data is stored in the data directory. See docs/guides/scaling.md.',
-      { alias: 'state', secret: true, shown: 'the data folder' },
+      {
+        alias: 'database',
+        renamedFrom: { key: 'state.url', alias: 'state' },
+        secret: true,
+        shown: 'the data folder',
+      },
     ),
     connections: setting(
       kind.integer(2, 1_000),
       10,
       'Maximum database connections per HTTP worker. One more is used for notifications.',
+      { renamedFrom: { key: 'state.connections' } },
     ),
     timeout_ms: setting(
       kind.integer(100, 600_000),
       5_000,
       'Maximum time to wait for a database connection, and for one statement, in ms; then 503.',
+      { renamedFrom: { key: 'state.timeout_ms' } },
     ),
-    away_s: setting(
+    stale_keys_s: setting(
       kind.integer(0, 86_400),
       60,
       'Time, in seconds, for which known API keys stay valid while the database is unreachable. Requests with other keys get 503.',
+      { renamedFrom: { key: 'state.away_s' } },
     ),
   },
 
@@ -735,7 +755,15 @@ export interface Declared {
   aliasVariable: string | null;
   /** Environment variables of other tools, read if the setting's own variables are not set. */
   others: readonly string[];
+  /** Names that the setting had before it was renamed. Null: it was not renamed. */
+  former: FormerNames | null;
   setting: Setting<unknown>;
+}
+
+export interface FormerNames {
+  readonly key: string;
+  readonly flags: readonly string[];
+  readonly variables: readonly string[];
 }
 
 function isSetting(node: unknown): node is Setting<unknown> {
@@ -752,16 +780,23 @@ function* declarations(tree: object, prefix: string): Generator<Declared> {
     const alias = node.alias ?? null;
     yield {
       key,
-      flag: `--${key.replace(/[._]/g, '-')}`,
+      flag: flagOf(key),
       variable: variableOf(key),
-      aliasFlag: alias === null ? null : `--${alias}`,
+      aliasFlag: alias === null ? null : flagOf(alias),
       aliasVariable: alias === null ? null : variableOf(alias),
       others: node.variables ?? [],
+      former: node.renamedFrom === undefined ? null : formerNames(node.renamedFrom),
       setting: node,
     };
   }
 }
 
+function formerNames({ key, alias }: NonNullable<Setting<unknown>['renamedFrom']>): FormerNames {
+  const names = alias === undefined ? [key] : [alias, key];
+  return { key, flags: names.map(flagOf), variables: names.map(variableOf) };
+}
+
+const flagOf = (key: string): string => `--${key.replace(/[._]/g, '-')}`;
 const variableOf = (key: string): string => `MONOLITH_${key.replace(/[.-]/g, '_').toUpperCase()}`;
 
 /** Every setting, in declaration order. */

@@ -97,7 +97,7 @@ export class HttpServer {
       socketRoutes.map(({ path }) => path),
     );
     this.reading = new RequestMemoryBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
-    this.loopTime = new EventLoopBudget(config.limits.loop_ms);
+    this.loopTime = new EventLoopBudget(config.limits.event_loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,

@@ -35,8 +35,8 @@ export interface Exchange {
   header(name: string): string; // lower-case name; '' if absent
   readonly aborted: boolean;
   /**
-   * Runs work on `bytes` bytes or characters and charges its time to the organization (limits.loop_ms). The budget may
-   * be overdrawn.
+   * Runs work on `bytes` bytes or characters and charges its time to the organization (limits.event_loop_ms). The
+   * budget may be overdrawn.
    */
   charged<T>(bytes: number, work: () => T): T;
   /**

@@ -68,8 +68,8 @@ export interface SocketTurn {
   /** Null if the turn is not traced. */
   readonly trace: RequestTrace | null;
   /**
-   * Runs work that reads and checks a message of `bytes` bytes, charged to the organization (limits.loop_ms). Throws
-   * ApiError 429 instead if its budget is used up.
+   * Runs work that reads and checks a message of `bytes` bytes, charged to the organization (limits.event_loop_ms).
+   * Throws ApiError 429 instead if its budget is used up.
    */
   read<T>(bytes: number, work: () => T): T;
   /** Like read(), for further work on the message; never refused. */

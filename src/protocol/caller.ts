@@ -24,7 +24,7 @@ export interface Caller {
    * are checked through `aborted`.
    */
   onAborted?(callback: () => void): void;
-  /** Charges event-loop time for large prompts to the organization (limits.loop_ms). */
+  /** Charges event-loop time for large prompts to the organization (limits.event_loop_ms). */
   readonly charged?: Charged;
   /** Opens a memory reservation for a response. The caller of this method must release it. */
   keeping?(): BufferReservation;

@@ -11,7 +11,7 @@ import { openPool } from '../storage/postgres/database.js';
 import { DatabaseClock } from '../storage/postgres/database-clock.js';
 import { migrate } from '../storage/postgres/migrations.js';
 
-type Where = Pick<Config, 'data_dir' | 'state'>;
+type Where = Pick<Config, 'data_dir' | 'database'>;
 
 /** Null if expired data is being erased normally. Rejects with StorageError. */
 export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } | null> {
@@ -33,10 +33,10 @@ export function confirmClock(config: Where): Promise<Date> {
 }
 
 async function withRecords<T>(
-  { data_dir: folder, state }: Where,
+  { data_dir: folder, database: address }: Where,
   work: (records: ClockRecords) => Promise<T>,
 ): Promise<T> {
-  if (state.url === null) {
+  if (address.url === null) {
     const store = await openStore(folder);
     try {
       return await work(new LmdbClockRecords(store));
@@ -44,7 +44,7 @@ async function withRecords<T>(
       await store.close();
     }
   }
-  const settings = { ...state, url: state.url, connections: 1 };
+  const settings = { ...address, url: address.url, connections: 1 };
   await migrate(settings);
   const database = openPool(settings);
   try {

@@ -21,10 +21,10 @@ export interface CommandStores {
 
 /** Opens the stores for the duration of `work`. Rejects with StorageError, whose message names the cause. */
 export async function withStores<T>(
-  config: Pick<Config, 'data_dir' | 'state'>,
+  config: Pick<Config, 'data_dir' | 'database'>,
   work: (stores: CommandStores) => Promise<T>,
 ): Promise<T> {
-  const { url } = config.state;
+  const { url } = config.database;
   const changes = new AccountChanges();
   if (url === null) {
     const store = await openStore(config.data_dir);
@@ -35,7 +35,7 @@ export async function withStores<T>(
       () => store.close(),
     );
   }
-  const settings = { ...config.state, url, connections: 2 };
+  const settings = { ...config.database, url, connections: 2 };
   await migrate(settings);
   const database = openPool(settings);
   let clock: DatabaseClock;

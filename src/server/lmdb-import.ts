@@ -15,7 +15,7 @@ import type { Imported } from './postgres-import-state.js';
 
 export interface ImportOptions {
   readonly from: string;
-  readonly state: Config['state'] & { readonly url: string };
+  readonly database: Config['database'] & { readonly url: string };
   readonly report: (part: string, rows: number) => void;
   readonly signal: AbortSignal;
 }
@@ -26,11 +26,11 @@ export interface ImportOptions {
  */
 export async function importFolder({
   from,
-  state,
+  database: target,
   report,
   signal,
 }: ImportOptions): Promise<{ parts: Imported[]; responses: number }> {
-  const settings = { ...state, connections: 2 };
+  const settings = { ...target, connections: 2 };
   await migrate(settings);
   const folder = mkdtempSync(join(tmpdir(), 'monolith-import-'));
   try {

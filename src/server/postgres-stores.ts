@@ -21,7 +21,7 @@ import type { SharableStores } from './stores.js';
 /** Opens the stores in the shared database and subscribes to the changes of other servers. */
 export async function databaseStores(
   { database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>,
-  { away_s: awayS }: Pick<Config['state'], 'away_s'>,
+  { stale_keys_s: staleKeysS }: Pick<Config['database'], 'stale_keys_s'>,
   changes: AccountChanges,
   log: Log,
   undo: DisposableStack,
@@ -29,15 +29,15 @@ export async function databaseStores(
   const directory = new PostgresDirectory(database, changes, clock.now);
   undo.add(() => directory.close());
   const feed = new ChangeFeed(database, {
-    awayMs: awayS * 1000,
+    awayMs: staleKeysS * 1000,
     clock,
     onChange: (organizationId) => changes.receive(organizationId),
     onAway: (err) => {
       if (err === null) log.info({}, 'shared database is reachable again');
       else
         log.error(
-          { err, away_s: awayS },
-          'shared database is slow or unreachable: cached API keys stay valid for `away_s`; other requests wait or return 503',
+          { err, stale_keys_s: staleKeysS },
+          'shared database is slow or unreachable: cached API keys stay valid for `database.stale_keys_s`; other requests wait or return 503',
         );
     },
   });

@@ -189,9 +189,9 @@ async function open(
   undo.add(() => store.close());
   undo.add(reportStorageFailure(store, threads, log));
   const database =
-    config.state.url === null
+    config.database.url === null
       ? null
-      : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
+      : await openSharedDatabase({ ...config.database, url: config.database.url }, primary, log);
   undo.add(() => database?.close());
   const hold = new ErasureHold(shared.erasure);
   const gate = await openClockGuard({
@@ -210,7 +210,7 @@ async function open(
   const stores =
     database === null
       ? folderStores(store, changes, undo)
-      : await databaseStores(database, config.state, changes, log, undo);
+      : await databaseStores(database, config.database, changes, log, undo);
   const { directory, prices, budgets, saved, usage: usageStore, requests: requestLog, sealer: sealerState } = stores;
   const { holds, tuneRuns, history } = ownStores(store, gate);
   const usage = new UsageRecorder(usageStore, log);
@@ -377,7 +377,7 @@ async function open(
     images: createImageLoader(config.images),
     limits: { maxN: config.limits.max_n },
     generations,
-    affinity: config.counters.url === null ? undefined : new Affinity(keys.current.affinity),
+    affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
   };
   const responsesDeps: ResponsesDeps = {
     ...generation,

@@ -4,10 +4,10 @@
 import type { Config } from '../config/settings.js';
 import { StartError } from '../shared/errors.js';
 
-export function checkShared({ state, counters }: Pick<Config, 'state' | 'counters'>): void {
-  if ((state.url === null) === (counters.url === null)) return;
-  const [given, absent] = state.url === null ? ['counters.url', 'state.url'] : ['state.url', 'counters.url'];
+export function checkShared({ database, redis }: Pick<Config, 'database' | 'redis'>): void {
+  if ((database.url === null) === (redis.url === null)) return;
+  const [given, absent] = database.url === null ? ['redis.url', 'database.url'] : ['database.url', 'redis.url'];
   throw new StartError(
-    `${given} is set, but ${absent} is not. Several processes need both a shared database (--state) and Redis (--counters); a single process needs neither. See docs/guides/scaling.md.`,
+    `${given} is set, but ${absent} is not. Several processes need both a shared database (--database) and Redis (--redis); a single process needs neither. See docs/guides/scaling.md.`,
   );
 }

@@ -640,7 +640,7 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
   },
   rpm_limit_exceeded: {
     meaning: 'The limit of requests per minute was reached.',
-    cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.loop_ms` for large requests.',
+    cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.event_loop_ms` for large requests.',
     action: 'Wait for `Retry-After`, then retry. Ask the operator for a higher limit.',
   },
   tpm_limit_exceeded: {
@@ -683,7 +683,7 @@ export const ERROR_HELP: Readonly<Record<ErrorCode, ErrorHelp>> = {
   capacity_exhausted: {
     meaning: 'The server is at capacity.',
     cause:
-      'A full queue, a queue timeout, a memory limit for bodies, responses or images, a busy upstream server, or unreachable Redis with `counters.away` = `refuse`.',
+      'A full queue, a queue timeout, a memory limit for bodies, responses or images, a busy upstream server, or unreachable Redis with `redis.when_unavailable` = `refuse`.',
     action: 'Wait for `Retry-After`, then retry. Operators: see [scaling](../guides/scaling.md).',
   },
   model_loading: {

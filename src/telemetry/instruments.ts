@@ -5,6 +5,8 @@ import { Counter, Gauge, Registry } from 'prom-client';
 import { CounterCounts, HistogramCounts } from './histogram-counts.js';
 import type { MetricDeclaration } from './histogram-counts.js';
 import type { RequestRecord } from './outcome.js';
+import { formerDeclarations, underFormerNames } from './renamed-metrics.js';
+import type { MetricJson } from './renamed-metrics.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
@@ -123,13 +125,13 @@ export class Instruments {
     ['model', 'endpoint', 'stage'],
   );
   readonly loopTime = this.counts(
-    'monolith_request_loop_seconds_total',
+    'monolith_request_event_loop_seconds_total',
     'Event-loop time used to read and validate large requests.',
     ['endpoint', 'status', 'code'],
   );
   readonly loopRefusals = this.counts(
-    'monolith_loop_limit_refused_total',
-    'Requests refused before reading because the organization had used up limits.loop_ms.',
+    'monolith_event_loop_limit_refused_total',
+    'Requests refused before reading because the organization had used up limits.event_loop_ms.',
     ['endpoint'],
   );
 
@@ -159,18 +161,16 @@ export class Instruments {
     ),
   );
 
-  private readonly counterCalls = this.counts(
-    'monolith_counters_calls_total',
-    'Redis calls for shared limits by outcome: answered, late (counters.timeout_ms exceeded) or failed.',
+  private readonly redisCalls = this.counts(
+    'monolith_redis_calls_total',
+    'Redis calls for shared limits by outcome: answered, late (redis.timeout_ms exceeded) or failed.',
     ['kind', 'outcome'],
   );
-  private readonly counterSeconds = this.counted(
-    new HistogramCounts('monolith_counters_call_seconds', 'Duration of Redis calls for shared limits.', DELAY, [
-      'kind',
-    ]),
+  private readonly redisSeconds = this.counted(
+    new HistogramCounts('monolith_redis_call_seconds', 'Duration of Redis calls for shared limits.', DELAY, ['kind']),
   );
-  private countersAway: Gauge | null = null;
-  private countersProcesses: Gauge | null = null;
+  private redisUnavailable: Gauge | null = null;
+  private redisProcesses: Gauge | null = null;
 
   private readonly loopLag = new Gauge({
     name: 'monolith_event_loop_lag_seconds',
@@ -228,9 +228,10 @@ export class Instruments {
     this.common,
   );
 
-  /** The metrics of this thread, as JSON. */
+  /** The metrics of this thread, as JSON, with the former names of renamed metrics. */
   async own(): Promise<object[]> {
-    return [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
+    const metrics = [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
+    return [...metrics, ...underFormerNames(metrics as MetricJson[])];
   }
 
   /** Copies values that the engines and the process maintain. Called before each scrape. */
@@ -267,27 +268,27 @@ export class Instruments {
   }
 
   countersCalled(kind: string, outcome: string, seconds: number): void {
-    this.counterCalls.inc({ kind, outcome });
-    this.counterSeconds.observe({ kind }, seconds);
+    this.redisCalls.inc({ kind, outcome });
+    this.redisSeconds.observe({ kind }, seconds);
   }
 
   /** Null: no Redis is configured, so its metrics are not exported. */
   counters(gauges: CountersGauges | null): void {
     if (gauges === null) return;
-    this.countersAway ??= new Gauge({
-      name: 'monolith_counters_away',
-      help: '1 while Redis is unreachable from at least one HTTP worker. Only with counters.url.',
+    this.redisUnavailable ??= new Gauge({
+      name: 'monolith_redis_unavailable',
+      help: '1 while Redis is unreachable from at least one HTTP worker. Only with redis.url.',
       registers: [this.registry],
       aggregator: 'max',
     });
-    this.countersProcesses ??= new Gauge({
-      name: 'monolith_counters_processes',
-      help: 'Processes that share the limits, as last seen. Only with counters.url.',
+    this.redisProcesses ??= new Gauge({
+      name: 'monolith_redis_processes',
+      help: 'Processes that share the limits, as last seen. Only with redis.url.',
       registers: [this.registry],
       aggregator: 'max',
     });
-    this.countersAway.set(gauges.state === 'away' ? 1 : 0);
-    this.countersProcesses.set(gauges.processes);
+    this.redisUnavailable.set(gauges.state === 'away' ? 1 : 0);
+    this.redisProcesses.set(gauges.processes);
   }
 
   spans(counts: SpanCounts): void {
@@ -311,9 +312,8 @@ export class Instruments {
         }),
       ),
     );
-    return [...this.countedHere.map(({ declaration }) => declaration), ...registered].sort((a, b) =>
-      a.name < b.name ? -1 : 1,
-    );
+    const all = [...this.countedHere.map(({ declaration }) => declaration), ...registered];
+    return [...all, ...formerDeclarations(all)].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   lag(ms: number): void {

@@ -65,13 +65,13 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   async function processes(
     t: Test,
     count: number,
-    settings: { limits?: object; counters?: object; more?: Partial<OpenOptions>; at?: OwnRedis } = {},
+    settings: { limits?: object; redis?: object; more?: Partial<OpenOptions>; at?: OwnRedis } = {},
   ): Promise<{ all: Admission[]; news: CountersNews[] }> {
     const prefix = `t${number++}`;
     const news: CountersNews[] = [];
     const config = configWith({
       limits: { rpm: null, tpm: null, concurrency: null, ...settings.limits },
-      counters: { url: (settings.at ?? redis).url, prefix, timeout_ms: 1_000, lease_ms: 1_500, ...settings.counters },
+      redis: { url: (settings.at ?? redis).url, prefix, timeout_ms: 1_000, lease_ms: 1_500, ...settings.redis },
     });
     const all: Admission[] = [];
     t.teardown(() => Promise.all(all.map((one) => one.close())));
@@ -313,7 +313,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       const { all } = await processes(t, 2, {
         at: own,
         limits: { tpm: 100_000, concurrency: 20 },
-        counters: { timeout_ms: 1_500, lease_ms: 60_000 },
+        redis: { timeout_ms: 1_500, lease_ms: 60_000 },
       });
       const [one, two] = all as [Admission, Admission];
       const running = [
@@ -358,7 +358,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       const { all } = await processes(t, 1, {
         at: own,
         limits: { tpm: 1_000_000, concurrency: 1_000 },
-        counters: { lease_ms: 60_000 },
+        redis: { lease_ms: 60_000 },
         more: {
           called: (script, outcome) => {
             called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1);
@@ -407,7 +407,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   await t.test('the `refuse` policy admits nothing without Redis and recovers without a restart', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
-    const { all } = await processes(t, 1, { at: own, counters: { away: 'refuse' } });
+    const { all } = await processes(t, 1, { at: own, redis: { when_unavailable: 'refuse' } });
     const [one] = all as [Admission];
     const running = await admit(one);
     await own.kill();
@@ -449,7 +449,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, {
       at: own,
-      counters: { timeout_ms: 300, lease_ms: 60_000 },
+      redis: { timeout_ms: 300, lease_ms: 60_000 },
       more: { storedMonth: () => Promise.resolve(800) },
     });
     const [one, two] = all as [Admission, Admission];
@@ -483,7 +483,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   await t.test('a start without Redis, or with an endpoint that is not Redis, fails with a clear error', async (t) => {
     const port = await freePort();
     const open = (url: string): Promise<Admission> =>
-      openAdmission(configWith({ counters: { url } }), {
+      openAdmission(configWith({ redis: { url } }), {
         process: 'p',
         thread: 0,
         buffer: new SharedArrayBuffer(COUNTER_BYTES),
@@ -492,9 +492,9 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       });
     await t.rejects(open(`redis://user:secret-word@127.0.0.1:${port}/1`), {
       name: 'StartError',
-      message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
+      message: new RegExp(`^redis.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
     });
-    t.throws(() => configWith({ counters: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
+    t.throws(() => configWith({ redis: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
     // A server that closes the connection like a Redis in protected mode does for clients on other machines.
     const closing = createServer((socket) =>
       socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n'),

@@ -25,8 +25,8 @@ export interface Done {
   held: [from: string, to: string][];
 }
 
-const [limits, counters] = JSON.parse(process.argv[2] ?? '') as [object, object];
-const admission = await openAdmission(configWith({ limits, counters }), {
+const [limits, redis] = JSON.parse(process.argv[2] ?? '') as [object, object];
+const admission = await openAdmission(configWith({ limits, redis }), {
   process: randomBytes(6).toString('hex'),
   thread: 0,
   buffer: new SharedArrayBuffer(COUNTER_BYTES),

@@ -17,9 +17,9 @@ interface Others {
   told(one: ChildProcess, order: Order): Promise<Done>;
 }
 
-async function start(t: Test, limits: object, counters: object): Promise<Others> {
+async function start(t: Test, limits: object, settings: object): Promise<Others> {
   const all = Array.from({ length: PROCESSES }, () =>
-    fork(join(import.meta.dirname, 'shared-process.js'), [JSON.stringify([limits, counters])]),
+    fork(join(import.meta.dirname, 'shared-process.js'), [JSON.stringify([limits, settings])]),
   );
   t.teardown(() => {
     for (const one of all) one.kill('SIGKILL');
@@ -53,14 +53,14 @@ function highest(done: readonly Done[]): number {
 t.test('several processes share limits through one Redis', { skip: withoutRedis }, async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.stop());
-  const counters = (prefix: string): object => ({ url: redis.url, prefix, timeout_ms: 20_000, lease_ms: 1_500 });
+  const settings = (prefix: string): object => ({ url: redis.url, prefix, timeout_ms: 20_000, lease_ms: 1_500 });
 
   await t.test('exactly as many requests and tokens are admitted as the bucket holds', async (t) => {
     for (const [prefix, limits, cost] of [
       ['rpm', { rpm: 600, tpm: null }, 0],
       ['tpm', { rpm: null, tpm: 12_000 }, 10],
     ] as const) {
-      const { together } = await start(t, { ...limits, concurrency: null }, counters(prefix));
+      const { together } = await start(t, { ...limits, concurrency: null }, settings(prefix));
       const began = performance.now();
       const done = await together({ lanes: 10, rounds: 40, holdMs: 0, promptTokens: cost, output: cost });
       const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 per minute
@@ -73,7 +73,7 @@ t.test('several processes share limits through one Redis', { skip: withoutRedis 
   });
 
   await t.test('concurrent requests never exceed the concurrency limits of the organization and the key', async (t) => {
-    const { together } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, counters('places'));
+    const { together } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, settings('places'));
     const done = await together({ lanes: 6, rounds: 25, holdMs: 2, promptTokens: 1, output: 1 });
     t.ok(highest(done) <= 8, `${highest(done)} concurrent`);
     t.ok(highest(done) >= 7, 'the slots were contended');
@@ -87,7 +87,7 @@ t.test('several processes share limits through one Redis', { skip: withoutRedis 
   await t.test(
     'the slots of a killed process are freed when its lease expires, and the others keep theirs',
     async (t) => {
-      const { all, told } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, counters('killed'));
+      const { all, told } = await start(t, { rpm: null, tpm: null, concurrency: 8 }, settings('killed'));
       const [first, second, third] = all as [ChildProcess, ChildProcess, ChildProcess];
       const order = { lanes: 1, holdMs: 0, promptTokens: 1, output: 1 };
       t.match(await told(first, { ...order, rounds: 5 }), { admitted: 5 });

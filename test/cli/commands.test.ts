@@ -332,7 +332,7 @@ t.test('the key of a conversation is revoked when it ends, also by a signal', as
 t.test('the key of a conversation is extended, and replaced if it was revoked', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  const withAccounts = accountsOf({ data_dir: folder, state: configWith({}).state });
+  const withAccounts = accountsOf({ data_dir: folder, database: configWith({}).database });
   await withAccounts((accounts) => accounts.organizations.ensureFirst());
   let now = Date.now();
   const key = new ChatKey(withAccounts, () => now);

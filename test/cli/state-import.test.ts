@@ -99,7 +99,7 @@ const digest = (): string =>
     .digest('hex');
 const before = digest();
 const url = await postgres.create();
-const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--state', to];
+const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--database', to];
 
 t.test('an interrupted import resumes and gives the same contents as the folder', async (t) => {
   const cut = spawn(process.execPath, words(url), { stdio: 'ignore' });
@@ -180,7 +180,7 @@ t.test('reports tables that differ, and refuses a database that already has acco
   t.not(differs.status, 0);
   t.match(differs.stderr, /differs/);
   const own = await postgres.create();
-  t.equal(spawnSync(process.execPath, [main, 'keys', 'create', '--state', own]).status, 0);
+  t.equal(spawnSync(process.execPath, [main, 'keys', 'create', '--database', own]).status, 0);
   const refused = spawnSync(process.execPath, words(own), { encoding: 'utf8' });
   t.match(refused.stderr, /already contains accounts/);
   t.not(refused.status, 0);

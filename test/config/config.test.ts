@@ -14,6 +14,15 @@ const base = { MONOLITH_DATA_DIR: empty };
 const load = (argv: string[], env: Record<string, string> = {}): ReturnType<typeof loadConfig> =>
   loadConfig({ argv, env: { ...base, ...env } });
 
+const problem = (work: () => unknown): string => {
+  try {
+    work();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return 'accepted';
+};
+
 t.test('a flag wins over a variable, a variable over the file, the file over the default', (t) => {
   const file = join(empty, 'some.json');
   writeFileSync(file, JSON.stringify({ port: 1, host: 'file', http: { keepalive_ms: 1000 }, 'engine.queue_max': 7 }));
@@ -79,14 +88,7 @@ t.test('parses every form of a value', (t) => {
 
 t.test('an error names the source of the value and what was expected', (t) => {
   const bad = join(empty, 'bad.json');
-  const message = (work: () => unknown): string => {
-    try {
-      work();
-    } catch (error) {
-      return (error as Error).message;
-    }
-    return 'accepted';
-  };
+  const message = problem;
   t.match(
     message(() => load([], { MONOLITH_PORT: 'x' })),
     /^MONOLITH_PORT: must be a whole number from 0 to 65,535; got "x"\.$/,
@@ -164,6 +166,124 @@ t.test('an error names the source of the value and what was expected', (t) => {
   t.end();
 });
 
+t.test('a former name works as a flag, a variable and a key, and is reported once', (t) => {
+  const file = join(empty, 'former.json');
+  const write = (content: object): string[] => {
+    writeFileSync(file, JSON.stringify(content));
+    return ['--config', file];
+  };
+  const byFlag = load(['--counters-url', 'redis://a', '--counters-url', 'redis://b', '--limits-loop-ms', '7']);
+  t.match(byFlag.config, { redis: { url: 'redis://b' }, limits: { event_loop_ms: 7 } });
+  t.same(byFlag.renamed, [
+    { old: 'counters.url', new: 'redis.url', source: '--counters-url' },
+    { old: 'limits.loop_ms', new: 'limits.event_loop_ms', source: '--limits-loop-ms' },
+  ]);
+  t.equal(byFlag.config.given['redis.url'], '--counters-url');
+
+  const byVariable = load([], { MONOLITH_COUNTERS_AWAY: 'refuse', MONOLITH_STATE_AWAY_S: '5', MONOLITH_STATE_URL: '' });
+  t.match(byVariable.config, {
+    redis: { when_unavailable: 'refuse' },
+    database: { stale_keys_s: 5, url: null },
+  });
+  t.same(byVariable.renamed, [
+    { old: 'counters.away', new: 'redis.when_unavailable', source: 'MONOLITH_COUNTERS_AWAY' },
+    { old: 'state.away_s', new: 'database.stale_keys_s', source: 'MONOLITH_STATE_AWAY_S' },
+  ]);
+
+  const byKey = load(
+    write({ state: { connections: 3, timeout_ms: 200 }, 'counters.prefix': 'p', limits: { loop_ms: 9 } }),
+  );
+  t.match(byKey.config, {
+    database: { connections: 3, timeout_ms: 200 },
+    redis: { prefix: 'p' },
+    limits: { event_loop_ms: 9 },
+  });
+  t.same(
+    byKey.renamed.map((one) => [one.old, one.new, one.source]),
+    [
+      ['state.connections', 'database.connections', `${file}: state.connections`],
+      ['state.timeout_ms', 'database.timeout_ms', `${file}: state.timeout_ms`],
+      ['counters.prefix', 'redis.prefix', `${file}: counters.prefix`],
+      ['limits.loop_ms', 'limits.event_loop_ms', `${file}: limits.loop_ms`],
+    ],
+  );
+
+  const short = load(['--state', 'postgres://db/m'], { MONOLITH_COUNTERS: 'redis://c' });
+  t.match(short.config, { database: { url: 'postgres://db/m' }, redis: { url: 'redis://c' } }, 'short names');
+  t.equal(short.renamed.length, 2);
+  t.same(load(['--database', 'postgres://db/m'], { MONOLITH_REDIS: 'redis://c' }).renamed, [], 'none is reported');
+  t.match(
+    problem(() => load([], { MONOLITH_COUNTERS_LEASE_MS: '1' })),
+    /^MONOLITH_COUNTERS_LEASE_MS: must be a whole number from 500 to/,
+  );
+  t.end();
+});
+
+t.test('a name and its former name: an error in one source, the usual precedence across sources', (t) => {
+  for (const [argv, former, current] of [
+    [['--redis-url', 'redis://a', '--counters-url', 'redis://b'], '--counters-url', '--redis-url'],
+    [['--state', 'postgres://a/b', '--database', 'postgres://a/b'], '--state', '--database'],
+  ] as const)
+    t.equal(
+      problem(() => load([...argv])),
+      `${former}: is the former name of ${current}, and both are set. Remove ${former}.`,
+    );
+  t.equal(
+    problem(() => load([], { MONOLITH_REDIS: 'redis://a', MONOLITH_COUNTERS_URL: 'redis://b' })),
+    'MONOLITH_COUNTERS_URL: is the former name of MONOLITH_REDIS, and both are set. Remove MONOLITH_COUNTERS_URL.',
+  );
+  const file = join(empty, 'both.json');
+  for (const content of [
+    { limits: { loop_ms: 1, event_loop_ms: 2 } },
+    { 'limits.event_loop_ms': 2, 'limits.loop_ms': 1 },
+  ]) {
+    writeFileSync(file, JSON.stringify(content));
+    t.equal(
+      problem(() => load(['--config', file])),
+      `${file}: limits.loop_ms: is the former name of limits.event_loop_ms, and both are set. Remove limits.loop_ms.`,
+    );
+  }
+
+  writeFileSync(file, JSON.stringify({ limits: { event_loop_ms: 1 } }));
+  const formerFlag = load(['--config', file, '--limits-loop-ms', '3'], { MONOLITH_LIMITS_EVENT_LOOP_MS: '2' });
+  t.equal(formerFlag.config.limits.event_loop_ms, 3, 'a former flag wins over the variable and the file');
+  const formerVariable = load(['--config', file], { MONOLITH_LIMITS_LOOP_MS: '2' });
+  t.equal(formerVariable.config.limits.event_loop_ms, 2, 'a former variable wins over the file');
+  const unused = load(['--limits-event-loop-ms', '3'], { MONOLITH_LIMITS_LOOP_MS: '2' });
+  t.equal(unused.config.limits.event_loop_ms, 3, 'a flag wins over a former variable');
+  t.equal(unused.renamed.length, 1, 'the former variable is reported although the flag replaces it');
+  t.end();
+});
+
+t.test('suggestions, help and the settings page contain no former names', (t) => {
+  const file = join(empty, 'unknown.json');
+  const unknown = (content: object): string => {
+    writeFileSync(file, JSON.stringify(content));
+    return problem(() => load(['--config', file]));
+  };
+  t.match(unknown({ counters: { prefixes: 'x' } }), /unknown\.json: counters\.prefixes: unknown setting\./);
+  t.match(unknown({ counters: 'redis://a' }), /unknown\.json: counters: unknown setting\./);
+  t.match(unknown({ state: { awy_s: 1 } }), /unknown\.json: state\.awy_s: unknown setting\./);
+  t.notMatch(unknown({ counters: { ur: 'x' } }), /Did you mean counters/);
+  t.match(unknown({ redis: { when_unavailble: 'x' } }), /Did you mean redis\.when_unavailable\?$/);
+  t.match(unknown({ limits: { event_loop: 1 } }), /Did you mean limits\.event_loop_ms\?$/);
+  t.match(
+    problem(() => load(['--redis-ulr', 'x'])),
+    /Did you mean --redis-url\?$/,
+  );
+  t.equal(problem(() => load(['--counters-ur', 'x'])).includes('--counters-url'), false);
+  const pages = [settingsHelp({ all: true }), settingsMarkdown(), settingsSummary()].join('\n');
+  const former = declared.flatMap((one) =>
+    one.former === null ? [] : [one.former.key, ...one.former.flags, ...one.former.variables],
+  );
+  t.equal(former.length, 10 * 3 + 2 * 2);
+  t.same(
+    former.filter((name) => new RegExp(`(^|[^\\w-])${name.replaceAll('.', '\\.')}(?![\\w-])`).test(pages)),
+    [],
+  );
+  t.end();
+});
+
 t.test('the result is deeply frozen', (t) => {
   const { config } = load([]);
   t.throws(() => {
@@ -177,7 +297,10 @@ t.test('the result is deeply frozen', (t) => {
 
 t.test('names are unique and defaults pass validation', (t) => {
   const names = declared
-    .flatMap((one) => [one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable])
+    .flatMap((one) => [
+      ...[one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable],
+      ...(one.former === null ? [] : [one.former.key, ...one.former.flags, ...one.former.variables]),
+    ])
     .filter((name) => name !== null);
   t.equal(new Set(names).size, names.length);
   for (const one of declared) t.ok(one.setting.kind.schema.safeParse(one.setting.default).success, one.key);

@@ -208,7 +208,7 @@ t.test('saved items are erased with their organization or user, expire, and are 
 });
 
 t.test("reading saved items and unpaginated lists is charged to the organization's event-loop budget", async (t) => {
-  const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
+  const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_EVENT_LOOP_MS: '1' } });
   t.teardown(close);
   const LIST = `/organizations/${organization.id}/playground/saved`;
   const { id } = await owner.post<SavedItem>(LIST, {

@@ -52,7 +52,7 @@ t.test('the pages contain every command, every error code and every kind of metr
   for (const line of [
     /^\| `monolith_outcomes_total` \| counter \| `kind`, `endpoint`, `outcome`, `code` \| /m,
     /^\| `monolith_kv_pages` \| gauge \| `model`, `state` \| /m,
-    /^\| `monolith_counters_away` \| gauge \|  \| /m,
+    /^\| `monolith_redis_unavailable` \| gauge \|  \| /m,
     /^\| `vllm:num_requests_running` \| gauge \|/m,
   ]) {
     t.match(wanted['metrics.md'], line);

@@ -24,7 +24,7 @@ t.teardown(() => redis.stop());
 const start = (): Promise<Monolith> =>
   startScripted({
     models: [model],
-    args: ['--state', postgres.url, '--counters', redis.url, '--responses-retention-days', '30'],
+    args: ['--database', postgres.url, '--redis', redis.url, '--responses-retention-days', '30'],
   });
 const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const tables = async (): Promise<string[]> =>

@@ -52,7 +52,7 @@ async function start(t: { teardown(end: () => unknown): void }): Promise<{
       '1',
       '--engine-queue-wait-ms',
       '300000',
-      '--limits-loop-ms',
+      '--limits-event-loop-ms',
       'off',
       '--limits-tpm',
       'off',

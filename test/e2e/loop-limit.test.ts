@@ -23,7 +23,7 @@ const BODIES = {
 for (const [path, body] of Object.entries(BODIES)) {
   t.test(path, async (t) => {
     const data = dataFolder();
-    const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_LOOP_MS: '1' } });
+    const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_EVENT_LOOP_MS: '1' } });
     t.teardown(async () => {
       await server.stop();
       data.remove();
@@ -43,11 +43,11 @@ for (const [path, body] of Object.entries(BODIES)) {
     t.match(await second.json(), { error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' } });
     t.equal((await post(other)).status, 400, 'another organization has its own limit');
     const metrics = await server.metrics();
-    t.equal(metrics.get(`monolith_loop_limit_refused_total{endpoint="${path}"}`), 1);
+    t.equal(metrics.get(`monolith_event_loop_limit_refused_total{endpoint="${path}"}`), 1);
     t.ok(
       [...metrics].some(
         ([name, value]) =>
-          name.startsWith(`monolith_request_loop_seconds_total{endpoint="${path}",status="400"`) && value > 0.01,
+          name.startsWith(`monolith_request_event_loop_seconds_total{endpoint="${path}",status="400"`) && value > 0.01,
       ),
     );
     if (path !== '/v1/responses') return;
@@ -65,7 +65,7 @@ for (const [path, body] of Object.entries(BODIES)) {
 
 t.test('storing, reading and continuing a long conversation counts towards the event-loop limit', async (t) => {
   const data = dataFolder();
-  const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_LOOP_MS: '1' } });
+  const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_EVENT_LOOP_MS: '1' } });
   t.teardown(async () => {
     await server.stop();
     data.remove();

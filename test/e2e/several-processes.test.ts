@@ -26,11 +26,11 @@ t.test(
     const start = (at: number): Promise<Monolith> =>
       startScripted({
         args: [
-          '--state',
+          '--database',
           postgres.url,
-          '--counters',
+          '--redis',
           redis.url,
-          '--counters-lease-ms',
+          '--redis-lease-ms',
           '3000',
           '--http-unready-ms',
           String(UNREADY_MS),
@@ -108,9 +108,9 @@ t.test(
           counters: { state: 'shared', policy: 'share', processes: COUNT },
         });
         const metrics = await server.metrics();
-        t.equal(metrics.get('monolith_counters_processes'), COUNT);
-        t.equal(metrics.get('monolith_counters_away'), 0);
-        t.ok((metrics.get('monolith_counters_calls_total{kind="reserve",outcome="answered"}') ?? 0) > 0);
+        t.equal(metrics.get('monolith_redis_processes'), COUNT);
+        t.equal(metrics.get('monolith_redis_unavailable'), 0);
+        t.ok((metrics.get('monolith_redis_calls_total{kind="reserve",outcome="answered"}') ?? 0) > 0);
       }
     });
 
@@ -130,7 +130,7 @@ t.test(
           ).every(Boolean);
         t.ok(await eventually(() => counters('away')));
         for (let i = 0; i < COUNT; i++) t.equal((await chat('A: x')).status, 200);
-        t.equal((await servers[0]!.metrics()).get('monolith_counters_away'), 1);
+        t.equal((await servers[0]!.metrics()).get('monolith_redis_unavailable'), 1);
         await redis.start();
         t.ok(await eventually(() => counters('shared')));
         for (const server of servers) {

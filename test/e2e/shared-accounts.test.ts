@@ -32,7 +32,7 @@ const state = postgres.url;
 const start = (more: string[] = [], env: Record<string, string> = {}): ReturnType<typeof startScripted> =>
   startScripted({
     models: ['hal-1.0'],
-    args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more],
+    args: ['--database', state, '--redis', redis.url, '--database-stale-keys-s', String(AWAY_S), ...more],
     env: { MONOLITH_ACCOUNTS_SIGNUP: 'open', ...env },
   });
 const a = await start();
@@ -233,7 +233,7 @@ t.test('usage recorded by both servers adds up exactly', async (t) => {
 
 t.test('CLI commands work on the shared database', async (t) => {
   const run = (...words: string[]): string =>
-    spawnSync(process.execPath, [main, 'keys', ...words, '--state', state, '--organization', organization.id], {
+    spawnSync(process.execPath, [main, 'keys', ...words, '--database', state, '--organization', organization.id], {
       encoding: 'utf8',
     }).stdout.trim();
   const secret = run('create', '--name', 'by hand');

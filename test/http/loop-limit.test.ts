@@ -1,4 +1,4 @@
-// Tests of limits.loop_ms on a running server. The event-loop time of large requests is charged to their organization.
+// Tests of limits.event_loop_ms on a running server. The event-loop time of large requests is charged to their organization.
 // When its budget is used up, further large requests are refused unread.
 import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
@@ -11,7 +11,7 @@ import type { Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
 import { errorOf, startRoutes } from './running-server.js';
 
-/** Exceeds the burst of ten milliseconds that limits.loop_ms = 1 allows. A few requests exceed a minute of budget. */
+/** Exceeds the burst of ten milliseconds that limits.event_loop_ms = 1 allows. A few requests exceed a minute of budget. */
 const WORK_MS = 100;
 let served = 0;
 function work(): void {
@@ -78,7 +78,7 @@ const LARGE = { a: 'x'.repeat(16_384) };
 const CHAT = '/v1/chat/completions';
 
 t.test("the event-loop time of large requests is charged to their organization's budget", async (t) => {
-  const server = await startRoutes(routes, { limits: { loop_ms: 1 } }, { sockets: [socket] });
+  const server = await startRoutes(routes, { limits: { event_loop_ms: 1 } }, { sockets: [socket] });
   t.teardown(() => server.close());
   t.beforeEach(() => {
     served = 0;
@@ -99,14 +99,15 @@ t.test("the event-loop time of large requests is charged to their organization's
 
   t.test('small requests are not charged', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, {})).status, 200);
-    t.equal(await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`), 0);
+    t.equal(await metric(`monolith_request_event_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`), 0);
   });
 
   t.test('large requests are charged, then refused before their bodies are read', async (t) => {
     t.equal((await server.post(CHAT, LARGE)).status, 200);
     t.equal(served, 1);
     t.ok(
-      (await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`)) >= WORK_MS / 1000,
+      (await metric(`monolith_request_event_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`)) >=
+        WORK_MS / 1000,
     );
     const refusals = await Promise.all([
       server.post(CHAT, LARGE),
@@ -140,8 +141,8 @@ t.test("the event-loop time of large requests is charged to their organization's
       'the refusal has the error format of the API',
     );
     t.equal(served, 1, 'refused requests did not reach the route');
-    t.equal(await metric(`monolith_loop_limit_refused_total{endpoint="${CHAT}"}`), 4);
-    t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
+    t.equal(await metric(`monolith_event_loop_limit_refused_total{endpoint="${CHAT}"}`), 4);
+    t.equal(await metric('monolith_event_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
     t.ok(
       server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)),
       'the log has the event-loop time of a request',
@@ -168,7 +169,7 @@ t.test("the event-loop time of large requests is charged to their organization's
 
   t.test('a request with an unknown key is not charged or read', async (t) => {
     const spent = await metric(
-      `monolith_request_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`,
+      `monolith_request_event_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`,
     );
     t.equal((await server.post(CHAT, LARGE, { authorization: 'Bearer nobody' })).status, 401);
     t.equal(served, 0);
@@ -192,13 +193,13 @@ t.test("the event-loop time of large requests is charged to their organization's
     t.equal(await ask('small'), 'done');
     t.equal(await ask(JSON.stringify(LARGE)), 'rpm_limit_exceeded');
     t.equal(served, 1);
-    t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/turns"}'), 1);
+    t.equal(await metric('monolith_event_loop_limit_refused_total{endpoint="/v1/turns"}'), 1);
     client.terminate();
   });
 });
 
 t.test('large responses to small requests are charged', async (t) => {
-  const server = await startRoutes([...routes, later], { limits: { loop_ms: 1 } });
+  const server = await startRoutes([...routes, later], { limits: { event_loop_ms: 1 } });
   t.teardown(() => server.close());
   t.equal((await server.post('/v1/later?size=10', {})).status, 200);
   t.equal((await server.post('/v1/later?size=16384', {})).status, 200);
@@ -210,12 +211,12 @@ t.test('large responses to small requests are charged', async (t) => {
   );
   t.match(
     await server.telemetry.scrape(),
-    /^monolith_request_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m,
+    /^monolith_request_event_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m,
   );
 });
 
 t.test('null disables the limit', async (t) => {
-  const server = await startRoutes(routes, { limits: { loop_ms: null } });
+  const server = await startRoutes(routes, { limits: { event_loop_ms: null } });
   t.teardown(() => server.close());
   for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, LARGE)).status, 200);
 });

@@ -53,7 +53,7 @@ export class Victim {
           MONOLITH_ACCOUNTS_SIGNUP: 'open',
           MONOLITH_LIMITS_RPM: 'off',
           MONOLITH_LIMITS_TPM: 'off',
-          MONOLITH_LIMITS_LOOP_MS: 'off',
+          MONOLITH_LIMITS_EVENT_LOOP_MS: 'off',
           MONOLITH_ENGINE_DRAIN_MS: '500',
           MONOLITH_ENGINE_QUEUE_WAIT_MS: '3600000',
           MONOLITH_HTTP_UNREADY_MS: '0',

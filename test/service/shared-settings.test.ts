@@ -4,17 +4,17 @@ import { configWith } from '../../src/config/load.js';
 import { checkShared } from '../../src/server/shared-settings.js';
 
 t.test('a start with only one of Redis and the database configured fails and names the missing setting', (t) => {
-  const state = { url: 'postgres://localhost/monolith' };
-  const counters = { url: 'redis://localhost' };
-  t.throws(() => checkShared(configWith({ state })), {
+  const database = { url: 'postgres://localhost/monolith' };
+  const redis = { url: 'redis://localhost' };
+  t.throws(() => checkShared(configWith({ database })), {
     name: 'StartError',
-    message: /^state\.url is set, but counters\.url is not/,
+    message: /^database\.url is set, but redis\.url is not/,
   });
-  t.throws(() => checkShared(configWith({ counters })), {
+  t.throws(() => checkShared(configWith({ redis })), {
     name: 'StartError',
-    message: /^counters\.url is set, but state\.url is not/,
+    message: /^redis\.url is set, but database\.url is not/,
   });
-  checkShared(configWith({ state, counters }));
+  checkShared(configWith({ database, redis }));
   checkShared(configWith({}));
   t.end();
 });

@@ -29,7 +29,7 @@ export function engineOf({ args = [], env = {} }: Start): Start {
       'off',
       '--limits-concurrency',
       'off',
-      '--limits-loop-ms',
+      '--limits-event-loop-ms',
       'off',
       '--requests-days',
       '0',

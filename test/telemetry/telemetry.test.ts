@@ -1,4 +1,5 @@
 import t from 'tap';
+import { declaredMetrics } from '../../src/telemetry/instruments.js';
 import { createLog, readable } from '../../src/telemetry/logger.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import type { Telemetry } from '../../src/telemetry/types.js';
@@ -149,6 +150,33 @@ t.test('text log lines are readable and contain no control characters', (t) => {
   );
   t.notMatch(lines[1], /(?!\n)\p{Cc}/u, 'the log line contains no terminal control characters');
   t.end();
+});
+
+t.test('renamed metrics are also exported under their former names', async (t) => {
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  t.teardown(() => telemetry.close());
+  telemetry.countersCalled('reserve', 'late', 0.3);
+  telemetry.observeCounters(() => ({ state: 'away', processes: 3 }));
+  const text = await telemetry.scrape();
+  const values = await scrape(telemetry);
+  for (const [name, former, value] of [
+    ['redis_calls_total{kind="reserve",outcome="late"}', 'counters_calls_total{kind="reserve",outcome="late"}', 1],
+    ['redis_call_seconds_sum{kind="reserve"}', 'counters_call_seconds_sum{kind="reserve"}', 0.3],
+    ['redis_call_seconds_count{kind="reserve"}', 'counters_call_seconds_count{kind="reserve"}', 1],
+    ['redis_call_seconds_bucket{le="0.5",kind="reserve"}', 'counters_call_seconds_bucket{le="0.5",kind="reserve"}', 1],
+    ['redis_unavailable', 'counters_away', 1],
+    ['redis_processes', 'counters_processes', 3],
+  ] as const) {
+    t.equal(values.get(`monolith_${name}`), value, name);
+    t.equal(values.get(`monolith_${former}`), value, former);
+  }
+  t.match(
+    text,
+    /^# HELP monolith_counters_away Deprecated: the former name of monolith_redis_unavailable\. Removed in the next release\.\n# TYPE monolith_counters_away gauge$/m,
+  );
+  const names = new Set(declaredMetrics().map(({ name }) => name));
+  for (const former of ['loop_limit_refused_total', 'request_loop_seconds_total'])
+    t.ok(names.has(`monolith_${former}`) && names.has(`monolith_${former.replace('loop', 'event_loop')}`), former);
 });
 
 t.test('the metric names that vLLM dashboards read are exported', async (t) => {

@@ -46,7 +46,7 @@ export type CountersNews =
 
 export interface SharedOptions {
   /** The address of Redis, and the policy while it is unreachable. */
-  counters: Config['counters'] & { url: string };
+  redis: Config['redis'] & { url: string };
   /** ID of this process, the same in all its threads. */
   process: string;
   /** Index of the thread within the process. */
@@ -98,11 +98,11 @@ export class SharedAdmission implements Admission {
     } catch (error) {
       await admission.#connection.close();
       throw new StartError(
-        `counters.url: ${shown(options.counters.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+        `redis.url: ${shown(options.redis.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
         error,
       );
     }
-    admission.#beat = setInterval(() => void admission.#renew(true), options.counters.lease_ms / 3).unref();
+    admission.#beat = setInterval(() => void admission.#renew(true), options.redis.lease_ms / 3).unref();
     return admission;
   }
 
@@ -110,14 +110,14 @@ export class SharedAdmission implements Admission {
     private readonly settings: Config['limits'],
     private readonly options: SharedOptions,
   ) {
-    const { counters, buffer, ledger, storedMonth } = options;
+    const { redis, buffer, ledger, storedMonth } = options;
     this.#scopes = new LimitScopes(settings);
-    this.#keys = new SharedKeys(counters.prefix);
+    this.#keys = new SharedKeys(redis.prefix);
     this.#processes = new Processes(options.process);
     this.#leases = new Leases(
       () => this.#connection,
       `${options.process}${options.thread.toString(36)}-${randomBytes(3).toString('hex')}-`,
-      counters.lease_ms,
+      redis.lease_ms,
     );
     this.#own = new LocalQuota(settings, {
       processes: this.#processes,
@@ -127,8 +127,8 @@ export class SharedAdmission implements Admission {
       wall: () => this.#wall(),
     });
     this.#connection = new RedisConnection({
-      url: counters.url,
-      timeoutMs: counters.timeout_ms,
+      url: redis.url,
+      timeoutMs: redis.timeout_ms,
       attach: () => this.#attach(),
       lost: (reason) => this.#lost(reason),
       ...(options.called === undefined ? {} : { called: options.called }),
@@ -172,7 +172,7 @@ export class SharedAdmission implements Admission {
   health(): CountersHealth {
     return {
       state: this.#connection.up ? 'shared' : 'away',
-      policy: this.options.counters.away,
+      policy: this.options.redis.when_unavailable,
       processes: this.#processes.count,
     };
   }
@@ -212,7 +212,7 @@ export class SharedAdmission implements Admission {
         [
           id,
           n,
-          this.options.counters.lease_ms,
+          this.options.redis.lease_ms,
           wanted,
           promptTokens.exact ? promptTokens.tokens : -1,
           cap ?? -1,
@@ -264,7 +264,7 @@ export class SharedAdmission implements Admission {
 
   /** Applies the `away` policy. Throws or rejects with ApiError 429, 503. */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
-    if (this.options.counters.away === 'refuse')
+    if (this.options.redis.when_unavailable === 'refuse')
       throw unreachable('this server is configured to reject requests in that case');
     const { identity, model, n } = request;
     const admitted = (own: Reservation): Reservation => {
@@ -433,7 +433,7 @@ export class SharedAdmission implements Admission {
     const [now, fresh, ...all] = (await this.#connection.run(
       'join',
       [this.#keys.processes],
-      [this.options.process, this.options.counters.lease_ms],
+      [this.options.process, this.options.redis.lease_ms],
     )) as [string, number, ...string[]];
     this.#ahead = SCRIPT_EPOCH_MS + Number(now) / 1000 - Date.now();
     return { fresh: fresh === 1, all };
@@ -518,7 +518,12 @@ export class SharedAdmission implements Admission {
 
   #lost(reason: string): void {
     this.#awaySince = performance.now();
-    this.options.report({ type: 'away', reason, policy: this.options.counters.away, processes: this.#processes.count });
+    this.options.report({
+      type: 'away',
+      reason,
+      policy: this.options.redis.when_unavailable,
+      processes: this.#processes.count,
+    });
   }
 }
 

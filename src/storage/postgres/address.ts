@@ -1,4 +1,4 @@
-// The database address of the setting `state.url`, and its displayable form. Pure.
+// The database address of the setting `database.url`, and its displayable form. Pure.
 
 /** `postgres://host:port/name`, without user name, password and parameters. */
 export function shownAddress(url: string): string {

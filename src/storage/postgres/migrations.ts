@@ -58,7 +58,7 @@ export async function migrate(
   } catch (error) {
     if (error instanceof StorageError) throw error;
     const what = isAnswer(error) ? 'cannot be used' : 'cannot be reached';
-    throw new StorageError(`The database ${address} (state.url) ${what}: ${reasonOf(error)}.`, error);
+    throw new StorageError(`The database ${address} (database.url) ${what}: ${reasonOf(error)}.`, error);
   } finally {
     await client.end().catch(() => undefined);
   }
@@ -126,7 +126,7 @@ export async function stillTaken(database: Queryable): Promise<void> {
   );
   if (oldest > DATABASE_VERSION)
     throw new StorageError(
-      `In the meantime, the database (state.url) was upgraded for releases from version ${oldest} on; this release is of version ${DATABASE_VERSION}.`,
+      `In the meantime, the database (database.url) was upgraded for releases from version ${oldest} on; this release is of version ${DATABASE_VERSION}.`,
     );
 }
 

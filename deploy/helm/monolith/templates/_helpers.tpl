@@ -9,20 +9,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "monolith.secret" -}}
 {{ .Values.existingSecret | default (printf "%s-monolith" .Release.Name) }}
 {{- end }}
-{{- define "monolith.state" -}}
+{{- define "monolith.databaseUrl" -}}
 {{- if .Values.postgres.enabled -}}
 postgres://monolith:{{ required "postgres.password is needed" .Values.postgres.password | include "monolith.text" | urlquery }}@{{ .Release.Name }}-postgres:5432/monolith
 {{- else -}}
-{{ required "state is needed: the PostgreSQL that the processes share" .Values.state }}
+{{ required "databaseUrl is needed: the PostgreSQL that the processes share" (.Values.databaseUrl | default .Values.state) }}
 {{- end -}}
 {{- end }}
-{{- define "monolith.counters" -}}
+{{- define "monolith.redisUrl" -}}
 {{- if .Values.redis.enabled -}}
 redis://{{ .Release.Name }}-redis:6379
 {{- else -}}
-{{ required "counters is needed: the Redis that the processes share" .Values.counters }}
+{{ required "redisUrl is needed: the Redis that the processes share" (.Values.redisUrl | default .Values.counters) }}
 {{- end -}}
 {{- end }}
 {{- define "monolith.shared" -}}
-{{ include "monolith.state" . }} {{ include "monolith.counters" . }} {{ include "monolith.text" .Values.apiKey }}
+{{ include "monolith.databaseUrl" . }} {{ include "monolith.redisUrl" . }} {{ include "monolith.text" .Values.apiKey }}
 {{- end }}
