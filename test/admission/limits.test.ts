@@ -52,11 +52,11 @@ t.test('a key has its own scope only if it has a limit, and no two scopes share 
   };
   const [organization, key, ...more] = gates.of(who, 'm');
   t.equal(more.length, 0);
-  t.match(organization, { whose: 'organization', limits: { rpm: 10, tpm: null, concurrency: null } });
-  t.match(key, { whose: 'API key', limits: { rpm: null, tpm: 5, concurrency: null } });
+  t.match(organization, { owner: 'organization', limits: { rpm: 10, tpm: null, concurrency: null } });
+  t.match(key, { owner: 'API key', limits: { rpm: null, tpm: 5, concurrency: null } });
   t.notSame([...organization!.key], [...key!.key]);
   t.same(
-    gates.of(who, 'other').map(({ owner: whose }) => whose),
+    gates.of(who, 'other').map(({ owner }) => owner),
     ['organization'],
   );
   const halves = new LimitScopes(configWith({ limits: { rpm: 10 } }).limits, ({ rpm, ...rest }) => ({
