@@ -18,7 +18,7 @@ const JUST_USED_MS = 10_000;
 
 export type ModelLifecycleEvent =
   | { type: 'loading' | 'loaded'; model: string; ms: number }
-  | { type: 'rests'; model: string; reason: 'idle' | 'memory' }
+  | { type: 'unloaded'; model: string; reason: 'idle' | 'memory' }
   | { type: 'failed'; model: string; error: Error };
 
 export interface ModelLifecycleOptions {
@@ -176,7 +176,7 @@ export class ModelLifecycle {
 
   #unload(model: string, reason: 'idle' | 'memory'): void {
     this.#pool.unload(model);
-    if (this.#pool.get(model)?.status.state === 'idle') this.options.report({ type: 'rests', model, reason });
+    if (this.#pool.get(model)?.status.state === 'idle') this.options.report({ type: 'unloaded', model, reason });
   }
 
   #models(names: readonly string[]): CatalogModel[] {

@@ -15,7 +15,7 @@ export function logModelEvent(news: ModelLifecycleEvent, log: Log): void {
     case 'failed':
       log.error({ model, reason: news.error.message }, `failed to load ${model}`);
       return;
-    case 'rests':
+    case 'unloaded':
       log.info(
         { model, reason: news.reason },
         news.reason === 'idle'

@@ -283,12 +283,12 @@ async function open(
     pool,
     report: (news) => {
       logModelEvent(news, log);
-      if (news.type === 'loading' || news.type === 'rests')
-        bus.publish('model.resides', { model: news.model, unloaded: news.type === 'rests' });
+      if (news.type === 'loading' || news.type === 'unloaded')
+        bus.publish('model.lifecycle', { model: news.model, unloaded: news.type === 'unloaded' });
     },
   });
   undo.add(() => lifecycle.close());
-  undo.add(bus.on('model.resides', (message) => lifecycle.follow(message)));
+  undo.add(bus.on('model.lifecycle', (message) => lifecycle.follow(message)));
   const upstreams = new Upstreams(catalog, {
     ...upstreamOptions(config),
     counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index),

@@ -15,7 +15,7 @@ export interface BusTopics {
    * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts): the other threads do
    * the same.
    */
-  'model.resides': { message: { model: string; unloaded: boolean }; answer: void };
+  'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };

@@ -30,7 +30,7 @@ async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
   const news: string[] = [];
   const clock = { now: 0, available: 2 ** 50 };
   const tell = (one: ModelLifecycleEvent): void => {
-    news.push(`${one.type} ${one.model}${one.type === 'rests' ? ` ${one.reason}` : ''}`);
+    news.push(`${one.type} ${one.model}${one.type === 'unloaded' ? ` ${one.reason}` : ''}`);
   };
   const lifecycle = new ModelLifecycle({ pool, report: tell, now: () => clock.now, available: () => clock.available });
   t.teardown(() => lifecycle.close());
@@ -56,7 +56,7 @@ t.test('idle models are unloaded and reloaded; pinned models and models without 
   t.same(states(), ['idle', 'ready', 'ready']);
   await pool.settled();
   t.throws(() => before.engine.stats(), { code: 'closed' }, 'the engine is closed and its memory is freed');
-  t.same(news, [`rests ${HAL.id} idle`]);
+  t.same(news, [`unloaded ${HAL.id} idle`]);
   await Promise.all([
     lifecycle.ensureLoaded(HAL.id),
     lifecycle.ensureLoaded(HAL.id),
@@ -88,7 +88,7 @@ t.test('under memory pressure, only as many least recently used models as needed
   clock.available = 1e6;
   await lifecycle.ensureLoaded(TYCHO.id);
   t.same(states(), ['ready', 'idle', 'ready']);
-  t.ok(news.includes(`rests ${CLARKE.id} memory`));
+  t.ok(news.includes(`unloaded ${CLARKE.id} memory`));
   clock.now = 200_000;
   lifecycle.touch(HAL.id);
   lifecycle.touch(TYCHO.id);
