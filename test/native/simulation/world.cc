@@ -200,7 +200,7 @@ void World::submit(size_t number, const Ask& ask) {
   const int max_context = StepLoop::max_context(machine.model);
   const RequestBounds bounds{.n_vocab = kVocabulary,
                              .max_context = max_context,
-                             .sees = false,
+                             .has_vision = false,
                              .input_width = 1,
                              .most_bidirectional_rows = std::min(setup_.max_rows, kMinRowsAlone)};
   ++figures_.requests;

@@ -56,7 +56,7 @@ void World::check_pages() {
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
     // The pool has no count for a page before its first use.
-    const int32_t counted = page < pool.touched() ? pool.references(page) : 0;
+    const int32_t counted = page < pool.touched() ? pool.ref_count(page) : 0;
     if (counted != references[static_cast<size_t>(page)])
       throw Violation("page " + std::to_string(page) + " has " + std::to_string(counted) + " references, " +
                       std::to_string(references[static_cast<size_t>(page)]) + " sequences have it");
