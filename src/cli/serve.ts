@@ -93,6 +93,7 @@ async function runServer(argv: string[]): Promise<number> {
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
   HeapRest.start(server.http); // runs until the process ends
+  await stderrLog.flush(); // so that the log lines of the start precede the startup message
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   const lost = server.lost.then(async () => {
     await server?.drain();
