@@ -1,14 +1,14 @@
 // One engine's work without its threads, one step at a time. All functions must be called by the thread that calls
 // step(): the engine thread, or a test. StepLoop only decides the order of the work. The work itself is done by:
 //
-//   RequestLifecycle   requests: added, started, finished, failed, cancelled, timed out
-//   ImageStage         image embeddings: a part of the work after each step
-//   Scheduler          which tokens a step computes, and which pages hold them
-//   SpeculativeDecoder        draft tokens for the step
-//   BatchBuilder       the model's input
-//   SampleRequests     sampling tasks of all logit rows
-//   TokenAcceptor      accepted tokens and their effects: Constraints, TokenDirector, TextOutput
-//   StepGauges         statistics for other threads
+//   RequestLifecycle    requests: added, started, finished, failed, cancelled, timed out
+//   ImageStage          image embeddings: a part of the work after each step
+//   Scheduler           which tokens a step computes, and which pages hold them
+//   SpeculativeDecoder  draft tokens for the step
+//   BatchBuilder        the model's input
+//   SampleRequests      sampling tasks of all logit rows
+//   TokenAcceptor       accepted tokens and their effects: Constraints, TokenDirector, TextOutput
+//   StepGauges          statistics for other threads
 //
 // A step is submitted and completed. With an asynchronous backend, one step is in flight between two calls of step():
 //
