@@ -247,5 +247,5 @@ TEST(cuda_unsupported_recurrences_are_rejected_by_name) {
           "state space of 512 dimensions");
   CHECK((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps}).ok());
   refused((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps + 1}),
-          "convolution of 9 taps");
+          "convolution with kernel size 9");
 }

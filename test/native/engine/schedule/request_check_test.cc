@@ -121,9 +121,9 @@ TEST(request_check_limits_of_prompt_and_counts) {
       {"n must be", [](R& r) { r.n = kMaxChoices; }, [](R& r) { r.n = kMaxChoices + 1; }},
       {"n must be", [](R& r) { r.n = 1; }, [](R& r) { r.n = 0; }},
       {"max_tokens must be at least 1", [](R& r) { r.max_tokens = 1; }, [](R& r) { r.max_tokens = 0; }},
-      {"max_tokens must be 0 where nothing", [](R& r) { r.output = OutputKind::kNothing, r.max_tokens = 0; },
+      {"max_tokens must be 0 if no output", [](R& r) { r.output = OutputKind::kNothing, r.max_tokens = 0; },
        [](R& r) { r.output = OutputKind::kNothing; }},
-      {"max_tokens must be 0 where the prompt's",
+      {"max_tokens must be 0 if only the prompt's",
        [](R& r) { r.output = OutputKind::kLogprobs, r.max_tokens = 0, r.sampling.prompt_logprobs = 0; },
        [](R& r) { r.output = OutputKind::kLogprobs, r.sampling.prompt_logprobs = 0; }},
       {"prompt_logprobs must be at least 0",
@@ -140,7 +140,7 @@ TEST(request_check_limits_of_prompt_and_counts) {
   check_edges({{"at most 199", [](R& r) { r.prompt.assign(199, 1); }, [](R& r) { r.prompt.assign(200, 1); }}},
               ErrorCode::kTooLong);
   check_edges({{"vectors are not supported", [](R&) {}, [](R& r) { r.output = OutputKind::kVector; }},
-               {"positions of embeddings", [](R& r) { r.spans = {span_of(0, 1)}; },
+               {"prompts with images or embeddings", [](R& r) { r.spans = {span_of(0, 1)}; },
                 [](R& r) { r.spans = {span_of(0, 1)}, r.sampling.prompt_logprobs = 0; }}},
               ErrorCode::kUnsupported);
 }

@@ -362,7 +362,7 @@ TEST(kimi_folders_have_tokens_by_rank) {
   refused("YWI= 2", "YWI=", "tiktoken.model: line 3 is not a base64 token");
   refused("IA== 3", "YQ== 3", "tiktoken.model: contains the token of rank 3 twice");
   refused("tokenization_kimi", "tokenization_other", "'auto_map' names 'tokenization_other.TikTokenTokenizer'");
-  refused("\"6\":", "\"six\":", "has no id and content");
+  refused("\"6\":", "\"six\":", "must have an id and content");
   refused("\"6\":", "\"5\":", "gives the id 5 to");
 }
 

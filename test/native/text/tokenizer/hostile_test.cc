@@ -62,7 +62,7 @@ TEST(bad_tokens_are_named) {
   expect_invalid([](VocabularyFile& f) { f.add(std::string(kMaxTokenBytes + 1, 'x')); }, "has 2049 bytes");
   for (const char* spelling : {"<0x-1>", "<0xG0>", "<0x1>", "", "<0x000>", "abcdef"})
     expect_invalid([&](VocabularyFile& f) { f.add("x" + std::string(spelling), TokenKind::kByte); },
-                   "not spelled like <0x41>", VocabularyFile::sentencepiece());
+                   "is not of the form <0x41>", VocabularyFile::sentencepiece());
   expect_invalid([](VocabularyFile& f) { f.scores[4] = std::nanf(""); }, "tokenizer.ggml.scores[4] is not a number",
                  VocabularyFile::sentencepiece());
 }
