@@ -1,7 +1,7 @@
-// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. All of them
-// run on a processor with all extensions. Some backend tests also run on a processor without the matrix-product
-// instructions, and on one without the dot product, which must use the portable kernels. Emulation verifies results;
-// it says nothing about speed.
+// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. All of
+// them run on a processor with all extensions. Some backend tests also run on a processor without the matrix-product
+// instructions, and on one without the dot product, which must use the portable kernels. Emulation verifies results; it
+// says nothing about speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';

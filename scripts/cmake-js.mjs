@@ -8,7 +8,8 @@ import { parallel, root, run, SetupError, which } from './setup.mjs';
 
 const targets = process.argv.slice(2);
 
-// The CUDA backend takes minutes to build. It is built if a GPU is present (native/CMakeLists.txt checks) or on request.
+// The CUDA backend takes minutes to build. It is built if a GPU is present (native/CMakeLists.txt checks) or on
+// request.
 const asksForCuda = process.env.MONOLITH_BUILD_CUDA === '1';
 const cache = join(root, 'build', 'native', 'CMakeCache.txt');
 const isStale = asksForCuda && existsSync(cache) && !/^MONOLITH_CUDA:[A-Z]+=ON$/m.test(readFileSync(cache, 'utf8'));

@@ -1,5 +1,6 @@
-// npm run format (its second half): formats C++ and CUDA with clang-format 14. --check changes nothing: it lists the files that
-// are not formatted and exits with 1. Without clang-format 14 it prints why and exits with 3: other versions format differently.
+// npm run format (its second half): formats C++ and CUDA with clang-format 14. --check changes nothing: it lists the
+// files that are not formatted and exits with 1. Without clang-format 14 it prints why and exits with 3: other versions
+// format differently.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

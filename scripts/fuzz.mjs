@@ -1,9 +1,9 @@
 // npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize] [--postgres]
-// [--no-build]: fuzzes one target until the time is over or a find ends the run.
-// npm run fuzz -- --all [--core-hours N] [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
+// [--no-build]: fuzzes one target until the time is over or a find ends the run. npm run fuzz -- --all [--core-hours N]
+// [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
 //
-// The engine's targets use libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, built in build/fuzz with clang
-// and its runtime (Debian's libclang-rt-14-dev). The TypeScript targets run in Node (scripts/fuzz). `server` and
+// The engine's targets use libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, built in build/fuzz with
+// clang and its runtime (Debian's libclang-rt-14-dev). The TypeScript targets run in Node (scripts/fuzz). `server` and
 // `dashboard` send requests over HTTP. See docs/internals/fuzzing.md.
 import { spawnSync } from 'node:child_process';
 import {

@@ -1,10 +1,11 @@
 // npm run mutants -- FOLDER [--sample N] [--seed N] [--tests all | PREFIX,...] [--json FILE] [--again FILE] [--fresh]:
 // reports how many small faults in a folder of src/ the tests find. Each mutant is one changed place
-// (mutants/operators.mjs), compiled alone and placed into a copy of dist/. The tests that reach its line run, the fastest
-// first, until one fails. Survivors are listed for review: each is a missing test, or a change that makes no difference.
+// (mutants/operators.mjs), compiled alone and placed into a copy of dist/. The tests that reach its line run, the
+// fastest first, until one fails. Survivors are listed for review: each is a missing test, or a change that makes no
+// difference.
 //
-// By default the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below test/.
-// `--again` reruns the survivors of a run that was saved with `--json`, to check whether new tests find them.
+// By default the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below
+// test/. `--again` reruns the survivors of a run that was saved with `--json`, to check whether new tests find them.
 //
 // Folders of native/engine use the native tests and the simulation (mutants/native.mjs).
 import { createHash } from 'node:crypto';

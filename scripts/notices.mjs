@@ -1,6 +1,6 @@
 // npm run docs:notices: writes THIRD-PARTY-NOTICES.md, with the licences of the packages in an installation without
-// development packages, and of those that Vite bundles into the page. The texts come from the packages installed on this
-// machine. Packages for a single processor type are included only for this machine's.
+// development packages, and of those that Vite bundles into the page. The texts come from the packages installed on
+// this machine. Packages for a single processor type are included only for this machine's.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

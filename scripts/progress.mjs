@@ -1,5 +1,6 @@
 // Shows the progress of a build on stderr, parsed from the output of Ninja and Make: the current target, the percentage
-// and the estimated remaining time. On a terminal it is one line that is overwritten; elsewhere a line every 15 seconds.
+// and the estimated remaining time. On a terminal it is one line that is overwritten; elsewhere a line every 15
+// seconds.
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
 const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;

@@ -54,9 +54,9 @@ const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const tests = words.filter((word) => !(word in kKinds));
 
 // Which reports count. Node, V8, LMDB and libvips are not instrumented. ThreadSanitizer does not see their
-// synchronization, so accesses in their own code are ignored, even when called from the addon. So are accesses to pixels
-// that libvips threads wrote before the addon received them. AddressSanitizer intercepts their allocations and copies,
-// and its reports are always valid.
+// synchronization, so accesses in their own code are ignored, even when called from the addon. So are accesses to
+// pixels that libvips threads wrote before the addon received them. AddressSanitizer intercepts their allocations and
+// copies, and its reports are always valid.
 const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
 const isOurAccess = (stack) =>
   [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)]

@@ -1,6 +1,6 @@
-// Prepares a fresh clone: installs packages, builds the addon, compiles the TypeScript.
-// Uses only Node's own modules, because it runs before node_modules exists. Each step checks first and does nothing on an
-// unchanged tree. All output goes to stderr, because stdout belongs to the server.
+// Prepares a fresh clone: installs packages, builds the addon, compiles the TypeScript. Uses only Node's own modules,
+// because it runs before node_modules exists. Each step checks first and does nothing on an unchanged tree. All output
+// goes to stderr, because stdout belongs to the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -247,7 +247,8 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Compressed once at the highest Brotli level; the server only selects a file. A version that is not smaller is not written.
+// Compressed once at the highest Brotli level; the server only selects a file. A version that is not smaller is not
+// written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;

@@ -1,7 +1,8 @@
-// npm run simulate -- [--steps N] [--seed N] [--half engine|service]: runs the real components under a simulated clock and
-// seeded faults, and checks all invariants after every step. Two halves with N steps each: the engine with a simulated
-// model, and the service (limits, stored responses, background responses, usage) with a simulated disk. A failing run is
-// reduced and printed with the options that reproduce it (--half, --part, --only). See docs/internals/simulation.md.
+// npm run simulate -- [--steps N] [--seed N] [--half engine|service]: runs the real components under a simulated clock
+// and seeded faults, and checks all invariants after every step. Two halves with N steps each: the engine with a
+// simulated model, and the service (limits, stored responses, background responses, usage) with a simulated disk. A
+// failing run is reduced and printed with the options that reproduce it (--half, --part, --only). See
+// docs/internals/simulation.md.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ensurePackages, root, run, SetupError, sh } from './setup.mjs';

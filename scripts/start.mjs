@@ -1,4 +1,5 @@
-// npm start: installs and builds what is missing, then runs the server in this process, so that it receives signals directly.
+// npm start: installs and builds what is missing, then runs the server in this process, so that it receives signals
+// directly.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';

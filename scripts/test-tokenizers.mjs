@@ -1,7 +1,7 @@
 // npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts for each of eleven
 // published vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own library (Rust).
-// NAME selects vocabularies. The library and the vocabularies are installed into FOLDER (default: monolith-tokenizers in
-// the temporary folder; 1 GB); they are not part of this project. Then compares every step that a tokenizer.json can
+// NAME selects vocabularies. The library and the vocabularies are installed into FOLDER (default: monolith-tokenizers
+// in the temporary folder; 1 GB); they are not part of this project. Then compares every step that a tokenizer.json can
 // contain: each must be applied as the library applies it, or refused with an error that names it.
 // --save: only writes the id lists that the test suite uses, test/engine/tokenizer-lists.json.
 import { spawnSync } from 'node:child_process';

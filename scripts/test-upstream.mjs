@@ -1,6 +1,6 @@
 // npm run test:upstream [-- SUITE...]: runs the suites of the official clients with every model served by a second
-// process, the upstream of the first (docs/guides/upstreams.md). TEST_UPSTREAM selects the format between them (default:
-// chat-completions, whose known differences are listed in the test).
+// process, the upstream of the first (docs/guides/upstreams.md). TEST_UPSTREAM selects the format between them
+// (default: chat-completions, whose known differences are listed in the test).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';

@@ -13,7 +13,8 @@ await run(
     await buildWeb({ check: true });
     await buildNative({ tests: true });
     const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
-    // Temporary files of all tests (data folders, models, browser profiles) are removed after the run, even if a test crashed.
+    // Temporary files of all tests (data folders, models, browser profiles) are removed after the run, even if a test
+    // crashed.
     const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
     try {
       const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], {

@@ -10,8 +10,8 @@
 //
 // Some backends also implement TowerOperations (tower_operations.h), the operations of vision encoders.
 //
-// Pointers of type `float*` point into memory that the backend allocated (BackendMemory::allocate): host memory on the CPU,
-// device memory with CUDA. Only read_floats() and arguments marked "host" use host memory on all backends.
+// Pointers of type `float*` point into memory that the backend allocated (BackendMemory::allocate): host memory on the
+// CPU, device memory with CUDA. Only read_floats() and arguments marked "host" use host memory on all backends.
 //
 // Batch invariance is part of the contract. The floating-point operations that compute an output row, and their order,
 // depend only on that row's own inputs and, for attention, on its absolute position. They never depend on other rows in

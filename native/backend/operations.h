@@ -171,8 +171,8 @@ class Operations {
   // [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                          const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
-  // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and out
-  // must not overlap.
+  // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and
+  // out must not overlap.
   virtual void batched_matmul(const BatchedMatmul&, int n_rows) { static_cast<void>(n_rows); }
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
@@ -202,8 +202,8 @@ class Operations {
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
     static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
   }
-  // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()] in
-  // place.
+  // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()]
+  // in place.
   virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
   }

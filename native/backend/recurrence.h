@@ -25,7 +25,7 @@ struct LayerSlots {
 
 // A causal depthwise convolution: each channel over its last inputs,
 //   y[t] = activation(bias + sum over j of weight[j] * x[t - conv_kernel_size + 1 + j])
-// The state is the last conv_kernel_size - 1 inputs of all channels, the oldest first. conv_kernel_size is the kernel size.
+// The state is the last conv_kernel_size - 1 inputs of all channels, the oldest first.
 struct Convolution {
   int n_channels = 0, conv_kernel_size = 0;
   const float* weight = nullptr;  // Backend memory, [n_channels][conv_kernel_size].

@@ -12,10 +12,10 @@
 namespace monolith {
 namespace {
 
-// Reads whole vectors from several locations in the buffer in parallel. Eight-byte loads from a single location reach only
-// about half of a Zen 5 core's bandwidth (22 of 39 GB/s), and a reference value that is too low would flatter the code
-// measured against it. The best number of locations depends on the processor: a Zen 4 core reaches 29 GB/s with two and 21
-// GB/s with four.
+// Reads whole vectors from several locations in the buffer in parallel. Eight-byte loads from a single location reach
+// only about half of a Zen 5 core's bandwidth (22 of 39 GB/s), and a reference value that is too low would flatter the
+// code measured against it. The best number of locations depends on the processor: a Zen 4 core reaches 29 GB/s with
+// two and 21 GB/s with four.
 typedef uint64_t Vector __attribute__((vector_size(16)));
 
 template <size_t kPlaces>

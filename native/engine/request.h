@@ -72,7 +72,8 @@ struct CallParams {
   // `open` empty: tool calls are not recognized. `close` empty: a call extends to the end of the turn.
   Marker open, close;
   bool at_start = false;  // The open marker is recognized only at the start of the content.
-  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, none empty.
+  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, none
+  // empty.
 
   // After an open marker that is a token, one of these must follow. Empty: anything may follow.
   std::vector<std::vector<TokenId>> prefixes;
@@ -144,7 +145,8 @@ struct GenerationRequest {
   // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes
   // part of the request. The request then fails with kQueueTimeout. 0 = no limit.
   uint32_t queue_wait_ms = 30'000;
-  // Maximum wall-clock time in ms from the first step of the request. The request then ends as kTimeLimit. 0 = no limit.
+  // Maximum wall-clock time in ms from the first step of the request. The request then ends as kTimeLimit. 0 = no
+  // limit.
   uint32_t generation_ms = 3'600'000;
 };
 

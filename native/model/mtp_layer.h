@@ -1,6 +1,6 @@
 // Base class of the drafters that propose draft tokens from the model's hidden states: MTP layers of the same file
-// (mtp_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both.
-// Used by the engine thread.
+// (mtp_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both. Used by
+// the engine thread.
 //
 //   y[j] = layer(token j, hidden state of position j - 1)    attends to its own keys and values, in the model's KV pages
 //   draft of token j + 1 = head(norm(y[j])); y[j] then is the hidden state of position j for the next draft token

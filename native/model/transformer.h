@@ -1,6 +1,6 @@
 // The forward pass of all supported architectures: the single implementation of Model. Differences between models are
-// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks (layers/layer_block.h);
-// each kind of block has its own file.
+// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks
+// (layers/layer_block.h); each kind of block has its own file.
 //
 //   x = embedding * scale, or a row of an embedding span    [tokens][n_embd]: the residual stream
 //   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))

@@ -34,7 +34,8 @@ namespace monolith {
 struct VisionParams;
 
 // Selects the image preprocessing if the two differ: llama.cpp's, which users of GGUF files expect, or that of the
-// model's reference implementation (original_size.h, resample.h). Also determines which position embedding the class token uses.
+// model's reference implementation (original_size.h, resample.h). Also determines which position embedding the class
+// token uses.
 enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
 
 // Limits set by the operator, within those of the file. 0 means the file's limit.

@@ -1,6 +1,6 @@
-// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked before the libraries
-// of the existing build. Branches taken only by exceptions, and those of assertions, do not count. Synchronous: blocks the
-// process.
+// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked before the
+// libraries of the existing build. Branches taken only by exceptions, and those of assertions, do not count.
+// Synchronous: blocks the process.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';

@@ -1,6 +1,7 @@
-// Runs every target in turn, at the lowest priority, until N hours of CPU time are used: npm run fuzz -- --all --core-hours N
-// [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. Totals per target are kept in build/fuzz/ran.json across
-// runs, and each target's last output in build/fuzz/logs. A target with a find is not run again in this run.
+// Runs every target in turn, at the lowest priority, until N hours of CPU time are used: npm run fuzz -- --all
+// --core-hours N [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. Totals per target are kept in
+// build/fuzz/ran.json across runs, and each target's last output in build/fuzz/logs. A target with a find is not run
+// again in this run.
 import { spawn } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';

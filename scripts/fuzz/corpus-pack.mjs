@@ -1,7 +1,7 @@
 // The committed corpus of each fuzz target is one file, test/fuzz/corpus/TARGET.pack, so that the repository does not
-// hold thousands of small files. Each input is stored as: length of its name (1 byte), name, length of its bytes (4 bytes,
-// little-endian), bytes. Inputs are sorted by name. Hashes name the generated inputs; other names are kept when a corpus
-// is minimized. test/native/fuzz/replay_test.cc reads the same format.
+// hold thousands of small files. Each input is stored as: length of its name (1 byte), name, length of its bytes (4
+// bytes, little-endian), bytes. Inputs are sorted by name. Hashes name the generated inputs; other names are kept when
+// a corpus is minimized. test/native/fuzz/replay_test.cc reads the same format.
 //
 // node scripts/fuzz/corpus-pack.mjs unpack TARGET FOLDER | pack TARGET FOLDER
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

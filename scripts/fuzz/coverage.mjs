@@ -1,5 +1,5 @@
-// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer sees which branches an
-// input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader thread.
+// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer sees which branches
+// an input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader thread.
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 

@@ -1,6 +1,6 @@
-// Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and identifiers are
-// mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by scripts/fuzz.mjs as
-// the target `dashboard`. whole-server.mjs defines what counts as a find.
+// Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and identifiers
+// are mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by
+// scripts/fuzz.mjs as the target `dashboard`. whole-server.mjs defines what counts as a find.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { dashboardClient, PASSWORD } = await built('support', 'dashboard-client.js');

@@ -1,6 +1,6 @@
 // Fuzzes one TypeScript target in this process: node scripts/fuzz/fuzz-node.mjs TARGET --seconds N [--core-seconds N]
-// [--seed N] | --run FILE | --minimize. Started by scripts/fuzz.mjs. A find ends the process with exit code 1 and leaves the
-// input in build/fuzz/finds.
+// [--seed N] | --run FILE | --minimize. Started by scripts/fuzz.mjs. A find ends the process with exit code 1 and
+// leaves the input in build/fuzz/finds.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { register } from 'node:module';

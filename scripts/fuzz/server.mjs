@@ -1,6 +1,6 @@
-// Fuzzes the whole server: mutated requests in every format, with schemas, tools and images that reach the engine; stored
-// responses are read, followed and deleted. node scripts/fuzz/server.mjs --seconds N [--seed N] [--clients N] | --run FILE.
-// Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts as a failure.
+// Fuzzes the whole server: mutated requests in every format, with schemas, tools and images that reach the engine;
+// stored responses are read, followed and deleted. node scripts/fuzz/server.mjs --seconds N [--seed N] [--clients N] |
+// --run FILE. Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts as a failure.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { chat, messages, responses, completions } = await built('fuzz', 'requests.js');

@@ -1,7 +1,8 @@
-// Sends requests to a whole server until the time is over or a find ends the run. Finds are: status 500 or 502, a response
-// that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a broken connection, an error
-// in the log, the end of the process. Not guided by coverage: it tests the interaction of components that the other targets
-// test alone. Used by server.mjs and dashboard.mjs, which define the requests and the callers.
+// Sends requests to a whole server until the time is over or a find ends the run. Finds are: status 500 or 502, a
+// response that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a broken
+// connection, an error in the log, the end of the process. Not guided by coverage: it tests the interaction of
+// components that the other targets test alone. Used by server.mjs and dashboard.mjs, which define the requests and the
+// callers.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -189,7 +190,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     went(response.status);
     told(response.status, text);
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
-    // Model output may violate a requested format that is not enforced; that is reported as `model_error` and is no find.
+    // Model output may violate a requested format that is not enforced; that is reported as `model_error` and is no
+    // find.
     if ((response.status === 500 || response.status === 502) && !text.includes('model_error'))
       return `${response.status}: ${text.slice(0, 300)}`;
     if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text))

@@ -1,7 +1,7 @@
 // Mutants of native/engine. They are found by text patterns, because no C++ parser is available; mutants that do not
-// compile do not count. The changed file is compiled outside the tree and linked before the libraries, so the checkout and
-// its build are not changed. The tests in the same folder of test/native run, then the simulation, and with `--tests all`
-// all of tests_engine, which takes half a minute. Each stops at its first failure.
+// compile do not count. The changed file is compiled outside the tree and linked before the libraries, so the checkout
+// and its build are not changed. The tests in the same folder of test/native run, then the simulation, and with
+// `--tests all` all of tests_engine, which takes half a minute. Each stops at its first failure.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

@@ -1,5 +1,5 @@
-// One-line mutants of a TypeScript file: typical small mistakes, each a replacement of some text. Types, imports, comments
-// and message texts are not mutated, because no test can or should detect it.
+// One-line mutants of a TypeScript file: typical small mistakes, each a replacement of some text. Types, imports,
+// comments and message texts are not mutated, because no test can or should detect it.
 import ts from 'typescript';
 
 /**

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Entry point of `monolith` and `monolith-server` in the npm package. If the package with the engine for this machine is not
-// installed, it first builds the engine from the sources in this package.
+// Entry point of `monolith` and `monolith-server` in the npm package. If the package with the engine for this machine
+// is not installed, it first builds the engine from the sources in this package.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

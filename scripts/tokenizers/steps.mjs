@@ -1,6 +1,6 @@
 // Small generated vocabularies with every step that a tokenizer.json can contain, compared with the results of Hugging
-// Face's library. A step must be applied as the library applies it, or the file must be refused with an error that names
-// the step.
+// Face's library. A step must be applied as the library applies it, or the file must be refused with an error that
+// names the step.
 import { rowsOf, writeFolder } from './files.mjs';
 import { texts } from './texts.mjs';
 

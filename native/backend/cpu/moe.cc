@@ -324,8 +324,8 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   for_slots(n_slots, n_ff, [&](int choice) {
     const int slot = slot_of_[choice];
     float* const inside = gate_ + slot * n_ff;
-    // With apply_router_weight_on_input, the router weight scales the expert's input. The experts have no biases then, so scaling the
-    // output of the gate and up matmuls is equivalent.
+    // With apply_router_weight_on_input, the router weight scales the expert's input. The experts have no biases then,
+    // so scaling the output of the gate and up matmuls is equivalent.
     if (mixture.apply_router_weight_on_input) {
       ops_.scale(inside, n_ff, weights_[choice]);
       if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);

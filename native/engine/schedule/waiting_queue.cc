@@ -41,8 +41,8 @@ void WaitingQueue::erase(Organization& organization, const Sequence& sequence) {
   if (organization.lacking == sequence.order()) organization.passes = 0;
 }
 
-// Orders the organizations for the next slot. Organizations that were passed over come first, the most often passed at the head; the
-// others follow by the round in which their turn yields a slot.
+// Orders the organizations for the next slot. Organizations that were passed over come first, the most often passed at
+// the head; the others follow by the round in which their turn yields a slot.
 void WaitingQueue::rank() {
   turns_.clear();
   for (size_t at = 0; at < ring_.size(); ++at) {

@@ -9,7 +9,8 @@
 // A step delayed by other load must neither disable speculation permanently nor make it look free; see note().
 //
 // Draft tokens come from prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come
-// from the draft model, MTP layer or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h, draft_budget.h).
+// from the draft model, MTP layer or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
+// draft_budget.h).
 #pragma once
 
 #include <algorithm>
@@ -72,8 +73,8 @@ class SequenceDrafts {
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
   // True if the last draft tokens came from the drafter, not from prompt lookup.
   bool drafted() const { return length_ == kDraft; }
-  // Records that the first `n_accepted` of the last draft tokens were accepted. `next_rejected`: the next one was rejected;
-  // false if none was left.
+  // Records that the first `n_accepted` of the last draft tokens were accepted. `next_rejected`: the next one was
+  // rejected; false if none was left.
   void record_acceptance(int n_accepted, bool next_rejected);
 
  private:

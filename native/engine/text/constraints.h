@@ -22,8 +22,8 @@ struct AllowedTokens {
 
 class Constraints {
  public:
-  // kFailed: a grammar exceeded its limits, or no token is allowed. kOutOfBudget: finding the allowed tokens takes longer
-  // than the engine thread's budget.
+  // kFailed: a grammar exceeded its limits, or no token is allowed. kOutOfBudget: finding the allowed tokens takes
+  // longer than the engine thread's budget.
   using Outcome = grammar::Grammar::Outcome;
 
   // `rule_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at

@@ -30,8 +30,8 @@ class TokenDirector {
   // Returns true if this sampled token must be replaced by forced tokens: a tool call or the output format is required,
   // and the token would start the content without it or end the turn.
   bool redirect(Sequence& sequence, TokenId token, DeltaSink& sink) const;
-  // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits. kOutOfBudget:
-  // the engine thread's grammar budget is used up, and nothing has changed.
+  // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits.
+  // kOutOfBudget: the engine thread's grammar budget is used up, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
   // Call for sampled tokens before read(). After an open marker within content that has headers: a token that starts a
   // header starts the forced sequence of the header; with any other token, the marker was plain text.

@@ -1,5 +1,6 @@
 // Hyper-connections: several residual streams, of which each block reads a weighted mix and to which it writes
-// (HyperConnections). The functions apply before the first layer, around each block (Residual) and after the last layer.
+// (HyperConnections). The functions apply before the first layer, around each block (Residual) and after the last
+// layer.
 #pragma once
 
 #include <vector>

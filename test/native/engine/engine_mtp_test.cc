@@ -61,8 +61,8 @@ void count_upwards(LooseModel& model) {
 }
 
 // An MTP layer that always predicts the next token correctly when sampling is greedy. With `by_hidden_row` it predicts
-// from the previous token's hidden state and looks two tokens back, so that its first draft token is right. Each further
-// layer looks one token further back and is right only with the next draft token.
+// from the previous token's hidden state and looks two tokens back, so that its first draft token is right. Each
+// further layer looks one token further back and is right only with the next draft token.
 void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
   count_upwards(model);
   const uint64_t n = model.number("embedding_length");

@@ -75,8 +75,8 @@ class MatmulScratch {
 // must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
-// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted): n_rows rows with the columns
-// of all heads together, each head's rounded up to 32.
+// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted): n_rows rows with the
+// columns of all heads together, each head's rounded up to 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows);
 

@@ -170,8 +170,8 @@ struct SegmentPlace {
   bool reads, biased;
 };
 
-// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit, unless kWhole says that no sum is
-// outside.
+// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit, unless kWhole says that no sum
+// is outside.
 template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;

@@ -295,8 +295,8 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK(!bench.step().first_tokens);
 }
 
-// When one organization sends many long prompts, only a few run next to a decoding response, sometimes only one. Even then its first token
-// gets no step of its own, because it is not the only request of its organization.
+// When one organization sends many long prompts, only a few run next to a decoding response, sometimes only one. Even
+// then its first token gets no step of its own, because it is not the only request of its organization.
 TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
