@@ -5,7 +5,7 @@
 export interface FamilyShape {
   readonly like: string; // file of a golden vector (../shared/vectors2/models) or in MONOLITH_VECTORS2
   readonly vocabulary: number;
-  readonly cut: string; // what is smaller than in the published model; empty if nothing
+  readonly cut: string; // the sizes that are smaller than in the published model; empty if none are
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
   readonly unread?: readonly string[]; // names in `tensors` that are written although this engine does not read them

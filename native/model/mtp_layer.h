@@ -37,7 +37,7 @@ class MtpLayer {
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
   // Leaves the input of the head for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
-  // The output matrix for the result of guess(); null: the model's. tokens() lists the token ids of its logits; empty:
+  // The output matrix for the result of draft(); null: the model's. tokens() lists the token ids of its logits; empty:
   // the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }

@@ -77,7 +77,7 @@ struct WeightSlot {
 // there are only unknown tensors that would change the result.
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
 
-// The same for the tensors of an EAGLE-3 head (HyperParams::guess.eagle) in its own file.
+// The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle) in its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
 // A tensor that a model needs, for tools that write model files. The list depends on the file's metadata and on which

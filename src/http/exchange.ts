@@ -26,7 +26,7 @@ export interface Exchange {
   readonly remoteAddress: string;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
-  /** Parsed JSON. Undefined for GET, and after serve() has returned or awaited: generation must not retain the body. */
+  /** Parsed JSON. Undefined for GET, and after handler() has returned or awaited: generation must not retain the body. */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;

@@ -53,7 +53,7 @@ export function jsonText(bytes: Uint8Array, what = BODY): string {
   }
 }
 
-/** `text` must come from bytes that passed checkJsonExtent(). */
+/** `text` must come from bytes that passed checkJsonComplexity(). */
 export function jsonObject(text: string, what = BODY): object {
   if (text.trim() === '') throw empty(what);
   let value: unknown;

@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Placeholder device: Model::guess() returns the draft logits on the host, so the host samples.
+// Stands in for the device: Model::draft() returns the draft logits on the host, so the host samples.
 class NoDevice final : public DeviceSampling {};
 DeviceSampling& no_device() {
   static NoDevice none;

@@ -73,7 +73,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   #over = false;
 
   /**
-   * `ended` is called once: with null after a complete response, else with the error. It is not called after giveUp().
+   * `ended` is called once: with null after a complete response, else with the error. It is not called after abort().
    */
   constructor(
     private readonly options: AttemptOptions,
