@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "emulator/dry_run.h"
+#include "emulator/runtime_emulated.h"
 #include "backend/cuda/sampling/sampling.h"
 #include "engine/loop/step_loop.h"
 #include "support/tiny_model.h"

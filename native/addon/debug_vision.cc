@@ -1,4 +1,4 @@
-#include "addon/debug_vision.h"
+#include "addon/functions.h"
 
 #include <optional>
 #include <string>

@@ -14,7 +14,7 @@
 
 #include "addon/load_vision.h"
 #include "addon/make_backend.h"
-#include "base/memory_claim.h"
+#include "base/machine_memory.h"
 #include "engine/speculation/draft_model.h"
 #include "engine/debug/file_hash.h"
 #include "engine/memory/page_budget.h"

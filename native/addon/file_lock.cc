@@ -1,4 +1,4 @@
-#include "addon/file_lock.h"
+#include "addon/functions.h"
 
 #include <fcntl.h>
 

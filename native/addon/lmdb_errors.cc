@@ -1,4 +1,4 @@
-#include "addon/lmdb_errors.h"
+#include "addon/functions.h"
 
 #include <link.h>
 #include <sys/mman.h>

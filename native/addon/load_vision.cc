@@ -5,8 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "formats/hf/model_file.h"
-#include "vision/resize_choice.h"
-#include "vision/text_facts.h"
+#include "vision/load_options.h"
 
 namespace monolith::addon {
 namespace {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 
 #include "base/control_group.h"
@@ -14,6 +15,8 @@ uint64_t bytes_from(int pages_name) {
   const long pages = sysconf(pages_name), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
 }
+
+std::atomic<uint64_t> claimed{0};
 
 }  // namespace
 
@@ -40,5 +43,12 @@ MachineMemory machine_memory(const std::string& root) {
   memory.available = std::min({memory.available, memory.total, limits.free_memory_bytes});
   return memory;
 }
+
+void MemoryClaim::set(uint64_t bytes) {
+  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);  // Modulo 2^64, so this also subtracts.
+  bytes_ = bytes;
+}
+
+uint64_t MemoryClaim::all() { return claimed.load(std::memory_order_relaxed); }
 
 }  // namespace monolith

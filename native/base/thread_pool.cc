@@ -20,6 +20,9 @@
 
 #if defined(__linux__)
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace monolith {
@@ -220,6 +223,14 @@ void ThreadPool::run(Erased fn, const void* context) {
   state_->announce();
   fn(context, 0);
   state_->close_and_wait();
+}
+
+void lower_priority() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  // Applies to this thread only, because Linux has a nice value per thread.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+#endif
 }
 
 }  // namespace monolith

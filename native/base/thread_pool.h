@@ -78,4 +78,7 @@ class ThreadPool {
   alignas(64) std::atomic<int64_t> next_{0};
 };
 
+// Permanently lowers the priority of the calling thread. No effect on systems without per-thread priorities.
+void lower_priority();
+
 }  // namespace monolith

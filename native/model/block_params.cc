@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "model/latent_params.h"
 #include "model/layer_params.h"
 #include "model/rope_frequencies.h"
 

@@ -1,4 +1,4 @@
-#include "model/latent_params.h"
+#include "model/layer_params.h"
 
 #include <algorithm>
 #include <string>

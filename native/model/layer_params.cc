@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "formats/gguf/parser.h"
-#include "model/latent_params.h"
 #include "model/rope_frequencies.h"
 
 namespace monolith {

@@ -20,6 +20,13 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
 Status read_block_attention(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                             int max_context, HyperParams& params);
 
+// Fills params.latents.index. `n_rotated` is the number of key dimensions with RoPE.
+Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params);
+
+// Fills params.latents and the cached sizes of the attention layers. Their head counts must have been read.
+Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                    HyperParams& params);
+
 // Fills delta_net if any layer is a delta net. Call after read_layers().
 Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                        HyperParams& params);

@@ -10,7 +10,6 @@
 #include "model/eagle_head.h"
 #include "model/layers/make_layer.h"
 #include "model/layers/per_layer_input.h"
-#include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
 #include "model/mtp_layers.h"
 #include "model/recurrent_state.h"

@@ -12,8 +12,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
-#include "model/layers/eagle_weights.h"
-#include "model/layers/draft_weights.h"
+#include "model/layers/drafter_weights.h"
 #include "model/layers/layer_weights.h"
 #include "model/model.h"
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "backend/cpu/machine/isa.h"
-#include "vision/resize_kernels.h"
 
 namespace monolith {
 namespace {

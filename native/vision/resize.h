@@ -26,6 +26,11 @@ struct ResizeKernels {
 // Returns the best kernels for this CPU. `plain` selects those without wider registers.
 const ResizeKernels& resize_kernels(bool plain = false);
 
+// The kernels for one instruction set, defined in the file that is compiled for it.
+#if defined(__x86_64__)
+const ResizeKernels& resize_kernels_avx2();
+#endif
+
 // Writes the resized source to `out`, whose rows are `out_stride` bytes apart. Bilinear: aligned corners, truncated,
 // without antialiasing. Bicubic: aligned at 0. All sides must be at least 1.
 void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,

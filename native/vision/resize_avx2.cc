@@ -1,7 +1,7 @@
 // The passes of resize.h compiled for AVX2.
 #if defined(__AVX2__)
 
-#include "vision/resize_kernels.h"
+#include "vision/resize.h"
 
 // -O2 does not vectorize loops that need gathers.
 #pragma GCC optimize("O3")

@@ -1,9 +1,9 @@
 // Checks of an output format and of tool schemas that need no compilation, mainly their size. The engine's compiler
 // checks the schemas themselves (grammars.ts). Event-loop thread only.
 import { apiError } from '../shared/errors.js';
-import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './schema-size.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
+export const MAX_SCHEMA_CHARACTERS = 256 * 1024;
 /** Sizes of the schemas of running requests, so that each is measured once. */
 const measured = new WeakMap<JsonSchema, number>();
 
@@ -84,4 +84,31 @@ export function formatProblem(format: OutputFormat, text: string): string | null
   return format.type === 'json_schema' || (typeof value === 'object' && value !== null && !Array.isArray(value))
     ? null
     : 'it is not a JSON object';
+}
+
+/**
+ * Returns the approximate length of a schema as JSON text, without writing it. Stops counting above `limit`. Iterative, so that depth
+ * cannot overflow the stack.
+ */
+function sizeUpTo(root: unknown, limit: number): number {
+  const open: unknown[] = [root];
+  let size = 0;
+  while (open.length > 0 && size <= limit) {
+    const value = open.pop();
+    if (typeof value === 'string') size += value.length + 2;
+    else if (typeof value !== 'object' || value === null) size += 4;
+    else if (Array.isArray(value)) {
+      size += 1 + Math.max(1, value.length);
+      // Every item has at least one character, so items beyond the limit are not collected either.
+      if (size <= limit) for (const item of value) open.push(item);
+    } else {
+      size += 2;
+      for (const key in value) {
+        size += key.length + 4;
+        if (size > limit) break;
+        open.push((value as Record<string, unknown>)[key]);
+      }
+    }
+  }
+  return size;
 }

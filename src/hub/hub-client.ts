@@ -3,7 +3,6 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
-import { mapLimited } from '../shared/map-limited.js';
 import { HubError, printable } from './hub-error.js';
 import { isSafePath } from './hub-cache.js';
 import { isServed } from './hub-files.js';
@@ -434,4 +433,34 @@ function retryAfterMs(response: Response): number {
   if (/^\d+$/.test(text)) return Number(text) * 1000;
   const date = Date.parse(text);
   return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now());
+}
+
+/**
+ * Returns the results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no
+ * further call starts, `signal` is aborted for the running ones, and the returned promise rejects with that failure
+ * after they have settled.
+ */
+async function mapLimited<T, R>(
+  items: readonly T[],
+  limit: number,
+  map: (item: T, signal: AbortSignal) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = new Array<R>(items.length);
+  const controller = new AbortController();
+  let next = 0;
+  let failure: { error: unknown } | undefined;
+  const run = async (): Promise<void> => {
+    while (failure === undefined && next < items.length) {
+      const index = next++;
+      try {
+        results[index] = await map(items[index] as T, controller.signal);
+      } catch (error) {
+        failure ??= { error };
+        controller.abort(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, run));
+  if (failure !== undefined) throw failure.error;
+  return results;
 }

@@ -6,7 +6,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Admission, Reservation } from '../admission/admission.js';
 import type { HeldImages } from '../generation/images/held-images.js';
-import type { ImageLoader } from '../generation/images/image-loader.js';
+import type { ImageLoader } from '../generation/images/load-images.js';
 import { apiError } from '../shared/errors.js';
 import { lifecycleHeaders } from '../generation/model-deprecation.js';
 import type { RequestContext, PreparedGeneration, Provider } from '../generation/provider.js';

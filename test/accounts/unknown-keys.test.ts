@@ -9,7 +9,7 @@ import type { KeyStore } from '../../src/accounts/key-store.js';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { MAX_UNKNOWN_KEYS, UNKNOWN_KEY_BYTES, UnknownKeys } from '../../src/accounts/unknown-keys.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
-import { clockStart } from '../support/clock-start.js';
+import { clockStart } from '../support/admission.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { handshakeStatus } from '../support/web-socket.js';
 

@@ -7,9 +7,7 @@ import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { MonthUse, monthNumber, type StoredMonth } from '../../src/admission/month-use.js';
 import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
-import { atOnce } from '../support/at-once.js';
-import { refusal } from '../support/refusal.js';
-import { clockStart } from '../support/clock-start.js';
+import { refusal, atOnce, clockStart } from '../support/admission.js';
 
 const identity = (more: Partial<Limited> = {}): Limited => ({
   organizationId: 'org_a',

@@ -10,8 +10,7 @@ import { LocalQuota } from '../../src/admission/shared/local-quota.js';
 import { Processes } from '../../src/admission/shared/processes.js';
 import type { LimitSnapshot } from '../../src/admission/shared/limit-snapshot.js';
 import { configWith } from '../../src/config/load.js';
-import { atOnce } from '../support/at-once.js';
-import { refusal } from '../support/refusal.js';
+import { refusal, atOnce } from '../support/admission.js';
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const NOVEMBER = Date.parse('2026-11-15T00:00:00Z');

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';
-import { clockStart } from '../support/clock-start.js';
+import { clockStart } from '../support/admission.js';
 
 function table(records: number): {
   table: RecordTable;

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
-import { atOnce } from '../support/at-once.js';
+import { atOnce } from '../support/admission.js';
 
 export interface Told {
   admitted: number;

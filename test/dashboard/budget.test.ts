@@ -15,9 +15,8 @@ import type { Mail } from '../../src/accounts/mail/mailer.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
-import { startDashboard } from '../support/dashboard-server.js';
+import { startDashboard, folderDirectory } from '../support/dashboard-server.js';
 import { finished } from '../usage/usage-store.js';
-import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000); // allows for slow CI machines
 

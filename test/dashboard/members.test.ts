@@ -16,8 +16,7 @@ import type {
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
-import { startDashboard } from '../support/dashboard-server.js';
-import { folderDirectory } from '../support/folder-directory.js';
+import { startDashboard, folderDirectory } from '../support/dashboard-server.js';
 
 t.setTimeout(300_000); // password hashing is slow on a busy machine
 

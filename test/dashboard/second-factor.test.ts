@@ -15,9 +15,8 @@ import type {
 } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
-import { startDashboard } from '../support/dashboard-server.js';
+import { startDashboard, folderDirectory } from '../support/dashboard-server.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
-import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000); // password hashing is slow on a busy machine
 

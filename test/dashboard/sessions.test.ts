@@ -8,8 +8,7 @@ import { UserTable } from '../../src/storage/lmdb/accounts/user-table.js';
 import type { ListPage, SessionObject } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
-import { startDashboard } from '../support/dashboard-server.js';
-import { folderDirectory } from '../support/folder-directory.js';
+import { startDashboard, folderDirectory } from '../support/dashboard-server.js';
 
 t.setTimeout(300_000); // password hashing is slow on a busy machine
 

@@ -8,7 +8,7 @@ import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';
 import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
-import { jpegWithSides, pngOf } from './damaged-images.js';
+import { jpegWithSides, pngOf } from '../support/hostile-images.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000); // generous timeout for a busy machine

@@ -5,7 +5,7 @@ import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image
 import { isSlow } from '../../src/generation/images/decoders.js';
 import { firstFrame } from '../../src/generation/images/first-frame.js';
 import type { LoadedImage } from '../../src/generation/types.js';
-import { gifOfFrames, jpegOfScans, jpegSegments, pngWithComments, webpOfFrames } from '../support/costly-images.js';
+import { gifOfFrames, jpegOfScans, jpegSegments, pngWithComments, webpOfFrames } from '../support/hostile-images.js';
 
 const PATH = 'messages[0].content[0].image_url';
 type Format = LoadedImage['format'];

@@ -7,8 +7,7 @@ import {
   type MessageMarks,
   type Section,
 } from '../../src/generation/local/message-parts.js';
-import { ReasoningLabel } from '../../src/generation/local/reasoning-label.js';
-import { RequestEvents } from '../../src/generation/local/request-events.js';
+import { RequestEvents, ReasoningLabel } from '../../src/generation/local/request-events.js';
 import type { TokenTexts } from '../../src/generation/local/token-texts.js';
 import { HARMONY } from '../../src/generation/local/tools/harmony.js';
 import type { GenerationEvent } from '../../src/generation/types.js';

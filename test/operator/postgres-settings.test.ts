@@ -10,7 +10,7 @@ import { PostgresSealerState } from '../../src/storage/postgres/accounts/sealer-
 import type { Database } from '../../src/storage/postgres/database.js';
 import { PostgresBudgetStore } from '../../src/storage/postgres/usage/budget-store.js';
 import { PostgresPriceStore } from '../../src/storage/postgres/usage/price-store.js';
-import { savedStoreTests } from '../saved/saved-store.js';
+import { savedStoreTests } from '../storage/saved-store.js';
 import { sealerStateTests } from '../sealing/sealer-state.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';

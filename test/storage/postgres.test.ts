@@ -4,8 +4,7 @@
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { openPool, type DatabaseSettings } from '../../src/storage/postgres/database.js';
-import { DATABASE_VERSION, migrate, stillTaken } from '../../src/storage/postgres/migrations.js';
-import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
+import { DATABASE_VERSION, migrate, stillTaken, MIGRATIONS } from '../../src/storage/postgres/migrations.js';
 import type { Migration } from '../../src/storage/postgres/migrations/migration.js';
 import { Notifications } from '../../src/storage/postgres/notifications.js';
 import { ALIVE, ProcessLease } from '../../src/storage/postgres/process-lease.js';

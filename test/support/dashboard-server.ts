@@ -11,7 +11,8 @@ import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from './dashboard-client.js';
 import type { DashboardClient } from './dashboard-client.js';
-import { folderDirectory } from './folder-directory.js';
+import type { SweptDirectory } from '../../src/accounts/directory.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 
 export interface DashboardServer {
   server: Server;
@@ -56,4 +57,10 @@ export async function startDashboard(settings: object = {}): Promise<DashboardSe
     },
   };
   return running;
+}
+
+/** Returns the LMDB directory of a server in this process, for tests that inspect its tables. */
+export function folderDirectory({ directory }: { directory: SweptDirectory }): LmdbDirectory {
+  if (!(directory instanceof LmdbDirectory)) throw new TypeError('this server shares its directory with others');
+  return directory;
 }

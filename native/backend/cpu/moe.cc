@@ -9,7 +9,6 @@
 
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/matmul/row_tiles.h"
-#include "backend/cpu/matmul/scaled_tile.h"
 
 namespace monolith {
 namespace {

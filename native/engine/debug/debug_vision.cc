@@ -5,8 +5,7 @@
 
 #include "base/sha256.h"
 #include "text/tokenizer/tokenizer.h"
-#include "vision/resize_choice.h"
-#include "vision/text_facts.h"
+#include "vision/load_options.h"
 
 namespace monolith {
 namespace {

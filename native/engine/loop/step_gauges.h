@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/kv_cache.h"
-#include "base/memory_claim.h"
+#include "base/machine_memory.h"
 #include "engine/loop/engine_counters.h"
 #include "engine/schedule/scheduler.h"
 

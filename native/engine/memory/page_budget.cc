@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/machine_memory.h"
-#include "base/memory_claim.h"
 
 namespace monolith {
 namespace {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "base/memory_claim.h"
+#include "base/machine_memory.h"
 #include "base/result.h"
 #include "engine/sampling/batch_sampler.h"
 #include "engine/speculation/draft_budget.h"

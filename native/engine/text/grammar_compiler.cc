@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/text/thread_priority.h"
+#include "base/thread_pool.h"
 
 namespace monolith {
 namespace {

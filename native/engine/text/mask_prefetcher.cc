@@ -3,7 +3,7 @@
 #include <exception>
 #include <system_error>
 
-#include "engine/text/thread_priority.h"
+#include "base/thread_pool.h"
 
 namespace monolith {
 namespace {

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/half.h"
-#include "formats/gguf/quantize_k.h"
 
 namespace monolith {
 namespace {

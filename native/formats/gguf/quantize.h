@@ -15,4 +15,11 @@ bool can_quantize(TensorType type);
 // values that are not finite.
 void quantize(TensorType type, const float* values, int64_t count, void* out);
 
+// Values per block of the types whose sub-blocks have quantized scales of their own.
+inline constexpr int kSuperBlock = 256;
+
+// Quantize one block of kSuperBlock values to 144 bytes (Q4_K) or 210 bytes (Q6_K). Private to this folder.
+void store_q4_k(const float* values, uint8_t* out);
+void store_q6_k(const float* values, uint8_t* out);
+
 }  // namespace monolith

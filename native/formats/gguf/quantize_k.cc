@@ -3,7 +3,7 @@
 // the least squared error wins. Every sum is accumulated in float32 in the order of the values, so the resulting bytes
 // are identical. The sub-blocks of a block are independent. They are the lanes of the loops below, which compilers
 // vectorize.
-#include "formats/gguf/quantize_k.h"
+#include "formats/gguf/quantize.h"
 
 #include <algorithm>
 #include <array>

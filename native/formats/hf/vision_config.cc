@@ -101,7 +101,7 @@ class TowerTranslation {
     out_.string("general.architecture", "clip");
     out_.string("clip.projector_type", defaults_.projector);
     out_.boolean("clip.has_vision_encoder", true);
-    // Images are preprocessed as in the reference implementation (vision/resize_choice.h).
+    // Images are preprocessed as in the reference implementation (resize_of()).
     out_.boolean("clip.vision.from_folder", true);
     tower_.kind = defaults_.kind;
     sizes();

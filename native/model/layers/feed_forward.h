@@ -1,10 +1,11 @@
-// Base class of the feed-forward blocks: holds their inputs and connects them to the residual stream.
+// Feed-forward blocks without experts, and the base class of all feed-forward blocks.
 #pragma once
 
 #include "model/layers/layer_block.h"
 
 namespace monolith {
 
+// Base class of the feed-forward blocks: holds their inputs and connects them to the residual stream.
 class FeedForward : public LayerBlock {
  public:
   explicit FeedForward(const LayerContext& context)
@@ -22,6 +23,27 @@ class FeedForward : public LayerBlock {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
+};
+
+// Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
+// `use` states whether x is read again later.
+void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
+                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                   bool add, InputUse use);
+
+// A dense gated MLP: x += scale * post_norm(W_down (activation(W_gate h) * W_up h)), where h = pre_norm(x).
+class GatedMlp final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
+  void run(StepRows& rows, bool last) const override;
+};
+
+// A dense feed-forward network without a gate: x += scale * post_norm(W_down activation(W_up h)), where h =
+// pre_norm(x).
+class Mlp final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
+  void run(StepRows& rows, bool last) const override;
 };
 
 }  // namespace monolith

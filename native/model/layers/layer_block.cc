@@ -1,6 +1,6 @@
 #include "model/layers/layer_block.h"
 
-#include "model/layers/stream_mix.h"
+#include "model/layers/streams.h"
 
 namespace monolith {
 

@@ -6,16 +6,14 @@
 //   block_attention.h  MLA-like, with a sliding window and compressed blocks of earlier positions
 //   delta_net.h        updates a recurrent state per head with each token
 //   mamba2.h           updates the recurrent state of a state-space model
-//   short_convolution.h  stores the inputs of the last few tokens
-//   gated_mlp.h    dense feed-forward network with a gate
-//   mlp.h    dense feed-forward network without a gate
-//   expert_mixture.h   mixture of experts
-//   network_and_experts.h   dense network and experts in parallel
+//   short_convolution.h stores the inputs of the last few tokens
+//   feed_forward.h     dense feed-forward networks, with and without a gate
+//   moe.h              mixture of experts, alone or in parallel with a dense network
 //   per_layer_input.h  adds per-layer inputs
-//   streams.h          several residual streams, predicted and corrected around a layer (AltUp)
-//   stream_mix.h       several residual streams, mixed around each block (hyper-connections)
+//   streams.h          several residual streams, predicted and corrected around a layer (AltUp) or mixed around each
+//                      block (hyper-connections)
 //
-// The weights of each kind are listed in the file next to it (*_weights.h). make_layer.h assembles the blocks of a
+// *_weights.h hold the weights of related kinds. make_layer.h assembles the blocks of a
 // layer.
 #pragma once
 

@@ -2,15 +2,9 @@
 #pragma once
 
 #include "model/layers/attention_weights.h"
-#include "model/layers/block_attention_weights.h"
-#include "model/layers/delta_net_weights.h"
-#include "model/layers/expert_weights.h"
-#include "model/layers/latent_attention_weights.h"
-#include "model/layers/mamba2_weights.h"
-#include "model/layers/network_weights.h"
-#include "model/layers/short_convolution_weights.h"
+#include "model/layers/recurrent_weights.h"
+#include "model/layers/feed_forward_weights.h"
 #include "model/layers/per_layer_input_weights.h"
-#include "model/layers/stream_mix_weights.h"
 #include "model/layers/stream_weights.h"
 
 namespace monolith {

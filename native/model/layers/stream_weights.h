@@ -1,7 +1,8 @@
-// Weights of AltUp residual streams and of the LAuReL path in parallel with attention (StreamParams).
+// Weights of the blocks that keep several residual streams: AltUp and hyper-connections.
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "backend/matrix.h"
@@ -11,11 +12,11 @@ namespace monolith {
 
 class WeightList;
 
-// Weights shared by all layers: projections from the first stream to each other stream, and back.
+// AltUp weights shared by all layers (StreamParams): projections from the first stream to each other stream, and back.
 struct StreamProjections {
   std::vector<std::unique_ptr<Matrix>> to, from;  // Shape [n_embd, n_embd] each.
 };
-// Weights of one layer.
+// Weights of one layer's AltUp streams, and of its LAuReL path in parallel with attention.
 struct StreamWeights {
   const float* router_norm = nullptr;
   std::unique_ptr<Matrix> router;        // Shape [count, n_embd].
@@ -30,5 +31,15 @@ struct StreamWeights {
 // These functions list nothing if the model has a single stream.
 void list_weights(StreamProjections& weights, WeightList& list);
 void list_weights(StreamWeights& weights, WeightList& list);
+
+// Weights of hyper-connections (HyperConnections), around each block and after the last layer.
+struct StreamMixWeights {
+  std::unique_ptr<Matrix> numbers;  // Shape [HyperConnections::numbers(), n_streams * n_embd].
+  const float* scale = nullptr;     // [3], or [1] if the streams are only read.
+  const float* base = nullptr;      // Shape [numbers()].
+};
+
+// `stem` is the prefix of the tensor names.
+void list_weights(std::string_view stem, bool reads_only, StreamMixWeights& weights, WeightList& list);
 
 }  // namespace monolith

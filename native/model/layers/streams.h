@@ -1,3 +1,12 @@
+// Several residual streams: AltUp and hyper-connections.
+#pragma once
+
+#include <vector>
+
+#include "model/layers/layer_block.h"
+
+namespace monolith {
+
 // AltUp: several residual streams, of which the first passes through the layer. LAuReL: a low-rank path in parallel
 // with attention (StreamParams).
 //
@@ -5,11 +14,6 @@
 //   x = (attention(x) + laurel(x)) / sqrt(2), where both include the residual;   x = feed_forward(x)
 //   stream[s] = predicted[s] + (1 + coefficient(x)[s]) * (x - predicted[0])
 //   stream[1..] += output of the per-layer input, gated by stream[0] * scale
-#pragma once
-
-#include "model/layers/layer_block.h"
-
-namespace monolith {
 
 // Computes the streams from the embedding x, before the first layer.
 void open_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
@@ -53,5 +57,18 @@ class CorrectStreams final : public LayerBlock {
  private:
   const LayerContext context_;
 };
+
+// Hyper-connections: several residual streams, of which each block reads a weighted mix and to which it writes
+// (HyperConnections). The functions apply before the first layer, around each block (Residual) and after the last
+// layer.
+
+// Initializes all streams with the embeddings. `repeated` holds each token's index, repeated once per stream.
+void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
+                        const std::vector<int32_t>& repeated, int n_rows);
+
+// Mixes the input of a block or of the output head from `streams` into `x`, and stores the mixing weights in `numbers`
+// for write_streams().
+void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool reads_only, Operations& operations,
+                const Activations& activations, const float* streams, int n_rows, float* numbers, float* x);
 
 }  // namespace monolith

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <bitset>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,11 +21,24 @@
 #include <vector>
 
 #include "text/grammar/automaton.h"
-#include "text/grammar/grammar_memory.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/schema.h"
 
 namespace monolith::grammar {
+
+// Total memory of an engine's grammars, and a use counter that orders them by last use.
+class GrammarMemory {
+ public:
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Records that the size of one grammar has changed from `before` to `now` bytes.
+  void change(size_t before, size_t now) { bytes_.fetch_add(now - before, std::memory_order_relaxed); }
+  // Returns a number that is higher than those of earlier uses.
+  uint64_t use() { return uses_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  std::atomic<size_t> bytes_{0};
+  std::atomic<uint64_t> uses_{0};
+};
 
 struct GrammarOptions {
   enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };

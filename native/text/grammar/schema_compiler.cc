@@ -1,4 +1,4 @@
-// Driver of a schema compilation: collects the characters, defines the shapes and reports unsupported keywords.
+// Schema, and the driver of its compilation: collects the characters, defines the shapes and reports unsupported keywords.
 #include "text/grammar/schema_compiler.h"
 
 #include <cmath>
@@ -178,6 +178,25 @@ std::optional<uint32_t> SchemaCompiler::count_of(JsonId schema, const char* keyw
     return std::nullopt;
   }
   return static_cast<uint32_t>(std::min(number, 4e9));
+}
+
+std::unique_ptr<Schema> Schema::compile(std::string_view json, const SchemaOptions& options,
+                                        std::vector<SchemaProblem>& problems) {
+  return SchemaCompiler(options, problems).run(json);
+}
+
+size_t Schema::bytes() const {
+  size_t bytes = pool_->bytes() + shapes_.size() * sizeof(Shape) + arrays_.size() * sizeof(ArrayShape) +
+                 objects_.size() * sizeof(ObjectShape);
+  for (const ObjectShape& object : objects_)
+    bytes += object.properties.size() * (sizeof(ObjectShape::Property) + 32) +
+             object.others.size() * sizeof(ObjectShape::OtherNames) + object.needs.size() * 64;
+  return bytes + partition_.n_classes() * 64;
+}
+
+std::unique_ptr<Schema> Schema::any_json(bool objects_only) {
+  std::vector<SchemaProblem> problems;
+  return compile(objects_only ? R"({"type":"object"})" : "true", {}, problems);
 }
 
 }  // namespace monolith::grammar

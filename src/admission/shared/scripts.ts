@@ -10,6 +10,35 @@
 // server's clock, with a fraction; they are small enough for a double to represent parts of a microsecond. A bucket's
 // time has the meaning described in counters.ts, in another unit. Every key expires: buckets ten minutes after they are
 // full, the others shortly after their contents.
+import { recordKey } from '../record-key.js';
+
+/** The names of the Redis keys. */
+export class SharedKeys {
+  readonly processes: string;
+
+  constructor(private readonly prefix: string) {
+    this.processes = `${prefix}:p`;
+  }
+
+  bucket(record: Int32Array): string {
+    return `${this.prefix}:b:${hex(record)}`;
+  }
+
+  leases(record: Int32Array): string {
+    return `${this.prefix}:c:${hex(record)}`;
+  }
+
+  /** `month`: 202611. */
+  month(organizationId: string, month: number): string {
+    return `${this.prefix}:m:${hex(recordKey('month', organizationId))}:${month}`;
+  }
+}
+
+function hex(record: Int32Array): string {
+  let text = '';
+  for (const word of record) text += (word >>> 0).toString(16).padStart(8, '0');
+  return text;
+}
 
 /** Prefix of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
 const HEAD = `

@@ -32,12 +32,11 @@ import {
   tooManyTokens,
   type HeadersOf,
 } from '../refusals.js';
-import { SharedKeys } from './keys.js';
 import { Leases, type Lease, type Settlement } from './leases.js';
 import { ConnectionLost, RedisConnection, type RedisConnectionOptions } from './redis-connection.js';
 import { LocalQuota, unreachable } from './local-quota.js';
 import { Processes } from './processes.js';
-import { SCRIPT_EPOCH_MS } from './scripts.js';
+import { SCRIPT_EPOCH_MS, SharedKeys } from './scripts.js';
 import { costUs, headersOf, readSnapshots, stateOf, waitMs, type LimitSnapshot } from './limit-snapshot.js';
 
 export type CountersNews =

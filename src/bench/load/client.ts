@@ -6,16 +6,20 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { Agent as SecureAgent, request as httpsRequest } from 'node:https';
 import { newAnswer, wordsOf } from './dialects/dialect.js';
 import type { Answer, DialectRules, Question, WireError } from './dialects/dialect.js';
-import { rulesOf } from './dialects/rules.js';
 import { SseParser } from '../../shared/sse-parser.js';
 import { utf8Chunks } from '../../shared/utf8-chunks.js';
-import type { ErrorKind, RequestRecord, Target } from './types.js';
+import type { ErrorKind, RequestRecord, Target, Dialect } from './types.js';
+import { chat } from './dialects/chat.js';
+import { completions } from './dialects/completions.js';
+import { responses } from './dialects/responses.js';
 
 /** In characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
 /** Maximum bytes of an error response that are kept. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
+
+const rulesOf = (dialect: Dialect): DialectRules => ({ chat, completions, responses })[dialect];
 
 /** The measurements of one request, by the client's clock, and its response. */
 export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & {

@@ -9,8 +9,23 @@ import { dataOfUrl, decodeBase64 } from './base64.js';
 import { decodeImage } from './decode-image.js';
 import { ImageFetcher, type FetchDeps } from './fetch-image.js';
 import { ImageBudget, type HeldImages } from './held-images.js';
-import type { ImageLoader } from './image-loader.js';
-import { Slots } from './slots.js';
+
+/** Loads the images of a request: decodes base64 or downloads them and checks them against the limits. */
+export interface ImageLoader {
+  /**
+   * Opens the memory account for the images of one request. To be released when none of them is used any longer.
+   * `elsewhere`: they are sent to an upstream.
+   */
+  hold(organization: number, elsewhere: boolean): HeldImages;
+  /**
+   * Returns the messages with every image loaded, or the same array if there is none to load. Throws ApiError 422:
+   * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
+   * capacity_exhausted. If the requester's signal aborts, stops and throws the signal's reason. `decodedLater`: only
+   * headers are read, because the provider decodes each image and then rejects damaged ones. `held` accounts for the
+   * images, even if this throws.
+   */
+  load(messages: Message[], requester: Requester, held: HeldImages, decodedLater?: boolean): Promise<Message[]>;
+}
 
 /** Maximum concurrent downloads, per request and in total. Every open download may fill its buffer. */
 const FETCHES_OF_REQUEST = 4,
@@ -213,4 +228,27 @@ function withImages(message: Message, loaded: ReadonlyMap<ImagePart, LoadedImage
     return image === undefined ? part : { ...(part as ImagePart), source: { kind: 'loaded', image } };
   });
   return { ...message, content };
+}
+
+/** Runs a limited number of tasks concurrently, in order of arrival. */
+class Slots {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  /** Runs the task as soon as a slot is free. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resume) => this.#waiting.push(resume));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
 }

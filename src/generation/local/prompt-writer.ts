@@ -11,8 +11,7 @@ import { Shield, type Starters } from './shield.js';
 import { RenderBudget, TemplateError } from './template-limits.js';
 import type { TemplateMessage } from './template-context.js';
 import { keepsInlineReasoning } from './template-probe.js';
-import { describeTools } from './tools/describe.js';
-import type { ToolDialect } from './tools/dialect.js';
+import { type ToolDialect, describeTools } from './tools/dialect.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message } from '../types.js';
 

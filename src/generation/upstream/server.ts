@@ -6,9 +6,10 @@ import type { UpstreamServer } from '../../config/upstream.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import type { UpstreamApi } from './apis/api.js';
 import { APIS } from './apis/all.js';
-import { gate } from './gated-socket.js';
 import { secretsIn } from './secrets.js';
 import { sharedNow, type SharedRow } from './shared-counts.js';
+import type { Socket } from 'node:net';
+import { mayReadNow } from './slices.js';
 
 export type UpstreamSettings = Config['upstream'];
 
@@ -148,4 +149,36 @@ export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>
     if (load < least) [best, least] = [server, load];
   }
   return best;
+}
+
+/** Callbacks of the sockets whose read was refused, in order. */
+let refused: (() => void)[] = [];
+
+/**
+ * Backpressure for upstream connections: `socket.read()` returns null while this event-loop turn has no time left for
+ * upstream responses (slices.ts), and 'readable' is emitted again once there is. Unread data stays in the kernel, which
+ * slows down the sender. undici's own way to pause a response fails an assertion if the connection is reset meanwhile.
+ */
+function gate(socket: Socket): void {
+  const read = socket.read.bind(socket);
+  let isRefused = false;
+  const readAgain = (): void => {
+    isRefused = false;
+    if (!socket.destroyed) socket.emit('readable');
+  };
+  socket.read = (size?: number): unknown => {
+    if (size === 0 || mayReadNow()) return read(size);
+    if (!isRefused) {
+      isRefused = true;
+      if (refused.push(readAgain) === 1) setImmediate(readRefused);
+    }
+    return null;
+  };
+}
+
+function readRefused(): void {
+  const again = refused;
+  refused = [];
+  // Sockets for which there is no time are refused again.
+  for (const readAgain of again) readAgain();
 }

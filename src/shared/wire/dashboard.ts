@@ -3,10 +3,7 @@
 // sections 5 and 6, and extend them where those are silent. Times are RFC 3339, money is a number next to the
 // currency's text, lists are ListPage.
 
-import type { ModelPull } from '../model-pull.js';
 import type { TuneSettings } from './tuning.js';
-
-export type { ModelPull };
 
 /** Query parameters: `limit` 1 … 100 (20), `after`: the `next` of the previous page. */
 export interface ListPage<T> {
@@ -662,4 +659,19 @@ export interface OperatorModelPatch {
   deprecated_at?: string | null;
   retires_at?: string | null;
   successor?: string | null;
+}
+
+/** A model download from the hub. */
+export interface ModelPull {
+  id: string;
+  model: string;
+  state: 'running' | 'done' | 'failed' | 'stopped';
+  /** The selected quantization and the current file; null until they are known. */
+  quantization: string | null;
+  file: string | null;
+  bytes: number;
+  total_bytes: number | null;
+  error: string | null;
+  started_at: string;
+  ended_at: string | null;
 }

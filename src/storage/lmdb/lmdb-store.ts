@@ -4,18 +4,18 @@
 import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
-import { ABORT } from 'lmdb';
-import type { Database, RootDatabase } from 'lmdb';
+import { ABORT, open } from 'lmdb';
+import type { Database, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { showBytes } from '../../config/kinds.js';
 import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './responses/response-tables.js';
 import { splitInputs } from './responses/response-rows.js';
 import { Writes } from './writes.js';
 import { ensureDatabase } from './new-database.js';
-import { openLmdb } from './open-lmdb.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../store.js';
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
+import { loadAddon } from '../../engine/load-addon.js';
 
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
 export const SCHEMA_VERSION = 8;
@@ -306,4 +306,13 @@ function rangeOptions({ from, to, limit, reverse }: KeyRange): {
     ...(limit === undefined ? {} : { limit }),
     ...(reverse === undefined ? {} : { reverse }),
   };
+}
+
+/**
+ * Opens an LMDB environment for writing. No other code may do so: this first enlarges the buffer for the package's error
+ * texts. Throws Error.
+ */
+function openLmdb(options: RootDatabaseOptionsWithPath): RootDatabase {
+  loadAddon().guardLmdbErrors();
+  return open(options);
 }

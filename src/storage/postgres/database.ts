@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import type { PoolClient, PoolConfig } from 'pg';
-import { shownAddress } from './address.js';
 import { isBroken, isConflict, isUnavailable, reasonOf, unavailable } from './failures.js';
 
 export interface DatabaseSettings {
@@ -223,4 +222,11 @@ function kept(value: Value): unknown {
   return Array.isArray(value) && value.some((one) => typeof one === 'string' && one.includes('\0'))
     ? value.map(kept)
     : value;
+}
+
+/** `postgres://host:port/name`, without user name, password and parameters. */
+export function shownAddress(url: string): string {
+  const { protocol, host, pathname, searchParams } = new URL(url);
+  const at = host === '' ? (searchParams.get('host') ?? '') : host;
+  return `${protocol}//${at}${pathname}`;
 }

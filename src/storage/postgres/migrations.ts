@@ -6,13 +6,35 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { StorageError } from '../store.js';
-import { shownAddress } from './address.js';
-import { connectionOptions } from './database.js';
+import { connectionOptions, shownAddress } from './database.js';
 import type { DatabaseSettings, Queryable } from './database.js';
 import { isAnswer, isConflict, isLockTimeout, reasonOf } from './failures.js';
 import { ALIVE, LEASE_S } from './process-lease.js';
-import { MIGRATIONS } from './migrations/all.js';
 import type { Migration } from './migrations/migration.js';
+import { processes } from './migrations/001-processes.js';
+import { responses } from './migrations/002-responses.js';
+import { accounts } from './migrations/003-accounts.js';
+import { settings } from './migrations/004-settings.js';
+import { usage } from './migrations/005-usage.js';
+import { imports } from './migrations/006-imports.js';
+import { releases } from './migrations/007-releases.js';
+import { inviteMakers } from './migrations/008-invite-makers.js';
+import { revokedKeys } from './migrations/009-revoked-keys.js';
+import { clockSkew } from './migrations/010-clock-skew.js';
+
+/** All migrations in order; the first one creates version 1. Append only; never change or move a released one. */
+export const MIGRATIONS: readonly Migration[] = [
+  processes,
+  responses,
+  accounts,
+  settings,
+  usage,
+  imports,
+  releases,
+  inviteMakers,
+  revokedKeys,
+  clockSkew,
+];
 
 /** Number of the advisory lock for changes to tables: arbitrary, but constant. */
 const LOCK = 7_011_423_001;

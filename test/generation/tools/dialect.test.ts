@@ -2,8 +2,7 @@ import type { NativeGrammar } from '../../../src/engine/addon-types.js';
 import t from 'tap';
 import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
 import { callOptions, callableTools } from '../../../src/generation/local/tools/call-options.js';
-import { describeTools } from '../../../src/generation/local/tools/describe.js';
-import { findDialect } from '../../../src/generation/local/tools/dialect.js';
+import { findDialect, describeTools } from '../../../src/generation/local/tools/dialect.js';
 import { KIMI } from '../../../src/generation/local/tools/kimi.js';
 import type { ToolDefinition } from '../../../src/generation/types.js';
 

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/dry_run.h"
-#include "emulator/faults.h"
+#include "emulator/runtime_emulated.h"
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/runtime.h"
 

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
-#include "emulator/faults.h"
+#include "emulator/runtime_emulated.h"
 #include "check.h"
 
 // Does nothing: a GPU chooses the order of its threads itself.

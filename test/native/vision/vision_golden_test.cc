@@ -6,7 +6,7 @@
 #include "base/sha256.h"
 #include "support/vision_golden.h"
 #include "text/tokenizer/tokenizer.h"
-#include "vision/text_facts.h"
+#include "vision/load_options.h"
 #include "vision/vision.h"
 
 using namespace monolith;

@@ -18,7 +18,6 @@
 
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/matmul/row_tiles.h"
-#include "backend/cpu/matmul/scaled_tile.h"
 
 namespace monolith {
 namespace {

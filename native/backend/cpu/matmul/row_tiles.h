@@ -1,11 +1,15 @@
-// Splits the rows of a matmul into tiles. A tile holds the rows that one kernel call covers. There are as few tiles as
-// possible, of nearly equal size. Plain values; any thread.
+// Splits the rows of a matmul into tiles, and runs a kernel on a tile. Any thread.
 #pragma once
 
 #include <algorithm>
+#include <cassert>
+
+#include "backend/cpu/matmul/kernels.h"
 
 namespace monolith {
 
+// Splits the rows of a matmul into tiles. A tile holds the rows that one kernel call covers. There are as few tiles as
+// possible, of nearly equal size.
 struct Tiles {
   int n_rows, count, base, extra;
 
@@ -22,5 +26,28 @@ struct Tiles {
     return row < in_larger ? row / (base + 1) : extra + (row - in_larger) / base;
   }
 };
+
+// Runs `kernel` on `tile`. `factors` are those of the tile's lanes if the matrix has a factor per row, otherwise null.
+// The kernel's result is multiplied by them before the bias and the old output are added.
+inline void run_tile(StripKernel kernel, const StripTile& tile, const float* factors) {
+  if (factors == nullptr) return kernel(tile);
+  constexpr int kMaxRows = 12, kMaxLanes = 2 * kStripRows;  // Maximum over all instruction sets.
+  assert(tile.n_rows <= kMaxRows && tile.lanes <= kMaxLanes);
+  float products[kMaxRows * kMaxLanes];
+  StripTile alone = tile;
+  alone.out = products;
+  alone.out_stride = kMaxLanes;
+  alone.bias = nullptr;
+  alone.add_to_out = false;
+  kernel(alone);
+  for (int row = 0; row < tile.n_rows; ++row) {
+    float* const out = tile.out + row * tile.out_stride;
+    for (int lane = 0; lane < tile.lanes; ++lane) {
+      float value = products[row * kMaxLanes + lane] * factors[lane];
+      if (tile.bias != nullptr) value = value + tile.bias[lane];
+      out[lane] = tile.add_to_out ? out[lane] + value : value;
+    }
+  }
+}
 
 }  // namespace monolith

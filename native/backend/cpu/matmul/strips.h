@@ -51,7 +51,7 @@
 // nibble. Scale bytes of codebook types are OpenedBlock::numbers, those of NVFP4 come from nvfp4_scale_bits().
 // strip_form() defines the meaning of the numbers for each type.
 //
-// ACTIVATIONS are packed for each call into lines of 64 bytes (activations.h). For quantized weights, a line holds 32
+// ACTIVATIONS are packed for each call into lines of 64 bytes (kernels.h). For quantized weights, a line holds 32
 // signed bytes, their scale, and constants derived from their sum.
 //
 // ARITHMETIC. For each output (row, lane), all instruction sets compute exactly the following, regardless of other

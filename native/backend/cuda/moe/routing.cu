@@ -4,11 +4,30 @@
 #include "backend/cuda/moe/routing.h"
 
 #include "backend/cuda/device/mathematics.h"
-#include "backend/cuda/device/reduce.h"
+#include "backend/cuda/device/language.h"
 #include "backend/cuda/moe/grouped-inl.h"
 
 namespace monolith::cuda {
 namespace {
+
+// Integer reductions over a warp, each a single instruction on the GPU. Every lane gets the result.
+#ifdef __CUDACC__
+
+__device__ __forceinline__ uint32_t warp_largest(uint32_t value) { return __reduce_max_sync(kWholeWarp, value); }
+__device__ __forceinline__ uint32_t warp_least(uint32_t value) { return __reduce_min_sync(kWholeWarp, value); }
+
+#else
+
+inline uint32_t warp_largest(uint32_t value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const uint32_t other = __shfl_xor_sync(kWholeWarp, value, distance);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+inline uint32_t warp_least(uint32_t value) { return ~warp_largest(~value); }
+
+#endif
 
 // Inputs of expert selection.
 struct Choice {

@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto';
 import type { Shield } from '../shield.js';
 import type { TemplateCapabilities } from '../template-probe.js';
-import { valueSpans } from './value-spans.js';
+import { At, JsonScanner } from './json-scanner.js';
 
 /** Arguments nested deeper than this are passed as text. This also bounds the recursions below. */
 const MAX_DEPTH = 256;
@@ -173,4 +173,42 @@ export function* stringsIn(value: unknown): Generator<string> {
       yield* stringsIn(item);
     }
   }
+}
+
+/** Returns the text of the value of each of the object's own members, where numbers keep all their digits. */
+function valueSpans(text: string): Map<string, string> {
+  const spans = new Map<string, string>();
+  const scanner = new JsonScanner();
+  let key = 0; // start of the last own key
+  let value = -1; // start of its value
+  for (let index = 0; index < text.length; index++) {
+    const { at, depth } = scanner;
+    if (!scanner.accept(text.charCodeAt(index))) return spans; // nested too deeply, or the end
+    if (depth !== 1) continue;
+    const now: At = scanner.at;
+    if ((at === At.FirstKey || at === At.Key) && now === At.String) key = index;
+    if (at === At.Colon && now === At.Value) value = index + 1;
+    if (value === -1 || (now !== At.Key && now !== At.Done)) continue;
+    spans.set(JSON.parse(text.slice(key, value - 1)) as string, text.slice(value, index).trim());
+    value = -1;
+  }
+  return spans;
+}
+
+/**
+ * Splits a past call's arguments into members, for syntaxes that write them one by one. Strings are returned unquoted
+ * and other values as their original JSON text. Anything but an object becomes one member.
+ */
+export function membersOf(text: string): Map<string, { text: string; isString: boolean }> {
+  const parsed = parseObject(text);
+  if (parsed === null) return new Map([['arguments', { text, isString: true }]]);
+  const spans = valueSpans(text);
+  return new Map(
+    Object.entries(parsed).map(([name, value]) => [
+      name,
+      typeof value === 'string'
+        ? { text: value, isString: true }
+        : { text: spans.get(name) ?? JSON.stringify(value), isString: false },
+    ]),
+  );
 }

@@ -4,10 +4,11 @@ import { writtenCall } from '../template-probe.js';
 import { HERMES } from './hermes.js';
 import type { ToolSyntax } from './syntax.js';
 import { FAMILIES, SPOKEN } from './syntaxes.js';
+import type { TemplateTool } from '../template-context.js';
 
 export interface ToolDialect {
   readonly syntax: ToolSyntax;
-  /** Whether the template shows tool definitions. If not, a system message does (describe.ts). */
+  /** Whether the template shows tool definitions. If not, a system message does (describeTools()). */
   readonly showsTools: boolean;
   /** Whether the template shows past calls and their results in this syntax. If not, they become text. */
   readonly showsCalls: boolean;
@@ -32,4 +33,18 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
     showsTools: spoken !== undefined && written === null && template.capabilities.tools,
     showsCalls: false,
   };
+}
+
+/**
+ * Describes the tools in the system text, for models whose templates do not support tools. `tools`: shielded, as for a
+ * template.
+ */
+export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {
+  const definitions = tools.map((tool) => JSON.stringify(tool.function)).join('\n');
+  const example = syntax.write([{ name: 'tool-name', arguments: '{"argument-name": "value"}' }]);
+  return (
+    `# Tools\n\nYou can call these tools, each described by a JSON object on a line of its own:\n${definitions}\n\n` +
+    `To call a tool, write its name and its arguments exactly like this, one such block for each call, and then end your turn:\n${example}\n\n` +
+    'The results are given to you in the next message. Call a tool only if it helps; otherwise answer directly.'
+  );
 }

@@ -7,7 +7,7 @@
 // DeepSeek V3.2 and later. Each parameter says whether it is a string; all others are JSON.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 const MARK = '｜DSML｜';
 const TAGS: Tags = {

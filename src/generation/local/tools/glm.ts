@@ -6,7 +6,7 @@
 // GLM 4.5 to 5; from 4.7 on without the line breaks.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 const OPEN = '<tool_call>',
   CLOSE = '</tool_call>';

@@ -9,7 +9,7 @@
 // line breaks nor the marker after the tool's name.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags } from './tagged-call.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 interface Spaces {
   readonly between: string;

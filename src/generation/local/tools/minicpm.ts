@@ -3,7 +3,7 @@
 // MiniCPM5: each call is a section of its own. Values that contain markup are enclosed in <![CDATA[ ]]>.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 const OPEN = '<function',
   CLOSE = '</function>',

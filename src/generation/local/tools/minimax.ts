@@ -7,7 +7,7 @@
 // MiniMax M2: a section may contain several calls.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 const OPEN = '<minimax:tool_call>',
   CLOSE = '</minimax:tool_call>';

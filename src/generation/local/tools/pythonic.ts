@@ -3,7 +3,7 @@
 // LFM2: a list of Python calls.
 import { LooseCall, type Notation } from './loose-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
-import { membersOf } from './written-members.js';
+import { membersOf } from './call-arguments.js';
 
 const OPEN = '<|tool_call_start|>',
   CLOSE = '<|tool_call_end|>';

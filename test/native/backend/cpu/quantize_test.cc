@@ -1,4 +1,4 @@
-// Packing of activations: the format of activations.h, with the same bytes for every instruction set.
+// Packing of activations: the format of kernels.h, with the same bytes for every instruction set.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -14,7 +14,7 @@
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
-#include "emulator/faults.h"
+#include "emulator/runtime_emulated.h"
 #include "backend/cuda/fusion_queue.h"
 #include "check.h"
 #include "model/all_cases.h"

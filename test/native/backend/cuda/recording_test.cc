@@ -6,7 +6,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/messages.h"
-#include "backend/cuda/recording_tries.h"
+#include "backend/cuda/cuda_graph_cache.h"
 #include "check.h"
 
 using namespace monolith;

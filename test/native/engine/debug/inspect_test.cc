@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
-#include "base/memory_claim.h"
+#include "base/machine_memory.h"
 #include "check.h"
 #include "engine/debug/file_hash.h"
 #include "engine/memory/page_budget.h"

@@ -7,7 +7,6 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/machine_memory.h"
-#include "base/memory_claim.h"
 #include "check.h"
 #include "model/recurrent_cases.h"
 #include "support/backend_around.h"

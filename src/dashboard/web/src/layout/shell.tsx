@@ -11,7 +11,6 @@ import { atLeast } from '../roles.js';
 import { useMe, useSession } from '../session.js';
 import { chooseTheme, readTheme } from '../theme.js';
 import type { Theme } from '../theme.js';
-import { Wordmark } from './mark.js';
 import { OrganizationSwitcher } from './organization-switcher.js';
 
 export function Shell({ children }: { children: ReactNode }): ReactNode {
@@ -195,5 +194,24 @@ export function SignedOutFrame({
       </div>
       <ThemeSwitch />
     </main>
+  );
+}
+
+/** The logo: a slab and its edge. */
+function Mark({ size = 24 }: { size?: number }): ReactNode {
+  return (
+    <svg className="mark" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+      <path fill="currentColor" d="M6.500 2h7v20h-7z" />
+      <path fill="currentColor" opacity=".55" d="M15 4l3 2v14.500l-3 1.500z" />
+    </svg>
+  );
+}
+
+function Wordmark(): ReactNode {
+  return (
+    <span className="wordmark">
+      <Mark />
+      <span>Monolith</span>
+    </span>
   );
 }

@@ -1,0 +1,18 @@
+// Functions that addon.cc exports and other files implement. Their names and types in JavaScript are in
+// src/engine/addon-types.ts.
+#pragma once
+
+#include <napi.h>
+
+namespace monolith::addon {
+
+// Implements `debugVision`.
+Napi::Value js_debug_vision(const Napi::CallbackInfo& info);
+
+// Implements `lockFile`: an exclusive file lock that the kernel releases when the process ends.
+Napi::Value js_lock_file(const Napi::CallbackInfo& info);
+
+// Implements `guardLmdbErrors`: works around a heap overflow in the lmdb package that a full disk triggers.
+Napi::Value js_guard_lmdb_errors(const Napi::CallbackInfo& info);
+
+}  // namespace monolith::addon

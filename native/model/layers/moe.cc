@@ -1,0 +1,80 @@
+#include "model/layers/moe.h"
+
+#include <cmath>
+
+#include "model/layers/feed_forward.h"
+
+namespace monolith {
+
+Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts) {
+  Router router = params.experts.router;
+  router.bias = experts.choice_bias;
+  router.expert_scales = experts.expert_scales;
+  return {.shape = mixture_shape(params),
+          .gate = experts.all.gate.get(),
+          .up = experts.all.up.get(),
+          .down = experts.all.down.get(),
+          .gate_bias = experts.all.gate_bias,
+          .up_bias = experts.all.up_bias,
+          .down_bias = experts.all.down_bias,
+          .activation = {params.activation, layer.expert_limit, params.limits_input},
+          .router = router,
+          .by_token = {.of_token = experts.of_token.empty() ? nullptr : experts.of_token.data()},
+          .apply_router_weight_on_input = params.experts.apply_router_weight_on_input};
+}
+
+void ExpertMixture::run(StepRows& rows, bool) const {
+  const ExpertParams& experts = params_.experts;
+  const ExpertWeights& own = weights_.experts;
+  const Activations& to = buffers_;
+  const float* const x = residual_.read(rows, weights_.ffn_norm);
+  float* const out = residual_.target(rows);
+  const MatmulTarget routing[] = {{own.router.get(), to.router, experts.count, own.router_bias},
+                                  {own.shared_gate.get(), to.shared_gate, 1}};
+  operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
+  const auto shared_network = [&](float* result, bool add, InputUse use) {
+    run_gated_mlp(params_, layer_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count, result, add,
+                  use);
+  };
+  if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);
+  Mixture mixture = this->mixture();
+  mixture.by_token.tokens = rows.tokens.data();
+  mixture.by_token.rows = rows.all ? nullptr : rows.logit_rows.data();
+  if (experts.latent > 0) {
+    const MatmulTarget down{own.to_latent.get(), to.expert_in, experts.latent};
+    operations_.matmul({&down, 1}, x, rows.count);
+    operations_.mixture(mixture, to.router, to.expert_in, rows.count, to.expert_out, false);
+    const MatmulTarget up{own.from_latent.get(), out, params_.n_embd, nullptr, residual_.is_direct()};
+    operations_.matmul({&up, 1}, to.expert_out, rows.count, InputUse::kLast);
+  } else {
+    operations_.mixture(mixture, to.router, x, rows.count, out, residual_.is_direct());
+  }
+  if (experts.shared_gate) {
+    operations_.add_rows(out, to.shared, 1.0f, to.shared_gate, rows.count, params_.n_embd);
+  } else if (experts.n_ff_shared > 0) {
+    shared_network(out, true, residual_.last_use());
+  }
+  residual_.add(weights_.ffn_post_norm, rows);
+}
+
+void NetworkAndExperts::run(StepRows& rows, bool) const {
+  const ExpertWeights& own = weights_.experts;
+  const Activations& to = buffers_;
+  const int64_t n_embd = params_.n_embd;
+  run_gated_mlp(params_, layer_, weights_.network, layer_.n_ff, operations_, to,
+                residual_.read(rows, weights_.ffn_norm), rows.count, to.branch, false, InputUse::kLast);
+  apply_norm(params_, own.network_post_norm, operations_, to.branch, rows.count, n_embd, to.branch);
+
+  operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);
+  operations_.scale(to.normed, rows.count * n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
+  const MatmulTarget routing{own.router.get(), to.router, params_.experts.count};
+  operations_.matmul({&routing, 1}, to.normed, rows.count, InputUse::kLast);
+
+  const float* const x = residual_.read(rows, own.norm);
+  operations_.mixture(mixture(), to.router, x, rows.count, to.shared, false);
+  apply_norm(params_, own.post_norm, operations_, to.shared, rows.count, n_embd, to.shared);
+  operations_.add_rows(to.branch, to.shared, 1.0f, nullptr, rows.count, n_embd);
+  residual_.add(weights_.ffn_post_norm, rows);
+}
+
+}  // namespace monolith

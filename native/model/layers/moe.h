@@ -1,0 +1,28 @@
+// MoE blocks: experts in place of a dense feed-forward network, or in parallel with one.
+#pragma once
+
+#include "model/layers/feed_forward.h"
+
+namespace monolith {
+
+// Returns the experts in the form that the backend's operations take.
+Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts);
+
+// Experts in place of a dense feed-forward network, optionally with a shared expert.
+class ExpertMixture final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
+  void run(StepRows& rows, bool last) const override;
+  Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
+};
+
+// A gated MLP and experts in parallel, each between its own norms: x += post_norm(norm_1(network(pre_norm(x))) +
+// norm_2(experts(pre_norm_2(x)))). The router reads x through an RMSNorm with factors divided by sqrt(n_embd).
+class NetworkAndExperts final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
+  void run(StepRows& rows, bool last) const override;
+  Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
+};
+
+}  // namespace monolith

@@ -1,0 +1,21 @@
+// Derives what VisionModel::load() needs from the files of a model. Any thread.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "formats/gguf/gguf.h"
+#include "text/tokenizer/tokenizer.h"
+#include "vision/vision.h"
+
+namespace monolith {
+
+// Reads the properties of a text model's file that a vision file must match. The result points into the file's metadata, so the file must outlive it. Errors: kInvalidFile names a key that is
+// missing or not a number.
+Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
+
+// Returns the default image preprocessing: the reference preprocessing for a Hugging Face folder (formats/hf/vision_folder.h), llama.cpp's for a
+// GGUF file. The reference preprocessing is implemented for all encoders that folders may contain.
+VisionResize resize_of(const GgufFile& file);
+
+}  // namespace monolith
