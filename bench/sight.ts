@@ -19,7 +19,7 @@ import sharp from 'sharp';
 
 import { commit, machine } from './lib/machine.js';
 import { mix } from './lib/random-weights.js';
-import { makeRandomTower } from './lib/random-tower.js';
+import { makeRandomEncoder } from './lib/random-encoder.js';
 import { spreadOf } from './lib/statistics.js';
 import { makeModel } from './make-model.js';
 
@@ -94,7 +94,7 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
     makeModel({ like: values.like!, set: SHAPE, type: 'q8_0', out: join(out, 'sight-text-1b-q8_0.gguf') }).path;
   const layers = Number(values.layers ?? 27);
   const vision = values.vision ?? join(out, `sight-so400m-${layers}-f16.mmproj.gguf`);
-  if (values.vision === undefined) makeRandomTower({ out: vision, rowWidth: ROW, layers });
+  if (values.vision === undefined) makeRandomEncoder({ out: vision, rowWidth: ROW, layers });
   const threads = values.threads ?? '2',
     side = Number(values.side ?? 896),
     repeats = Number(values.repeats ?? 3);

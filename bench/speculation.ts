@@ -116,8 +116,8 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
         off: spreadOf(rates.off),
         auto: spreadOf(rates.auto),
         ratio: spreadOf(rates.auto.map((rate, index) => rate / (rates.off[index] ?? NaN))),
-        guessed: after.guessedTokens - before.guessedTokens,
-        right: after.guessedRight - before.guessedRight,
+        guessed: after.draftTokens - before.draftTokens,
+        right: after.acceptedTokens - before.acceptedTokens,
       };
       figures.push(of);
       process.stdout.write(

@@ -17,7 +17,7 @@ import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
-import { makeRandomTower } from './lib/random-tower.js';
+import { makeRandomEncoder } from './lib/random-encoder.js';
 import { spreadOf } from './lib/statistics.js';
 import { makeModel } from './make-model.js';
 
@@ -128,7 +128,7 @@ function writtenPair(like: string, out: string): { model: string; vision: string
     context_length: '8192',
   };
   const vision = join(out, 'victim-internvit-300m-f16.gguf');
-  makeRandomTower({ out: vision, rowWidth: 1_024, kind: 'internvit-300m' });
+  makeRandomEncoder({ out: vision, rowWidth: 1_024, kind: 'internvit-300m' });
   return { model: makeModel({ like, set, type: 'q8_0', out: join(out, 'victim-text-0.6b-q8_0.gguf') }).path, vision };
 }
 

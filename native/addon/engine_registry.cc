@@ -172,9 +172,9 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   draft_file->reset();
   EngineVision sight;
   if (vision->model) {
-    auto tower = load_tower(options, *vision, *backend);
-    if (!tower) return tower.error();
-    sight = std::move(*tower);
+    auto encoder = load_encoder(options, *vision, *backend);
+    if (!encoder) return encoder.error();
+    sight = std::move(*encoder);
   }
   loaded->vision = std::move(vision->model);
   loaded->markers = std::move(vision->markers);

@@ -70,8 +70,8 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
   auto model = VisionModel::load(**file, bounds_of(options, **file));
   if (!model) return refused(model.error());
   found.projector = (*model)->projector_type();
-  found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend, options.vision_precision);
-  found.work_bytes = VisionTower::work_bytes(**file, **model, backend, options.vision_precision);
+  found.weight_bytes = VisionEncoder::weight_bytes(**file, **model, backend, options.vision_precision);
+  found.work_bytes = VisionEncoder::work_bytes(**file, **model, backend, options.vision_precision);
   for (const auto& [width, height] : {std::pair{512, 512}, {1024, 768}, {1920, 1080}})
     if (const auto plan = (*model)->plan(width, height))
       found.image_tokens.push_back({width, height, plan->n_tokens()});
@@ -88,19 +88,19 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
   return found;
 }
 
-Result<EngineVision> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
+Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
   auto file = open_vision_file(options.vision_path);
   if (!file) return named(options, file.error());
   EngineVision sight;
-  auto tower = VisionTower::load(**file, vision.model, backend, options.vision_precision);
-  if (!tower && tower.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
+  auto encoder = VisionEncoder::load(**file, vision.model, backend, options.vision_precision);
+  if (!encoder && encoder.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
     auto processor = make_cpu_backend(options.cpu());
     if (!processor) return processor.error();
     sight.backend = std::move(*processor);
-    tower = VisionTower::load(**file, vision.model, *sight.backend, options.vision_precision);
+    encoder = VisionEncoder::load(**file, vision.model, *sight.backend, options.vision_precision);
   }
-  if (!tower) return named(options, tower.error());
-  sight.tower = std::move(*tower);
+  if (!encoder) return named(options, encoder.error());
+  sight.encoder = std::move(*encoder);
   return sight;
 }
 

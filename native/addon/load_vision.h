@@ -43,6 +43,6 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
 
 // Loads the weights of the vision encoder on `backend`, or on a new CPU backend if the device does not support vision
 // encoders. `vision.model` must not be null.
-Result<EngineVision> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend);
+Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision& vision, Backend& backend);
 
 }  // namespace monolith::addon

@@ -8,7 +8,7 @@
 //   HostThreads      host_threads.h       threads for host work         the host sampler
 //   DeviceSampling   device_sampling.h    sampling on the device        the sampler
 //
-// Some backends also implement TowerOperations (tower_operations.h), the operations of vision encoders.
+// Some backends also implement EncoderOperations (encoder_operations.h), the operations of vision encoders.
 //
 // Pointers of type `float*` point into memory that the backend allocated (BackendMemory::allocate): host memory on the
 // CPU, device memory with CUDA. Only read_floats() and arguments marked "host" use host memory on all backends.
@@ -31,7 +31,7 @@
 
 namespace monolith {
 
-class TowerOperations;
+class EncoderOperations;
 
 struct BackendInfo {
   std::string name;  // "cpu" or "cuda".
@@ -47,7 +47,7 @@ class Backend : public BackendMemory, public StepControl, public Operations, pub
   // any time.
   virtual std::string note() const { return {}; }
   // Null if the backend does not support vision encoders.
-  virtual TowerOperations* towers() { return nullptr; }
+  virtual EncoderOperations* encoders() { return nullptr; }
 };
 
 }  // namespace monolith

@@ -108,7 +108,7 @@ class ProfiledBackend final : public Backend {
 
   BackendInfo info() const override { return inner_->info(); }
   std::string note() const override { return inner_->note(); }
-  TowerOperations* towers() override { return inner_->towers(); }
+  EncoderOperations* encoders() override { return inner_->encoders(); }
   uint64_t free_memory() const override { return inner_->free_memory(); }
   size_t memory_of(size_t bytes) const override { return inner_->memory_of(bytes); }
   size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }

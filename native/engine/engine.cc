@@ -111,10 +111,10 @@ class ThreadedEngine final : public Engine {
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
-        bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.tower != nullptr)),
+        bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.encoder != nullptr)),
         grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMaxBytes, GrammarCache::kMaxEntries,
                   options.grammar_bytes_max),
-        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.tower.get()) {}
+        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get()) {}
 
   ~ThreadedEngine() override {
     {
@@ -438,7 +438,7 @@ class ThreadedEngine final : public Engine {
 EngineVision::EngineVision() = default;
 EngineVision::EngineVision(EngineVision&&) noexcept = default;
 EngineVision& EngineVision::operator=(EngineVision&&) noexcept = default;
-EngineVision::~EngineVision() { tower.reset(); }  // The vision encoder must be destroyed before its backend.
+EngineVision::~EngineVision() { encoder.reset(); }  // The vision encoder must be destroyed before its backend.
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                               std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,

@@ -30,7 +30,7 @@ namespace monolith {
 class Backend;
 class Model;
 class Tokenizer;
-class VisionTower;
+class VisionEncoder;
 namespace grammar {
 struct GrammarOptions;
 }
@@ -62,7 +62,7 @@ struct EngineOptions {
   size_t grammar_bytes_max = 256 << 20;
   // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us; one sequence gets at most half.
   // A worker thread does the rest while the sequence waits. Output does not depend on this number.
-  uint64_t rule_steps = 40'000;
+  uint64_t grammar_steps = 40'000;
   // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
   // on it. False: one after the other, for tests.
   bool overlap = true;
@@ -75,7 +75,7 @@ struct EngineVision {
   EngineVision& operator=(EngineVision&&) noexcept;
   ~EngineVision();
   std::unique_ptr<Backend> backend;  // Null: the vision encoder uses the model's backend.
-  std::unique_ptr<VisionTower> tower;
+  std::unique_ptr<VisionEncoder> encoder;
 };
 
 // Settings that can be changed while the engine runs; absent values stay unchanged.

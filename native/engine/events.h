@@ -9,8 +9,8 @@
 //     u8  section    kText: 0 content, 1 reasoning, 2 tool call; kFinished: FinishReason; kFailed: FailureCode
 //     u8  flags      kText: bit 0 = logprobs follow
 //
-//   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms, f32 tower_ms          once per request:
-//               queue_ms excludes tower_ms, the time in which the vision encoder computed the images
+//   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms, f32 encoder_ms          once per request:
+//               queue_ms excludes encoder_ms, the time in which the vision encoder computed the images
 //   kText       u32 n_tokens  number of generated tokens whose text starts in this delta, including tokens that
 //                             were only dropped line breaks before it (0 if only held-back text is released)
 //               u32 n_bytes   then that many bytes of whole UTF-8 characters, padded to 4

@@ -41,7 +41,8 @@ struct HeadPart {
   bool transposed = false;  // Whether each part is transposed and stored as F32.
 };
 
-// What the model needs from one tensor and where it is stored. Exactly one of `matrix`, `vector` and `numbers` is set.
+// A tensor that the model needs and the place where it is stored. Exactly one of `matrix`, `vector` and `numbers` is
+// set.
 struct WeightSlot {
   std::string name;
   int64_t rows;  // 1 for vectors.

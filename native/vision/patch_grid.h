@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 #include "vision/vision_params.h"
 
 namespace monolith {

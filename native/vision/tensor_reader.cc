@@ -88,7 +88,7 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
   return keep(numbers);
 }
 
-TowerNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
+EncoderNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   const float* const weight = vector(name + ".weight", count);
   // A bias in addition to the weight of an RMS norm is reported as unexpected.
   if (!ok() || rms) return {weight, nullptr};
@@ -96,7 +96,7 @@ TowerNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   return {weight, bias == nullptr && ok() ? zeros(count) : bias};
 }
 
-void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as) {
+void TensorReader::shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as) {
   to.rows = rows;
   to.cols = cols;
   to.fixed16 = halves_.integers != nullptr && (came_as == TensorType::kF16 || came_as == TensorType::kBF16);
@@ -107,7 +107,7 @@ void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType
                                      rows, cols);
 }
 
-void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes) {
+void TensorReader::matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes) {
   if (type == TensorType::kBF16 && halves_.bf16_as_f32 && !to.fixed16) {
     std::vector<float> numbers(static_cast<size_t>(to.rows * to.cols));
     dequantize(type, bytes.data(), to.rows * to.cols, numbers.data());
@@ -121,7 +121,7 @@ void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std:
     to.weight = std::move(*made);
 }
 
-void TensorReader::matrix(TowerLinear& to, TensorType came_as, const std::vector<float>& numbers) {
+void TensorReader::matrix(EncoderLinear& to, TensorType came_as, const std::vector<float>& numbers) {
   if (came_as != TensorType::kF16 && came_as != TensorType::kBF16)
     return matrix(to, TensorType::kF32, std::as_bytes(std::span(numbers)));
   std::vector<uint16_t> halves(numbers.size());
@@ -131,7 +131,7 @@ void TensorReader::matrix(TowerLinear& to, TensorType came_as, const std::vector
   matrix(to, came_as, std::as_bytes(std::span(halves)));
 }
 
-void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int64_t first, int64_t of_rows) {
+void TensorReader::bias_and_clamps(EncoderLinear& to, const std::string& name, int64_t first, int64_t of_rows) {
   if (const std::string bias = name + ".bias"; has(bias)) {
     if (first == 0 && to.rows == of_rows) {
       to.bias = vector(bias, of_rows);
@@ -145,11 +145,11 @@ void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int
   }
   const struct {
     const char* suffix;
-    float TowerClamps::*to;
-  } kClamps[] = {{".input_min", &TowerClamps::in_low},
-                 {".input_max", &TowerClamps::in_high},
-                 {".output_min", &TowerClamps::out_low},
-                 {".output_max", &TowerClamps::out_high}};
+    float EncoderClamps::*to;
+  } kClamps[] = {{".input_min", &EncoderClamps::in_low},
+                 {".input_max", &EncoderClamps::in_high},
+                 {".output_min", &EncoderClamps::out_low},
+                 {".output_max", &EncoderClamps::out_high}};
   for (const auto& [suffix, bound] : kClamps) {
     if (!has(name + suffix)) continue;
     const GgufTensor* const found = tensor(name + suffix, {1});
@@ -162,13 +162,13 @@ void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int
     fail({ErrorCode::kInvalidFile, "tensors " + name + ": a clamp minimum is greater than its maximum"});
 }
 
-TowerLinear TensorReader::linear(const std::string& name, int64_t rows, int64_t cols) {
+EncoderLinear TensorReader::linear(const std::string& name, int64_t rows, int64_t cols) {
   return linear_part(name, 0, rows, rows, cols);
 }
 
-TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows,
-                                      int64_t cols) {
-  TowerLinear to;
+EncoderLinear TensorReader::linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows,
+                                        int64_t cols) {
+  EncoderLinear to;
   const GgufTensor* const found = tensor(name + ".weight", {cols, of_rows});
   if (found == nullptr) return to;
   shape(to, rows, cols, found->type, found->type);
@@ -183,8 +183,8 @@ TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, in
   return to;
 }
 
-TowerLinear TensorReader::linear_transposed(const std::string& name, int64_t rows, int64_t cols) {
-  TowerLinear to;
+EncoderLinear TensorReader::linear_transposed(const std::string& name, int64_t rows, int64_t cols) {
+  EncoderLinear to;
   const GgufTensor* const found = tensor(name + ".weight", {rows, cols});
   if (found == nullptr) return to;
   shape(to, rows, cols, found->type, TensorType::kF32);
@@ -200,8 +200,8 @@ TowerLinear TensorReader::linear_transposed(const std::string& name, int64_t row
   return to;
 }
 
-TowerLinear TensorReader::linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places) {
-  TowerLinear to;
+EncoderLinear TensorReader::linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places) {
+  EncoderLinear to;
   const int64_t cols = channels * places;
   const GgufTensor* const found = tensor(name + ".weight", {cols, rows});
   if (found == nullptr) return to;
@@ -220,8 +220,8 @@ TowerLinear TensorReader::linear_by_place(const std::string& name, int64_t rows,
   return to;
 }
 
-TowerLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, int64_t patch) {
-  TowerLinear to;
+EncoderLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, int64_t patch) {
+  EncoderLinear to;
   const GgufTensor* const one = tensor(name + ".weight", {patch, patch, 3, rows});
   if (one == nullptr) return to;
   const bool two_frames = has(name + ".weight.1");

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 #include "formats/gguf/gguf.h"
-#include "vision/tower_weights.h"
+#include "vision/encoder_weights.h"
 
 namespace monolith {
 
@@ -43,21 +43,21 @@ class TensorReader {
   // Reads all values of a tensor that has been checked.
   const float* all(const GgufTensor& tensor);
   // Reads NAME.weight, and for a layer norm also NAME.bias (zeros if it is absent).
-  TowerNorm norm(const std::string& name, int64_t count, bool rms = false);
-  TowerNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
-    return has(name + ".weight") ? norm(name, count, rms) : TowerNorm{};
+  EncoderNorm norm(const std::string& name, int64_t count, bool rms = false);
+  EncoderNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
+    return has(name + ".weight") ? norm(name, count, rms) : EncoderNorm{};
   }
   // Reads NAME.weight [rows][cols], NAME.bias if present, and the clamps.
-  TowerLinear linear(const std::string& name, int64_t rows, int64_t cols);
+  EncoderLinear linear(const std::string& name, int64_t rows, int64_t cols);
   // Reads rows `first` to `first + rows` of NAME.weight, which has `of_rows` rows.
-  TowerLinear linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols);
+  EncoderLinear linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols);
   // Reads NAME.weight stored as [cols][rows].
-  TowerLinear linear_transposed(const std::string& name, int64_t rows, int64_t cols);
+  EncoderLinear linear_transposed(const std::string& name, int64_t rows, int64_t cols);
   // Reads NAME.weight, whose columns are ordered by channel and then by position in the merge block, and reorders them
   // by position and then by channel.
-  TowerLinear linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places);
+  EncoderLinear linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places);
   // Reads the patch kernel NAME.weight, and adds NAME.weight.1 if it is present.
-  TowerLinear patch_kernel(const std::string& name, int64_t rows, int64_t patch);
+  EncoderLinear patch_kernel(const std::string& name, int64_t rows, int64_t patch);
   void ignore(std::string_view prefix);
   // Reports an error for a tensor whose name starts with one of these prefixes and that has not been read.
   void check_surplus(std::initializer_list<std::string_view> prefixes);
@@ -71,11 +71,11 @@ class TensorReader {
   const float* zeros(int64_t count);
   // Sets what is known before the values are read: the sizes, whether the weight becomes a 16-bit integer matrix, and
   // its bytes. If it does not, `kept_as` is the widest type that it may be stored as.
-  void shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
-  void matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes);
+  void shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
+  void matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes);
   // Creates a matrix from floats, converted back to F16 or BF16 if the file stored that type.
-  void matrix(TowerLinear& to, TensorType came_as, const std::vector<float>& numbers);
-  void bias_and_clamps(TowerLinear& to, const std::string& name, int64_t first, int64_t of_rows);
+  void matrix(EncoderLinear& to, TensorType came_as, const std::vector<float>& numbers);
+  void bias_and_clamps(EncoderLinear& to, const std::string& name, int64_t first, int64_t of_rows);
 
   const GgufFile& file_;
   const BackendMemory* backend_;

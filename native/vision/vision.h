@@ -5,8 +5,8 @@
 //   VisionModel::fit      checks whether it belongs to a text model                 any thread, once
 //   VisionModel::plan     image size -> parts, tokens, positions                    any thread; microseconds
 //   VisionModel::prepare  plan and RGB -> the pixels of each part, and its hash     any thread; milliseconds
-//   VisionTower::load     loads the weights into a backend's memory                 the loading thread
-//   VisionTower::begin    a part -> a run that advance() computes step by step      the backend's thread
+//   VisionEncoder::load     loads the weights into a backend's memory                 the loading thread
+//   VisionEncoder::begin    a part -> a run that advance() computes step by step      the backend's thread
 //
 // A VisionModel is immutable. Formulas and golden test vectors follow llama.cpp's libmtmd (August 2026), so a file
 // gives the same results as in llama.cpp.
@@ -130,11 +130,11 @@ enum class VisionPrecision : uint8_t {
   kExact,  // 32-bit floats.
 };
 
-// The encoding of one image part. A run must not outlive its VisionTower, which computes one run at a time. Destroying
-// an unfinished run cancels it.
-class TowerRun {
+// The encoding of one image part. A run must not outlive its VisionEncoder, which computes one run at a time.
+// Destroying an unfinished run cancels it.
+class EncoderRun {
  public:
-  virtual ~TowerRun() = default;
+  virtual ~EncoderRun() = default;
   // Computes about `budget` more multiplications (at least one indivisible unit of about 2^24), within its own
   // begin_step() and end_step(). Returns true when the run is complete. Results do not depend on the budgets.
   virtual bool advance(int64_t budget) = 0;
@@ -146,7 +146,7 @@ class TowerRun {
 };
 
 // The vision encoder's weights and working memory on a backend.
-class VisionTower {
+class VisionEncoder {
  public:
   // Bytes of backend memory that load() will use: weights, and the working memory for the largest image part. On a CPU,
   // pages of the working memory are touched only as far as the parts need them.
@@ -155,13 +155,13 @@ class VisionTower {
   static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                            VisionPrecision precision = VisionPrecision::kFast);
   // Errors: kInvalidFile (names a tensor that is missing or has the wrong shape), kUnsupported (the backend does not
-  // support vision encoders), kOutOfMemory. `backend` must outlive the VisionTower; load() calls its reserve().
-  static Result<std::unique_ptr<VisionTower>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
-                                                   Backend& backend,
-                                                   VisionPrecision precision = VisionPrecision::kFast);
-  virtual ~VisionTower() = default;
+  // support vision encoders), kOutOfMemory. `backend` must outlive the VisionEncoder; load() calls its reserve().
+  static Result<std::unique_ptr<VisionEncoder>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
+                                                     Backend& backend,
+                                                     VisionPrecision precision = VisionPrecision::kFast);
+  virtual ~VisionEncoder() = default;
   // `piece` must have been prepared by the same model and must outlive the run. Only one run may exist at a time.
-  virtual std::unique_ptr<TowerRun> begin(const PreparedPiece& piece) = 0;
+  virtual std::unique_ptr<EncoderRun> begin(const PreparedPiece& piece) = 0;
 };
 
 }  // namespace monolith

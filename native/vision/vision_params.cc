@@ -8,7 +8,7 @@
 #include "formats/gguf/parser.h"
 #include "model/metadata_reader.h"
 #include "vision/original_size.h"
-#include "vision/tower_weights.h"
+#include "vision/encoder_weights.h"
 
 namespace monolith {
 namespace {
@@ -302,7 +302,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   VisionParams params;
   params.bounds = bounds;
   if (Status s = Reader(file, params).read(); !s) return s.error();
-  if (Status s = check_tower_tensors(file, params); !s) return s.error();
+  if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
   // With the reference preprocessing, equal pixels may have different positions.
   if (params.original()) params.file.low ^= 1;

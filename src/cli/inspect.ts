@@ -103,14 +103,14 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
   if (plan !== null) {
     section('Memory', [
       ['weights', showBytes(plan.weightBytes)],
-      ...(model === null || model.guessLayers === 0
+      ...(model === null || model.draftLayers === 0
         ? []
         : [
             [
               'of these, draft layer',
-              plan.guessWeightBytes === 0
-                ? `none: the file's ${model.guessLayers} multi-token-prediction layer${model.guessLayers === 1 ? ' is' : 's are'} not loaded`
-                : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} layer${model.guessLayers === 1 ? '' : 's'}; its keys and values are in the KV pages)`,
+              plan.draftWeightBytes === 0
+                ? `none: the file's ${model.draftLayers} multi-token-prediction layer${model.draftLayers === 1 ? ' is' : 's are'} not loaded`
+                : `${showBytes(plan.draftWeightBytes)} (multi-token prediction: the first of ${model.draftLayers} layer${model.draftLayers === 1 ? '' : 's'}; its keys and values are in the KV pages)`,
             ],
           ]),
       [

@@ -101,7 +101,7 @@ export interface MemoryPlan {
   activationBytes: number;
   kvStartBytes: number; // part of kvBytes allocated by the load; the rest is allocated when pages are first used
   // part of weightBytes that belongs to the multi-token-prediction layer; 0: there is none, or it is not loaded
-  guessWeightBytes: number;
+  draftWeightBytes: number;
   hugeBytes: number; // weight bytes of a loaded model that are in 2 MiB pages; 0: unknown
   pageBytes: number; // keys and values of 16 tokens, for all layers or for those that share a page
   pages: number;
@@ -119,7 +119,7 @@ export interface ModelInfo {
   name: string | null;
   parameters: number;
   contextLength: number; // as declared in the file
-  guessLayers: number; // multi-token-prediction layers in the file, after the regular layers
+  draftLayers: number; // multi-token-prediction layers in the file, after the regular layers
   layers: number;
   heads: number;
   kvHeads: number;
@@ -242,8 +242,8 @@ export interface NativeGrammar {
 }
 
 /**
- * What a text must match. compileGrammar() reads only the member that belongs to `kind`: `schema`, `pattern`, `choices`
- * or `grammar`.
+ * The constraint on a text. compileGrammar() reads only the member that belongs to `kind`: `schema`, `pattern`,
+ * `choices` or `grammar`.
  */
 export interface GrammarOptions {
   kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar'; // json: any JSON value
@@ -396,8 +396,8 @@ export interface NativeStats {
   imagePiecesCached: number; // image pieces computed by the vision encoder; found in the cache
   promptTokens: number;
   promptTokensCached: number; // prompt tokens of started requests; of these, found in the prefix cache
-  guessedTokens: number;
-  guessedRight: number; // draft tokens computed; accepted
+  draftTokens: number;
+  acceptedTokens: number; // draft tokens computed; accepted
   requests: number;
   finished: number;
   failedRequests: number;

@@ -111,7 +111,7 @@ export function modelStates(pool: ModelPool, models: ServedModels): ModelState[]
         eos: engine?.info.eos ?? null,
         sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running },
         unloaded: status.state === 'idle',
-        guesses: (stats?.guessedTokens ?? 0) > 0,
+        guesses: (stats?.draftTokens ?? 0) > 0,
       },
     ];
   });

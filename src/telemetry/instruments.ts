@@ -249,8 +249,8 @@ export class Instruments {
       advance(this.steps, { model }, engine.steps);
       advance(this.stepTokens, { model, phase: 'prefill' }, engine.prefillTokens);
       advance(this.stepTokens, { model, phase: 'decode' }, engine.decodeTokens);
-      advance(this.guesses, { model, outcome: 'right' }, engine.guessedRight);
-      advance(this.guesses, { model, outcome: 'wrong' }, engine.guessedTokens - engine.guessedRight);
+      advance(this.guesses, { model, outcome: 'right' }, engine.acceptedTokens);
+      advance(this.guesses, { model, outcome: 'wrong' }, engine.draftTokens - engine.acceptedTokens);
       advance(this.engineCancels, { model, stage: 'queue' }, engine.cancelledQueued);
       advance(this.engineCancels, { model, stage: 'prefill' }, engine.cancelledPrefill);
       advance(this.engineCancels, { model, stage: 'decode' }, engine.cancelledDecode);

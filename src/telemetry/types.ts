@@ -58,8 +58,8 @@ export interface EngineGauges {
   steps: number;
   prefillTokens: number;
   decodeTokens: number;
-  guessedTokens: number;
-  guessedRight: number;
+  draftTokens: number;
+  acceptedTokens: number;
   cancelledQueued: number;
   cancelledPrefill: number;
   cancelledDecode: number;

@@ -32,11 +32,11 @@ t.test('hal with tycho as its draft model generates the same text as hal alone',
     );
     for (const id of ids) await recorder.ended(id);
     answers.push(ids.map((id) => recorder.text(id)));
-    const { guessedTokens, guessedRight } = engine.stats();
+    const { draftTokens, acceptedTokens } = engine.stats();
     if (options.speculation === 'always')
       t.ok(
-        guessedRight > 20 && guessedRight < guessedTokens,
-        `${guessedRight} of ${guessedTokens} draft tokens accepted`,
+        acceptedTokens > 20 && acceptedTokens < draftTokens,
+        `${acceptedTokens} of ${draftTokens} draft tokens accepted`,
       );
     recorder.channel.close();
     await engine.close();

@@ -23,7 +23,7 @@ namespace {
 // More threads than any machine has cores. A typing error should not start a million threads.
 constexpr int kMaxThreads = 1024;
 
-class CpuBackend final : public Backend, public TowerOperations {
+class CpuBackend final : public Backend, public EncoderOperations {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
       : arithmetic_(arithmetic),
@@ -239,7 +239,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);
   }
-  TowerOperations* towers() override { return this; }
+  EncoderOperations* encoders() override { return this; }
   void take_patches(const PatchImage& image, std::span<const PatchPlace> places, float* out) override {
     ops_.take_patches(pool_, image, places, out);
   }
@@ -250,16 +250,16 @@ class CpuBackend final : public Backend, public TowerOperations {
                    int head_dim) override {
     ops_.rotate_rows(pool_, rotation, n_rows, x, row_stride, n_heads, head_dim);
   }
-  int64_t tower_key_floats(int max_rows, int n_heads, int head_dim) const override {
-    return CpuOps::tower_key_floats(max_rows, n_heads, head_dim);
+  int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim) const override {
+    return CpuOps::encoder_key_floats(max_rows, n_heads, head_dim);
   }
-  void store_tower_keys(const TowerKeys& keys, const float* k, const float* v, int64_t stride, int first_row,
-                        int n_rows) override {
+  void store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride, int first_row,
+                          int n_rows) override {
     if (keys.fixed16) return fixed16_store_keys(*fixed16_, pool_, keys, k, v, stride, first_row, n_rows);
-    ops_.store_tower_keys(pool_, keys, k, v, stride, first_row, n_rows);
+    ops_.store_encoder_keys(pool_, keys, k, v, stride, first_row, n_rows);
   }
-  void attend_rows(const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
-                   int n_rows, float scale, float* out) override {
+  void attend_rows(const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
+                   const int32_t* limits, int n_rows, float scale, float* out) override {
     if (keys.fixed16)
       return fixed16_attend(*fixed16_, pool_, fixed16_attention_, keys, q, stride, starts, limits, n_rows, scale, out);
     ops_.attend_rows(pool_, ops_scratch_, keys, q, stride, starts, limits, n_rows, scale, out);
@@ -270,7 +270,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   void clamp(float* x, int64_t count, float low, float high) override { ops_.clamp(pool_, x, count, low, high); }
   bool rounds_to_bf16() const override {
     return arithmetic_ != Arithmetic::kExact &&
-           matmul_.activation[strip_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
+           matmul_.activation[panel_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
   }
   bool has_fixed16(int head_dim) const override {
     return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;

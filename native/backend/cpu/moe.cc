@@ -207,7 +207,7 @@ void CpuMixture::arrange(int n_rows) {
 }
 
 ActivationKind CpuMixture::kind_of(const Matrix& matrix) const {
-  return matmul_.activation[strip_type_index(cpu_matrix(matrix).layout().type)];
+  return matmul_.activation[panel_type_index(cpu_matrix(matrix).layout().type)];
 }
 
 // Packs row x_row of x into the activation lines of `slot`.
@@ -231,36 +231,36 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;
-  int64_t strips_per_expert, strips_per_panel, panels, cols;
+  int64_t panels_per_expert, panels_per_panel, panels, cols;
   bool shared_lines;
 
   void compute(int64_t piece) const {
     const int64_t per_expert = panels * static_cast<int64_t>(targets.size());
     const int32_t expert = mixture.active_[piece / per_expert];
     const MatmulTarget& target = targets[piece % per_expert / panels];
-    const int64_t first_strip = piece % panels * strips_per_panel;
-    const int64_t last_strip = std::min(first_strip + strips_per_panel, strips_per_expert);
+    const int64_t first_panel = piece % panels * panels_per_panel;
+    const int64_t last_panel = std::min(first_panel + panels_per_panel, panels_per_expert);
     const CpuMatrix& matrix = cpu_matrix(*target.weight);
     const ActivationKind kind = mixture.kind_of(matrix);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
-    const StripKernel kernel = mixture.matmul_.strip[strip_type_index(matrix.layout().type)];
+    const PanelKernel kernel = mixture.matmul_.panel[panel_type_index(matrix.layout().type)];
     const int32_t end = mixture.first_slot_[expert + 1];
     for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
-      for (int64_t strip = first_strip; strip < last_strip; ++strip)
+      for (int64_t panel = first_panel; panel < last_panel; ++panel)
         run_tile(
             kernel,
-            {.strip = matrix.strip(expert * strips_per_expert + strip),
-             .halves = matrix.halves(expert * strips_per_expert + strip),
+            {.panel = matrix.panel(expert * panels_per_expert + panel),
+             .block_scales = matrix.block_scales(expert * panels_per_expert + panel),
              .layout = &matrix.layout(),
              .lines = mixture.lines_.lines(kind) + lines_at,
              .n_rows = mixture.tile_rows_[slot],
-             .lanes = kStripRows,
-             .out = target.out + slot * target.out_stride + strip * kStripRows,
+             .lanes = kPanelRows,
+             .out = target.out + slot * target.out_stride + panel * kPanelRows,
              .out_stride = target.out_stride,
-             .bias = target.bias != nullptr ? target.bias + (expert * strips_per_expert + strip) * kStripRows : nullptr,
+             .bias = target.bias != nullptr ? target.bias + (expert * panels_per_expert + panel) * kPanelRows : nullptr,
              .add_to_out = false},
-            matrix.factors(expert * strips_per_expert + strip));
+            matrix.factors(expert * panels_per_expert + panel));
     }
   }
 };
@@ -270,20 +270,20 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   matmul_.calls->fetch_add(1, std::memory_order_relaxed);
   const int64_t n_targets = static_cast<int64_t>(targets.size());
   const int64_t n_active = static_cast<int64_t>(active_.size());
-  const int64_t strips = rows_per_expert / kStripRows;
-  const auto strip_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
+  const int64_t panels = rows_per_expert / kPanelRows;
+  const auto panel_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
   const bool single_tiles = first_slot_.back() <= n_active * matmul_.max_tile_rows;
-  const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / strip_bytes;
+  const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / panel_bytes;
   const int64_t by_balance =
-      pool_.size() == 1 ? strips : n_active * n_targets * strips / (kPiecesPerThread * pool_.size());
-  Product product{*this, targets, strips, 0, 0, cols, shared_lines};
-  product.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, strips);
-  product.panels = (strips + product.strips_per_panel - 1) / product.strips_per_panel;
+      pool_.size() == 1 ? panels : n_active * n_targets * panels / (kPiecesPerThread * pool_.size());
+  Product product{*this, targets, panels, 0, 0, cols, shared_lines};
+  product.panels_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, panels);
+  product.panels = (panels + product.panels_per_panel - 1) / product.panels_per_panel;
   const int64_t pieces = n_active * n_targets * product.panels;
   const auto compute = [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
   };
-  if (n_active * n_targets * strips * strip_bytes <= kWorkAlone)
+  if (n_active * n_targets * panels * panel_bytes <= kWorkAlone)
     compute(0, pieces, 0);
   else if (single_tiles)
     pool_.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });

@@ -2,7 +2,7 @@
 //
 // A slot is one (row, expert) pair of the step. Slots are ordered by (expert, row), so the rows of an expert are
 // consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic of
-// strips.h. The tasks of all experts' matrices form a single parallel section, so threads do not wait for each other
+// panels.h. The tasks of all experts' matrices form a single parallel section, so threads do not wait for each other
 // after every expert. A row's result is the sum over its own slots in order of preference and does not depend on other
 // rows.
 //

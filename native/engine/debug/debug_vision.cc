@@ -22,7 +22,7 @@ std::vector<std::string_view> stretches(std::string_view prompt) {
 
 struct Pair {
   std::shared_ptr<const VisionModel> model;
-  std::unique_ptr<VisionTower> tower;
+  std::unique_ptr<VisionEncoder> encoder;
   std::unique_ptr<const Tokenizer> tokenizer;
   MarkerTokens markers;
 };
@@ -52,7 +52,7 @@ class Sequence {
       entry.pixels_u8_sha256 = Sha256::hex_of(std::as_bytes(std::span(piece.pixels)));
       const std::vector<float> numbers = pair_.model->normalized(piece);
       entry.pixels_f32_sha256 = Sha256::hex_of(std::as_bytes(std::span(numbers)));
-      const std::unique_ptr<TowerRun> run = pair_.tower->begin(piece);
+      const std::unique_ptr<EncoderRun> run = pair_.encoder->begin(piece);
       while (!run->advance(INT64_MAX)) {
       }
       entry.embeddings = run->take_rows();
@@ -119,9 +119,9 @@ Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& tex
     return true;
   });
   if (!fits) return fits.error();
-  auto tower = VisionTower::load(**file, pair.model, backend);
-  if (!tower) return of_file(vision_path, tower.error());
-  pair.tower = std::move(*tower);
+  auto encoder = VisionEncoder::load(**file, pair.model, backend);
+  if (!encoder) return of_file(vision_path, encoder.error());
+  pair.encoder = std::move(*encoder);
   return pair;
 }
 

@@ -21,8 +21,8 @@ size_t next_missing(const Request& request, size_t from) {
 
 }  // namespace
 
-ImageStage::ImageStage(VisionTower* tower, int64_t input_width, size_t max_bytes, EngineCounters& counters)
-    : tower_(tower), input_width_(input_width), max_bytes_(max_bytes), counters_(counters), cache_(max_bytes) {}
+ImageStage::ImageStage(VisionEncoder* encoder, int64_t input_width, size_t max_bytes, EngineCounters& counters)
+    : encoder_(encoder), input_width_(input_width), max_bytes_(max_bytes), counters_(counters), cache_(max_bytes) {}
 
 void ImageStage::add(Request& request) {
   if (next_missing(request, 0) == request.params.spans.size()) return;
@@ -85,7 +85,7 @@ bool ImageStage::begin_next() {
       missing = next_missing(request, missing);
     }
     if (missing < n_spans) {
-      run_ = {&request, missing, tower_->begin(*request.params.spans[missing].piece)};
+      run_ = {&request, missing, encoder_->begin(*request.params.spans[missing].piece)};
       return true;
     }
     request.inputs_ready = true;
@@ -102,19 +102,19 @@ bool ImageStage::advance(Clock::duration limit) {
     if (!run_.request && !begin_next()) return computed;
     const double left_ms = std::max(0.0, milliseconds(limit - (now - begin)));
     const int64_t budget = per_ms_ > 0 ? std::max(kMinBudget, static_cast<int64_t>(per_ms_ * left_ms)) : kFirstBudget;
-    const int64_t before = run_.tower->left();
-    const bool done = run_.tower->advance(budget);
+    const int64_t before = run_.encoder->left();
+    const bool done = run_.encoder->advance(budget);
     computed = true;
     const Clock::time_point after = Clock::now();
-    const double rate = static_cast<double>(before - run_.tower->left()) / std::max(milliseconds(after - now), 1e-3);
+    const double rate = static_cast<double>(before - run_.encoder->left()) / std::max(milliseconds(after - now), 1e-3);
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
-    run_.request->tower_time += after - now;
+    run_.request->encoder_time += after - now;
     now = after;
     // Restarts the queue wait, because computing one tile may take longer than queue_wait_ms.
     run_.request->waits_since = after;
     if (!done) continue;
     Request& request = *run_.request;
-    auto rows = std::make_shared<const std::vector<float>>(run_.tower->take_rows());
+    auto rows = std::make_shared<const std::vector<float>>(run_.encoder->take_rows());
     EngineCounters::add(counters_.image_pieces, 1);
     cache_.insert(request.params.organization, request.params.spans[run_.span].hash, rows);
     take(request, run_.span, std::move(rows));

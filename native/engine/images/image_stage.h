@@ -22,10 +22,10 @@ class EngineCounters;
 
 class ImageStage {
  public:
-  // `tower` must outlive the ImageStage. Null: no request has images, because check_request() refuses them.
+  // `encoder` must outlive the ImageStage. Null: no request has images, because check_request() refuses them.
   // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache, and separately the limit for
   // embeddings held by requests.
-  ImageStage(VisionTower* tower, int64_t input_width, size_t max_bytes, EngineCounters& counters);
+  ImageStage(VisionEncoder* encoder, int64_t input_width, size_t max_bytes, EngineCounters& counters);
 
   // Queues the images of the request. A request without images to compute is ready immediately.
   void add(Request& request);
@@ -43,7 +43,7 @@ class ImageStage {
   struct Run {
     Request* request = nullptr;
     size_t span = 0;
-    std::unique_ptr<TowerRun> tower;
+    std::unique_ptr<EncoderRun> encoder;
   };
 
   bool begin_next();
@@ -51,7 +51,7 @@ class ImageStage {
   void take(Request& request, size_t span, EmbeddingCache::Rows rows);
   void pass_turn(size_t line);
 
-  VisionTower* const tower_;
+  VisionEncoder* const encoder_;
   const int64_t input_width_;
   const size_t max_bytes_;
   EngineCounters& counters_;

@@ -97,8 +97,8 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
     row += n_tokens;
     position += n_tokens;
   };
-  if (item.n_pieces == 0) return add(item.n_tokens + item.n_drafts, kNoSlot, kNoSlot);
-  for (const StepPlan::Piece& piece : plan.pieces_of(item)) add(piece.n_tokens, piece.from, piece.to);
+  if (item.n_chunks == 0) return add(item.n_tokens + item.n_drafts, kNoSlot, kNoSlot);
+  for (const StepPlan::Chunk& chunk : plan.chunks_of(item)) add(chunk.n_tokens, chunk.from, chunk.to);
   if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.draft_slot);
 }
 

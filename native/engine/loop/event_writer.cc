@@ -41,12 +41,12 @@ void EventWriter::begin(EventKind kind, uint8_t section, uint8_t flags, size_t s
   put(flags);
 }
 
-void EventWriter::started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float tower_ms) {
+void EventWriter::started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float encoder_ms) {
   begin(EventKind::kStarted, 0, 0, 4 * sizeof(uint32_t));
   put(prompt_tokens);
   put(cached_tokens);
   put(queue_ms);
-  put(tower_ms);
+  put(encoder_ms);
 }
 
 void EventWriter::piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) {

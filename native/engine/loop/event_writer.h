@@ -17,7 +17,7 @@ class EventWriter final : public DeltaSink {
   EventWriter(std::vector<std::byte>& out, uint32_t request, int choice)
       : out_(out), request_(request), choice_(choice) {}
 
-  void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float tower_ms);
+  void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float encoder_ms);
   void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) override;
   // Log-probabilities of the prompt's tokens from position `first` on.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);

@@ -34,7 +34,7 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
     const Clock::duration waited = *request.started_at - request.submitted_at,
-                          seen = std::min(waited, request.tower_time);
+                          seen = std::min(waited, request.encoder_time);
     EventWriter(records_of(request), request.id, 0)
         .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
                  milliseconds(waited - seen), milliseconds(seen));
@@ -104,7 +104,7 @@ void RequestLifecycle::fail(Request& request, FailureCode code, std::string_view
   end(request);
 }
 
-void RequestLifecycle::fail_by_rule(Request& request) {
+void RequestLifecycle::fail_by_grammar(Request& request) {
   fail(request, FailureCode::kEngineError, "the grammar of the output exceeded its limits");
 }
 

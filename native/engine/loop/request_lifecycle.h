@@ -42,7 +42,7 @@ class RequestLifecycle {
   // Ends all choices of the request, including those that are not forked yet.
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
-  void fail_by_rule(Request& request);
+  void fail_by_grammar(Request& request);
 
   // The buffer to which the request's event records of this step are written.
   std::vector<std::byte>& records_of(Request& request);

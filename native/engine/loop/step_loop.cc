@@ -31,7 +31,7 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
 }
 
 StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-                   Model* draft, VisionTower* tower)
+                   Model* draft, VisionEncoder* encoder)
     : model_(model),
       counters_(counters),
       max_context_(max_context(model)),
@@ -46,12 +46,12 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
-      constraints_(tokenizer, n_vocab_, options.rule_steps),
+      constraints_(tokenizer, n_vocab_, options.grammar_steps),
       drafts_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool(), model.kv()),
-      images_(tower, model.params().input_width(), options.embedding_bytes_max, counters),
+      images_(encoder, model.params().input_width(), options.embedding_bytes_max, counters),
       requests_(scheduler_, drafts_, images_, gauges_, counters),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
       acceptor_({tokenizer, scheduler_, constraints_, samples_, drafts_, requests_, texts_, counters}, max_context_,

@@ -37,9 +37,9 @@ namespace monolith {
 class StepLoop {
  public:
   // `draft`: draft model with the same vocabulary; null: none.
-  // `tower`: vision encoder that computes image embeddings; null: none.
+  // `encoder`: vision encoder that computes image embeddings; null: none.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-           Model* draft = nullptr, VisionTower* tower = nullptr);
+           Model* draft = nullptr, VisionEncoder* encoder = nullptr);
 
   // Maximum length of prompt plus output of a sequence, limited by the model's context and by its KV pages.
   static int max_context(const Model& model);

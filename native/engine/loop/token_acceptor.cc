@@ -82,8 +82,10 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
-  if (rows.tasks.front() == SampleRequests::kRuleFailed) return stop_by_rule(sequence, Constraints::Outcome::kFailed);
-  if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kOutOfBudget);
+  if (rows.tasks.front() == SampleRequests::kGrammarFailed)
+    return stop_by_grammar(sequence, Constraints::Outcome::kFailed);
+  if (rows.tasks.front() == SampleRequests::kMaskPending)
+    return stop_by_grammar(sequence, Constraints::Outcome::kOutOfBudget);
   const auto n_drafts = static_cast<int>(rows.drafts.size());
   EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
   const bool goes_on = take_all(sequence, rows, writer);
@@ -105,7 +107,7 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
       const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
       // The grammar ran out of budget: it is checked again after the next step.
       if (found == Constraints::Outcome::kOutOfBudget && !rows.logits) break;
-      if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
+      if (found != Constraints::Outcome::kOk) return stop_by_grammar(sequence, found), false;
       for (const TokenId token : parts_.constraints.forced())
         if (!accept(sequence, token, nullptr, rows, writer)) return false;
       if (!parts_.constraints.forced().empty()) continue;
@@ -124,10 +126,10 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
 
 // The grammar failed or ran out of budget. On budget: drop these logits, preempt the sequence until a worker has the
 // mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
-void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
-  if (outcome != Constraints::Outcome::kOutOfBudget) return parts_.requests.fail_by_rule(sequence.request);
-  sequence.rule_due = true;
-  sequence.due_token = token;
+void TokenAcceptor::stop_by_grammar(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
+  if (outcome != Constraints::Outcome::kOutOfBudget) return parts_.requests.fail_by_grammar(sequence.request);
+  sequence.mask_pending = true;
+  sequence.pending_token = token;
 }
 
 // Samples from the logits of the newest token. `is_open`: the sampling task already used the current grammar mask;
@@ -143,7 +145,7 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
     found = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
   if (found == Outcome::kOk && chosen->token != kNoToken) return chosen;
   if (found != Outcome::kOk)
-    stop_by_rule(sequence, found);
+    stop_by_grammar(sequence, found);
   else
     parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite logits");
   return nullptr;
@@ -169,7 +171,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
   if (!rows.writes_later && !sequence.script.active() && !ends)
     read = TokenDirector::read(sequence, token, parts_.constraints);
-  if (read == Constraints::Outcome::kOutOfBudget) return stop_by_rule(sequence, read, token), false;
+  if (read == Constraints::Outcome::kOutOfBudget) return stop_by_grammar(sequence, read, token), false;
   const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
@@ -178,13 +180,13 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
 
   if (ends) return ended(FinishReason::kEndOfTurn);
-  if (read != Constraints::Outcome::kOk) return stop_by_rule(sequence, Constraints::Outcome::kFailed), false;
+  if (read != Constraints::Outcome::kOk) return stop_by_grammar(sequence, Constraints::Outcome::kFailed), false;
   const TokenDirector::Before before = TokenDirector::before(sequence);
   const int stop = parts_.texts.write(sequence, token, logprobs, writer);
   const bool is_over = before.scripted && TokenDirector::advance_script(sequence, token, before, writer);
   if (stop >= 0) return ended(FinishReason::kStopString, stop);
   if (is_over) return ended(FinishReason::kEndOfTurn);
-  if (sequence.rule.active() && sequence.rule.position.ends && TokenDirector::end_rule(sequence, writer))
+  if (sequence.matcher.active() && sequence.matcher.position.ends && TokenDirector::end_grammar(sequence, writer))
     return ended(FinishReason::kEndOfTurn);
   if (loops) return ended(FinishReason::kRepetition);
   if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);

@@ -60,7 +60,7 @@ class TokenAcceptor {
   void take_first_tokens(Request& request, const float* logits);
   void take_tokens(Sequence& sequence, Rows rows);
   bool take_all(Sequence& sequence, Rows& rows, EventWriter& writer);
-  void stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token = kNoToken);
+  void stop_by_grammar(Sequence& sequence, Constraints::Outcome outcome, TokenId token = kNoToken);
   const SampleResult* sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer);
   bool accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows, EventWriter& writer);
   bool writes_later(const Sequence& sequence, int32_t task) const;

@@ -99,7 +99,8 @@ int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (Constraints::may_hold(sequence)) {
     if (n_allowances_ == allowances_.size()) allowances_.emplace_back(sampler_.n_vocab());
     const Constraints::Outcome found = constraints_.constrain(sequence, allowances_[n_allowances_++], constraint);
-    if (found != Constraints::Outcome::kOk) return found == Constraints::Outcome::kOutOfBudget ? kRuleDue : kRuleFailed;
+    if (found != Constraints::Outcome::kOk)
+      return found == Constraints::Outcome::kOutOfBudget ? kMaskPending : kGrammarFailed;
   }
   return sampler_.add(task_of(sequence, logits, 0, constraint));
 }

@@ -16,9 +16,9 @@ namespace monolith {
 
 class SampleRequests {
  public:
-  // Codes instead of a task index. kNotRequested: the row is sampled later if needed. kRuleFailed: its grammar has
-  // failed. kRuleDue: the grammar mask is not computed yet.
-  static constexpr int32_t kNotRequested = -1, kRuleFailed = -2, kRuleDue = -3;
+  // Codes instead of a task index. kNotRequested: the row is sampled later if needed. kGrammarFailed: its grammar has
+  // failed. kMaskPending: the grammar mask is not computed yet.
+  static constexpr int32_t kNotRequested = -1, kGrammarFailed = -2, kMaskPending = -3;
 
   // Logit rows have `row_width` floats, of which the first `n_vocab` are sampled.
   SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows);

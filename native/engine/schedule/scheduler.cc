@@ -13,7 +13,7 @@ int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
 
 // True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
-bool is_blocked(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
+bool is_blocked(const Sequence& sequence) { return sequence.mask_pending || sequence.request.channel->full(); }
 
 // True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
 bool may_be_admitted(const Sequence& sequence) {
@@ -42,7 +42,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
   victims_.reserve(kMaxPreempted);
   plan_.items.reserve(n);
   plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
-  if (has_slots()) plan_.pieces.reserve(static_cast<size_t>(limits.max_rows));
+  if (has_slots()) plan_.chunks.reserve(static_cast<size_t>(limits.max_rows));
   configure(limits.max_rows, limits.max_sequences);
 }
 
@@ -66,7 +66,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_with_decodes) {
   plan_.items.clear();
   prompts_.clear();
   plan_.copies.clear();
-  plan_.pieces.clear();
+  plan_.chunks.clear();
   plan_.n_rows = plan_.n_drafts = 0;
   preempted_now_ = false;
   drop_draft_slots();
@@ -256,7 +256,7 @@ bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens};
   item.n_scored = scored_rows(sequence, n_tokens);
   item.first_scored = std::max(sequence.n_scored - sequence.n_computed, 0);
-  if (has_slots() && !plan_pieces(sequence, item)) {
+  if (has_slots() && !plan_chunks(sequence, item)) {
     sequence.n_planned = 0;  // No state slot is free: the sequence is scheduled when others have released theirs.
     return false;
   }
@@ -487,7 +487,7 @@ void Scheduler::advance() {
   for (const StepPlan::Item& item : plan_.items) {
     item.sequence->n_computed += item.n_tokens;
     index_pages(*item.sequence);
-    settle_pieces(item);
+    settle_chunks(item);
     free_out_of_window_pages(*item.sequence);
   }
 }

@@ -86,7 +86,7 @@ struct StepPlan {
     bool is_last;                       // True if the step computes the sequence's last token.
     bool wants_logits;                  // True if the logits of the item's last token are needed.
     int n_drafts = 0;                   // Draft tokens computed after the item's tokens; the logits of each are needed.
-    int first_piece = 0, n_pieces = 0;  // Range in `pieces`; empty for models without recurrent state.
+    int first_chunk = 0, n_chunks = 0;  // Range in `chunks`; empty for models without recurrent state.
     // Number of consecutive prompt tokens whose logits give the log-probability of the following token.
     int n_scored = 0;
     int first_scored = 0;  // Index of the first of the `n_scored` tokens within the item.
@@ -99,21 +99,21 @@ struct StepPlan {
   };
   // A run of an item's tokens, and the recurrent-state slots that it reads and writes. A run ends where a snapshot is
   // stored.
-  struct Piece {
+  struct Chunk {
     int n_tokens;
     SlotId from, to;
   };
   std::vector<Item> items;
   std::vector<PageCopy> copies;  // Page copies to make before the step, in this order.
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
   int n_rows = 0;
   int n_decodes = 0;          // Number of decoding sequences in the step.
   int n_ahead = 0;            // Tokens of decoding items beyond one per item.
   int n_drafts = 0;           // Number of draft tokens in the step.
   bool first_tokens = false;  // True for a step of first tokens: all other running sequences are left out.
 
-  std::span<const Piece> pieces_of(const Item& item) const {
-    return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));
+  std::span<const Chunk> chunks_of(const Item& item) const {
+    return std::span(chunks).subspan(static_cast<size_t>(item.first_chunk), static_cast<size_t>(item.n_chunks));
   }
 };
 
@@ -224,9 +224,9 @@ class Scheduler {
   void free_out_of_window_pages(Sequence& sequence);
   int schedule_tokens(Sequence& sequence, int n_tokens);
   bool plan_item(Sequence& sequence, int n_tokens);
-  bool plan_pieces(Sequence& sequence, StepPlan::Item& item);
+  bool plan_chunks(Sequence& sequence, StepPlan::Item& item);
   int next_snapshot(const Sequence& sequence, int after) const;
-  void settle_pieces(const StepPlan::Item& item);
+  void settle_chunks(const StepPlan::Item& item);
   void keep_snapshot(Sequence& sequence, int position, SlotId slot);
   void keep_answer_snapshot(Sequence& sequence);
   void drop_draft_slots();

@@ -15,7 +15,7 @@ int Scheduler::next_snapshot(const Sequence& sequence, int after) const {
 }
 
 // Plans the state slots that the item reads and writes. Returns false if no slot is available for writing.
-bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
+bool Scheduler::plan_chunks(Sequence& sequence, StepPlan::Item& item) {
   StateSlots& slots = cache_.slots();
   const auto is_own = [&] { return sequence.slot != kNoSlot && slots.ref_count(sequence.slot) == 1; };
   SlotId own = is_own() ? sequence.slot : slots.allocate();
@@ -25,7 +25,7 @@ bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
     if (is_own()) own = sequence.slot;
   }
   if (own == kNoSlot) return false;
-  item.first_piece = static_cast<int>(plan_.pieces.size());
+  item.first_chunk = static_cast<int>(plan_.chunks.size());
   const int end = sequence.n_computed + item.n_tokens;
   int at = sequence.n_computed;
   SlotId from = sequence.slot;
@@ -33,30 +33,30 @@ bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
     for (int next; (next = next_snapshot(sequence, at)) < end;) {
       const SlotId kept = slots.allocate();
       if (kept == kNoSlot) break;
-      plan_.pieces.push_back({next - at, from, kept});
+      plan_.chunks.push_back({next - at, from, kept});
       from = kept;
       at = next;
     }
   }
-  plan_.pieces.push_back({end - at, from, own});
-  item.n_pieces = static_cast<int>(plan_.pieces.size()) - item.first_piece;
+  plan_.chunks.push_back({end - at, from, own});
+  item.n_chunks = static_cast<int>(plan_.chunks.size()) - item.first_chunk;
   return true;
 }
 
 // Called after the item was computed and its full pages were indexed: stores the snapshots and updates the sequence's
 // slot.
-void Scheduler::settle_pieces(const StepPlan::Item& item) {
-  if (item.n_pieces == 0) return;
+void Scheduler::settle_chunks(const StepPlan::Item& item) {
+  if (item.n_chunks == 0) return;
   Sequence& sequence = *item.sequence;
   StateSlots& slots = cache_.slots();
-  const std::span<const StepPlan::Piece> pieces = plan_.pieces_of(item);
+  const std::span<const StepPlan::Chunk> chunks = plan_.chunks_of(item);
   int at = sequence.n_computed - item.n_tokens;
-  for (const StepPlan::Piece& piece : pieces.first(pieces.size() - 1)) {
-    at += piece.n_tokens;
-    keep_snapshot(sequence, at, piece.to);
-    slots.release(piece.to);
+  for (const StepPlan::Chunk& chunk : chunks.first(chunks.size() - 1)) {
+    at += chunk.n_tokens;
+    keep_snapshot(sequence, at, chunk.to);
+    slots.release(chunk.to);
   }
-  if (const SlotId to = pieces.back().to; to != sequence.slot) {
+  if (const SlotId to = chunks.back().to; to != sequence.slot) {
     if (sequence.slot != kNoSlot) slots.release(sequence.slot);
     sequence.slot = to;
   }

@@ -38,18 +38,19 @@ std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   return tokens;
 }
 
-GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
+GenerationRequest prepared(GenerationRequest params, CallGrammars& call_grammars) {
   count_rope_positions(params.spans);
   CallParams& calls = params.calls;
   if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
   if (params.format != nullptr && !params.format_head.empty()) {
-    rules.heads = calls.starts;
+    call_grammars.heads = calls.starts;
     std::vector<GrammarRef> grammars = calls.grammars;
     grammars.resize(calls.starts.size());
-    rules.heads.push_back(params.format_head);
+    call_grammars.heads.push_back(params.format_head);
     grammars.push_back(params.format);
-    rules.headed = sort_alternatives(rules.heads, grammars);
-    rules.format_head = static_cast<size_t>(std::ranges::find(rules.heads, params.format_head) - rules.heads.begin());
+    call_grammars.headed = sort_alternatives(call_grammars.heads, grammars);
+    call_grammars.format_head =
+        static_cast<size_t>(std::ranges::find(call_grammars.heads, params.format_head) - call_grammars.heads.begin());
   }
   std::vector<GrammarRef> optional = calls.grammars;  // Grammars for positions at which a tool call is optional.
   if (!calls.answer.empty()) {
@@ -57,20 +58,22 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
     if (!calls.prefixes.empty()) calls.prefixes.push_back(calls.answer);
     calls.starts.push_back(calls.answer_start);
   }
-  rules.prefixes = sort_alternatives(calls.prefixes, optional);
-  rules.required = sort_alternatives(calls.required, calls.grammars);
+  call_grammars.prefixes = sort_alternatives(calls.prefixes, optional);
+  call_grammars.required = sort_alternatives(calls.required, calls.grammars);
   if (!calls.end.empty()) {
     std::vector<GrammarRef> grammars;
     for (size_t i = 0; i < calls.next.size(); ++i) grammars.push_back(calls.grammars[i % calls.grammars.size()]);
     calls.next.push_back(calls.end);
     grammars.push_back(nullptr);
-    rules.next = sort_alternatives(calls.next, grammars);
-    rules.end = static_cast<size_t>(std::ranges::find(calls.next, calls.end) - calls.next.begin());
+    call_grammars.next = sort_alternatives(calls.next, grammars);
+    call_grammars.end = static_cast<size_t>(std::ranges::find(calls.next, calls.end) - calls.next.begin());
   }
-  if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, optional);
+  if (calls.starts.size() > 1 || calls.open.token == kNoToken)
+    call_grammars.starts = sort_alternatives(calls.starts, optional);
   if (!calls.answer.empty()) {
-    rules.prefix_answer = static_cast<size_t>(std::ranges::find(calls.prefixes, calls.answer) - calls.prefixes.begin());
-    rules.start_answer =
+    call_grammars.prefix_answer =
+        static_cast<size_t>(std::ranges::find(calls.prefixes, calls.answer) - calls.prefixes.begin());
+    call_grammars.start_answer =
         static_cast<size_t>(std::ranges::find(calls.starts, calls.answer_start) - calls.starts.begin());
   }
   return params;
@@ -113,7 +116,7 @@ Request::Request(RequestId request_id, std::shared_ptr<Channel> events, Generati
                  int max_context, const KvLayout& kv_layout)
     : id(request_id),
       channel(std::move(events)),
-      params(prepared(std::move(generation), call_rules)),
+      params(prepared(std::move(generation), call_grammars)),
       max_length(static_cast<int>(
           std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens, max_context))),
       n_vocab(vocabulary),

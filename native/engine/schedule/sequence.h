@@ -49,7 +49,7 @@ namespace monolith {
 struct Request;
 
 // State of the grammar that currently constrains a sequence.
-struct Rule {
+struct GrammarMatcher {
   const GrammarRef* grammar = nullptr;  // Null: no grammar is active.
   grammar::Grammar::Position position;
   size_t first = 0;  // Index in `tokens` of the first token that the grammar has read.
@@ -58,7 +58,7 @@ struct Rule {
 
 // The grammars of a request's tool calls, in the same order as the alternatives of the corresponding forced sequences.
 // Empty: no grammars.
-struct CallRules {
+struct CallGrammars {
   std::vector<GrammarRef> prefixes, required, starts, next;
   size_t end = SIZE_MAX;  // Index in `next` of the alternative that ends the tool-call section.
   // Indices in `prefixes` and `starts` of the alternative that is the header of the content and not a tool call.
@@ -108,13 +108,14 @@ struct Sequence {
   // Forced tokens being appended: the end of the reasoning section, or the beginning of a tool call.
   TokenScript script;
   // Grammar that follows each alternative of `script`; null: unconstrained.
-  const std::vector<GrammarRef>* script_rules = nullptr;
-  Rule rule;
+  const std::vector<GrammarRef>* script_grammars = nullptr;
+  GrammarMatcher matcher;
   // True while a worker thread computes the mask of allowed tokens. The sequence is not scheduled until the mask is
   // ready.
-  bool rule_due = false;
-  TokenId due_token = kNoToken;  // If set, the pending result is the grammar's state after this token, not the mask.
-  bool call_due;                 // True if the content has not started and must start with a tool call.
+  bool mask_pending = false;
+  TokenId pending_token =
+      kNoToken;     // If set, the pending result is the grammar's state after this token, not the mask.
+  bool call_due;    // True if the content has not started and must start with a tool call.
   bool format_due;  // True if the content has not started and must start with the output format or a tool call.
   bool named_content = false;  // True once a content header was generated that starts with the marker of tool calls.
   // True directly after an open marker in the content. The next token shows whether the marker begins a header or is
@@ -137,9 +138,9 @@ struct Sequence {
   const PageId* table(int number) const;
 };
 
-// The tokens of the sequence that the grammar of `rule` has read.
-inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence) {
-  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
+// The tokens of the sequence that the grammar of `matcher` has read.
+inline std::span<const TokenId> read_by(const GrammarMatcher& matcher, const Sequence& sequence) {
+  return {sequence.tokens.data() + matcher.first, sequence.tokens.size() - matcher.first};
 }
 
 struct Request {
@@ -149,14 +150,14 @@ struct Request {
 
   RequestId id;  // Set at submission, before the engine thread sees the request.
   const std::shared_ptr<Channel> channel;
-  CallRules call_rules;
+  CallGrammars call_grammars;
   // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
   bool inputs_ready = true;  // True if the embedding rows of all spans are available.
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
   // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.
-  Clock::duration tower_time{};
+  Clock::duration encoder_time{};
   const int max_length;  // Maximum length of prompt plus output: min(prompt + max_tokens, max_context).
   const int n_vocab;
   const KvLayout layout;

@@ -30,11 +30,11 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps)
+Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps)
     : tokenizer_(tokenizer),
       n_vocab_(n_vocab),
-      rule_steps_(rule_steps),
-      forces_rules_(makes_its_tokens(tokenizer)),
+      grammar_steps_(grammar_steps),
+      forces_tokens_(makes_its_tokens(tokenizer)),
       ends_(static_cast<size_t>(n_vocab)) {
   forced_.reserve(grammar::Grammar::kMaxForced);
   scripted_.reserve(kMaxCallPrefixes);
@@ -47,19 +47,19 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_
 
 // Runs grammar work with the remaining budget of this step, at most half of the step's budget.
 template <class Work>
-Constraints::Outcome Constraints::by_rule(Work work) {
-  grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
+Constraints::Outcome Constraints::within_budget(Work work) {
+  grammar::Fuel fuel = grammar_fuel_.within(grammar_steps_ / 2);
   const uint64_t had = fuel.left();
   const Outcome outcome = work(&fuel);
-  rule_fuel_.spend(had - fuel.left());
+  grammar_fuel_.spend(had - fuel.left());
   return outcome;
 }
 
 void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
-  rule_fuel_ = grammar::Fuel(rule_steps_);
+  grammar_fuel_ = grammar::Fuel(grammar_steps_);
   due_.clear();
   for (Sequence* sequence : preempted)
-    if (sequence->rule_due) due_.emplace_back(sequence, 0);
+    if (sequence->mask_pending) due_.emplace_back(sequence, 0);
   if (due_.empty()) return;
   std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
   for (size_t i = 0; i < due_.size(); ++i) {
@@ -70,30 +70,31 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   }
   std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
   for (const auto& [sequence, turn] : due_) {
-    Rule rule = rule_of(*sequence);
+    GrammarMatcher matcher = matcher_of(*sequence);
     const std::span<const TokenId> read =
-        sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
-    const Outcome found = by_rule([&](grammar::Fuel* fuel) {
-      return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token);
+        sequence->matcher.active() ? read_by(matcher, *sequence) : std::span<const TokenId>{};
+    const Outcome found = within_budget([&](grammar::Fuel* fuel) {
+      return (*matcher.grammar)
+          ->prepared(matcher.position, read, tokenizer_for(*sequence), fuel, sequence->pending_token);
     });
-    if (sequence->rule.active()) sequence->rule.position = rule.position;
+    if (sequence->matcher.active()) sequence->matcher.position = matcher.position;
     if (found == Outcome::kOutOfBudget)
-      mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
+      mask_ahead_.add_due(matcher, tokenizer_for(*sequence), sequence->pending_token);
     else
-      sequence->rule_due = false;
+      sequence->mask_pending = false;
   }
 }
 
 // The grammar that determines the next token: the active one, or that of an output format that is about to begin.
-Rule Constraints::rule_of(const Sequence& sequence) {
-  if (sequence.rule.active()) return sequence.rule;
+GrammarMatcher Constraints::matcher_of(const Sequence& sequence) {
+  if (sequence.matcher.active()) return sequence.matcher;
   const GrammarRef& format = sequence.request.params.format;
   return {&format, format->start(), sequence.tokens.size()};
 }
 
 // Null: forced tokens are not inserted but sampled like all others.
 const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
-  return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
+  return forces_tokens_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
 }
 
 Constraints::Outcome Constraints::constrain(Sequence& sequence, AllowedTokens& into, TokenConstraint& constraint) {
@@ -103,12 +104,12 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, AllowedTokens& i
   grammar::TokenMask& mask = into.mask;
   const Request& request = sequence.request;
   const OutputParser& text = sequence.text;
-  if (Rule& rule = sequence.rule; rule.active()) {
-    const Outcome found = by_rule([&](grammar::Fuel* fuel) {
-      return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel);
+  if (GrammarMatcher& matcher = sequence.matcher; matcher.active()) {
+    const Outcome found = within_budget([&](grammar::Fuel* fuel) {
+      return (*matcher.grammar)->allowed(matcher.position, read_by(matcher, sequence), mask, fuel);
     });
     if (found != Outcome::kOk) return found;
-    allow_ends(request, rule.position.accepts, mask);
+    allow_ends(request, matcher.position.accepts, mask);
   } else if (sequence.format_due && (text.in_content() || text.undecided())) {
     if (const Outcome found = constrain_beginning(sequence, mask); found != Outcome::kOk) return found;
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -129,13 +130,13 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   const Request& request = sequence.request;
   const OutputParser& text = sequence.text;
   mask.clear();
-  if (const auto& heads = request.call_rules.heads; !heads.empty()) {
+  if (const auto& heads = request.call_grammars.heads; !heads.empty()) {
     if (!text.in_open_marker())
       for (const std::vector<TokenId>& head : heads) mask.set(static_cast<uint32_t>(head.front()));
   } else if (!text.undecided() || !text.in_open_marker()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    const Outcome found = by_rule([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });
+    const Outcome found = within_budget([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });
     if (found != Outcome::kOk) return found;
     allow_ends(request, position.accepts, mask);
     allow_calls(request, mask);
@@ -181,7 +182,7 @@ bool Constraints::is_open(const Sequence& sequence) {
     sequence.script.next(scripted_);
     return scripted_.size() > 1;
   }
-  return !forces_rules_ || (!sequence.rule.active() && !sequence.format_due);
+  return !forces_tokens_ || (!sequence.matcher.active() && !sequence.format_due);
 }
 
 Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
@@ -193,16 +194,16 @@ Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
     if (scripted_.size() == 1) forced_.push_back(scripted_.front());
     return Outcome::kOk;
   }
-  if (!forces_rules_) return Outcome::kOk;
+  if (!forces_tokens_) return Outcome::kOk;
   Outcome found = Outcome::kOk;
-  if (Rule& rule = sequence.rule; rule.active()) {
-    found = by_rule([&](grammar::Fuel* fuel) {
-      return (*rule.grammar)->forced(rule.position, read_by(rule, sequence), tokenizer_, forced_, fuel);
+  if (GrammarMatcher& matcher = sequence.matcher; matcher.active()) {
+    found = within_budget([&](grammar::Fuel* fuel) {
+      return (*matcher.grammar)->forced(matcher.position, read_by(matcher, sequence), tokenizer_, forced_, fuel);
     });
   } else if (sequence.format_due && sequence.text.in_content() && request.params.calls.starts.empty()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    found = by_rule([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
+    found = within_budget([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
   }
   if (found != Outcome::kOk) return found;
   forced_.erase(std::ranges::find_if(forced_, [&](TokenId token) { return !may_be_forced(request, token); }),
@@ -220,21 +221,21 @@ bool Constraints::may_be_forced(const Request& request, TokenId token) const {
                               [token](const auto& entry) { return entry.first == token && entry.second <= kBanBias; });
 }
 
-Constraints::Outcome Constraints::advance(Rule& rule, const Sequence& sequence, TokenId token) {
-  return by_rule([&](grammar::Fuel* fuel) {
-    return (*rule.grammar)->advance(rule.position, read_by(rule, sequence), token, fuel);
+Constraints::Outcome Constraints::advance(GrammarMatcher& matcher, const Sequence& sequence, TokenId token) {
+  return within_budget([&](grammar::Fuel* fuel) {
+    return (*matcher.grammar)->advance(matcher.position, read_by(matcher, sequence), token, fuel);
   });
 }
 
 size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> drafts) {
-  if (!sequence.rule.active()) return drafts.size();
-  Rule rule = sequence.rule;
+  if (!sequence.matcher.active()) return drafts.size();
+  GrammarMatcher matcher = sequence.matcher;
   const size_t length = sequence.tokens.size();
   size_t n = 0;
   for (; n < drafts.size(); ++n) {
-    if (advance(rule, sequence, drafts[n]) != Outcome::kOk) break;
+    if (advance(matcher, sequence, drafts[n]) != Outcome::kOk) break;
     sequence.tokens.push_back(drafts[n]);  // The grammar needs the tokens so far if it has to restart.
-    mask_ahead_.add(rule, nullptr);
+    mask_ahead_.add(matcher, nullptr);
   }
   sequence.tokens.resize(length);
   return n;

@@ -26,13 +26,14 @@ class Constraints {
   // longer than the engine thread's budget.
   using Outcome = grammar::Grammar::Outcome;
 
-  // `rule_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
+  // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
   // most half. The worker threads of MaskPrefetcher do the rest.
-  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
+  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps);
 
   // True if the next token may be constrained; if false, constrain() would allow every token.
   static bool may_hold(const Sequence& sequence) {
-    return sequence.script.active() || sequence.rule.active() || sequence.format_due || sequence.after_call != nullptr;
+    return sequence.script.active() || sequence.matcher.active() || sequence.format_due ||
+           sequence.after_call != nullptr;
   }
   // Determines the allowed next tokens. `constraint` refers to the memory of `into`.
   Outcome constrain(Sequence& sequence, AllowedTokens& into, TokenConstraint& constraint);
@@ -43,26 +44,26 @@ class Constraints {
   // grammar forces. Empty if logprobs are requested, because these need logits.
   Outcome find_forced(Sequence& sequence);
   const std::vector<TokenId>& forced() const { return forced_; }
-  // Advances a grammar by the next token. `rule` must have read all of the sequence's tokens from rule.first on.
+  // Advances a grammar by the next token. `matcher` must have read all of the sequence's tokens from matcher.first on.
   // kRefused: the token is not allowed. kOutOfBudget: out of budget; nothing has changed.
-  Outcome advance(Rule& rule, const Sequence& sequence, TokenId token);
+  Outcome advance(GrammarMatcher& matcher, const Sequence& sequence, TokenId token);
   // Number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> drafts);
 
-  // Call before each step: unblocks sequences whose pending mask (Sequence::rule_due) is ready. The remaining ones are
-  // queued for the worker thread in turn, one of each organization before a second of any.
+  // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The remaining ones
+  // are queued for the worker thread in turn, one of each organization before a second of any.
   void see_to_due(const std::vector<Sequence*>& preempted);
   // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {
-    if (sequence.rule.active()) mask_ahead_.add(sequence.rule, tokenizer_for(sequence));
+    if (sequence.matcher.active()) mask_ahead_.add(sequence.matcher, tokenizer_for(sequence));
   }
   // Starts the worker thread on all requested masks. Returns false if none were requested.
   bool start_looking_ahead() { return mask_ahead_.start(); }
 
  private:
   template <class Work>
-  Outcome by_rule(Work work);
-  static Rule rule_of(const Sequence& sequence);
+  Outcome within_budget(Work work);
+  static GrammarMatcher matcher_of(const Sequence& sequence);
   const Tokenizer* tokenizer_for(const Sequence& sequence) const;
   Outcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);
   void allow_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
@@ -71,17 +72,17 @@ class Constraints {
 
   const Tokenizer& tokenizer_;
   const int n_vocab_;
-  const uint64_t rule_steps_;
+  const uint64_t grammar_steps_;
   // Whether tokens that a grammar forces may be inserted without sampling; requires a tokenizer that reproduces its
   // vocabulary.
-  const bool forces_rules_;
+  const bool forces_tokens_;
   grammar::TokenMask ends_;  // End-of-generation tokens.
   // End-of-generation tokens that a grammar treats as text, because they are not control tokens.
   std::vector<TokenId> plain_ends_;
   std::vector<TokenId> forced_;
   std::vector<TokenId> scripted_;  // Scratch: next tokens of a forced sequence.
   MaskPrefetcher mask_ahead_;
-  grammar::Fuel rule_fuel_;                           // Remaining grammar budget of the current step.
+  grammar::Fuel grammar_fuel_;                        // Remaining grammar budget of the current step.
   std::vector<std::pair<Sequence*, ptrdiff_t>> due_;  // Scratch of see_to_due(): blocked sequences and their turns.
   size_t first_due_ = 0;                              // Rotates the order in which blocked sequences get their turns.
 };

@@ -22,12 +22,12 @@ class MaskPrefetcher {
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
   // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens.
-  void add(const Rule& rule, const Tokenizer* tokenizer) {
-    soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer});
+  void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
+    soon_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer});
   }
   // Requests the mask of a blocked sequence; with a token, the grammar state after that token.
-  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) {
-    due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token});
+  void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
+    due_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer, token});
   }
   // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
   // was requested for the step after the next.

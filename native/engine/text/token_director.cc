@@ -13,20 +13,20 @@ namespace {
 void write_call(Sequence& sequence) {
   sequence.call_due = false;
   sequence.script.start(sequence.request.params.calls.required);
-  sequence.script_rules = &sequence.request.call_rules.required;
+  sequence.script_grammars = &sequence.request.call_grammars.required;
 }
 
 // Forces the header of the output format or the beginning of a tool call.
 void write_head(Sequence& sequence) {
   sequence.format_due = false;
-  sequence.script.start(sequence.request.call_rules.heads);
-  sequence.script_rules = &sequence.request.call_rules.headed;
+  sequence.script.start(sequence.request.call_grammars.heads);
+  sequence.script_grammars = &sequence.request.call_grammars.headed;
 }
 
 // Forces the rest of a call's beginning after its first token was sampled.
 void begin_call(Sequence& sequence) {
   sequence.script.start(sequence.request.params.calls.starts);
-  sequence.script_rules = &sequence.request.call_rules.starts;
+  sequence.script_grammars = &sequence.request.call_grammars.starts;
 }
 
 bool is_over_budget(const Sequence& sequence) {
@@ -36,7 +36,7 @@ bool is_over_budget(const Sequence& sequence) {
 
 // True if the content has started and its beginning must be forced.
 bool is_beginning_due(const Sequence& sequence) {
-  const bool head_due = sequence.format_due && !sequence.request.call_rules.heads.empty();
+  const bool head_due = sequence.format_due && !sequence.request.call_grammars.heads.empty();
   return (sequence.call_due || head_due) && sequence.text.in_content() && !sequence.script.active();
 }
 
@@ -91,21 +91,21 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
   using Outcome = grammar::Grammar::Outcome;
   const GenerationRequest& params = sequence.request.params;
   OutputParser& text = sequence.text;
-  if (sequence.rule.active()) return constraints.advance(sequence.rule, sequence, token);
+  if (sequence.matcher.active()) return constraints.advance(sequence.matcher, sequence, token);
   if (sequence.format_due && (text.in_content() || text.undecided())) {
     if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return Outcome::kOk;
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
-    if (const auto& heads = sequence.request.call_rules.heads; !heads.empty()) {
+    if (const auto& heads = sequence.request.call_grammars.heads; !heads.empty()) {
       if (std::ranges::any_of(heads, begins)) write_head(sequence);
       return Outcome::kOk;  // A token that starts no alternative belongs to the open marker of the reasoning.
     }
-    Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
-    const Outcome read = constraints.advance(rule, sequence, token);
+    GrammarMatcher matcher{&params.format, params.format->start(), sequence.tokens.size()};
+    const Outcome read = constraints.advance(matcher, sequence, token);
     switch (read) {
       case Outcome::kOutOfBudget:
       case Outcome::kFailed: return read;
       case Outcome::kOk:
-        sequence.rule = rule;
+        sequence.matcher = matcher;
         sequence.format_due = false;
         text.begin_plain_content();
         return read;
@@ -131,7 +131,7 @@ void TokenDirector::settle_marker(Sequence& sequence, TokenId token, DeltaSink& 
   const CallParams& calls = sequence.request.params.calls;
   if (std::ranges::any_of(calls.prefixes, [&](const auto& prefix) { return prefix.front() == token; })) {
     sequence.script.start(calls.prefixes);
-    sequence.script_rules = &sequence.request.call_rules.prefixes;
+    sequence.script_grammars = &sequence.request.call_grammars.prefixes;
   } else {
     sequence.text.close_call(sink);
   }
@@ -144,43 +144,43 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   // not spell the marker.
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
   // The prefix of a call is complete: its grammar, if any, becomes active.
-  const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
-  const CallRules& of_calls = sequence.request.call_rules;
+  const std::vector<GrammarRef>* grammars = std::exchange(sequence.script_grammars, nullptr);
+  const CallGrammars& call_grammars = sequence.request.call_grammars;
   const size_t completed = sequence.script.completed();
-  if ((rules == &of_calls.prefixes && completed == of_calls.prefix_answer) ||
-      (rules == &of_calls.starts && completed == of_calls.start_answer)) {
+  if ((grammars == &call_grammars.prefixes && completed == call_grammars.prefix_answer) ||
+      (grammars == &call_grammars.starts && completed == call_grammars.start_answer)) {
     sequence.text.release_call();
     sequence.text.close_call(sink);
     sequence.named_content = true;
     return false;
   }
-  if (rules == nullptr || rules->empty()) return false;
-  if (rules == &of_calls.next && completed == of_calls.end) return close_call(sequence, sink);
-  if (rules == &of_calls.headed && completed == of_calls.format_head) {
+  if (grammars == nullptr || grammars->empty()) return false;
+  if (grammars == &call_grammars.next && completed == call_grammars.end) return close_call(sequence, sink);
+  if (grammars == &call_grammars.headed && completed == call_grammars.format_head) {
     const GrammarRef& format = sequence.request.params.format;
     sequence.text.close_call(sink);
-    sequence.rule = {&format, format->start(), sequence.tokens.size()};
+    sequence.matcher = {&format, format->start(), sequence.tokens.size()};
     sequence.text.begin_plain_content();
     return false;
   }
-  const GrammarRef& grammar = (*rules)[completed];
+  const GrammarRef& grammar = (*grammars)[completed];
   if (grammar == nullptr) {
     sequence.text.release_call();
     return false;
   }
-  sequence.rule = {&grammar, grammar->start(), sequence.tokens.size()};
+  sequence.matcher = {&grammar, grammar->start(), sequence.tokens.size()};
   sequence.text.hold_call();
   return false;
 }
 
-bool TokenDirector::end_rule(Sequence& sequence, DeltaSink& sink) {
+bool TokenDirector::end_grammar(Sequence& sequence, DeltaSink& sink) {
   const GenerationRequest& params = sequence.request.params;
-  if (sequence.rule.grammar == &params.format) return true;
-  sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
+  if (sequence.matcher.grammar == &params.format) return true;
+  sequence.after_call = std::exchange(sequence.matcher, GrammarMatcher{}).grammar;
   if (params.calls.end.empty()) return close_call(sequence, sink);
   // Another call follows, or the section ends.
   sequence.script.start(params.calls.next);
-  sequence.script_rules = &sequence.request.call_rules.next;
+  sequence.script_grammars = &sequence.request.call_grammars.next;
   return false;
 }
 
@@ -198,12 +198,12 @@ void TokenDirector::follow(Sequence& sequence, TokenId token, const Before& befo
   const GenerationRequest& params = sequence.request.params;
   const bool opens =
       params.calls.open.token == kNoToken ? sequence.text.at_open_end() : token == params.calls.open.token;
-  if (opens && sequence.text.in_call() && !before.in_call && !sequence.rule.active()) {
+  if (opens && sequence.text.in_call() && !before.in_call && !sequence.matcher.active()) {
     const bool in_answer = sequence.named_content || sequence.text.has_content();
     sequence.marker_due = in_answer && !params.calls.answer.empty() && params.calls.open.token == kNoToken;
     if (sequence.marker_due) return;
     sequence.script.start(params.calls.prefixes);
-    sequence.script_rules = &sequence.request.call_rules.prefixes;
+    sequence.script_grammars = &sequence.request.call_grammars.prefixes;
   } else if (before.in_reasoning && !before.scripted && (sequence.call_due || sequence.format_due) &&
              token == params.reasoning.close.token) {
     const std::vector<TokenId>& closing = params.reasoning.close_sequence;

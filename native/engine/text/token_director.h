@@ -39,7 +39,7 @@ class TokenDirector {
   // Advances the forced sequence after the token's text was added. Returns true if the turn ends with this token.
   static bool advance_script(Sequence& sequence, TokenId token, const Before& before, DeltaSink& sink);
   // Handles the end of the active grammar. Returns true if the turn ends with it.
-  static bool end_rule(Sequence& sequence, DeltaSink& sink);
+  static bool end_grammar(Sequence& sequence, DeltaSink& sink);
   // Starts forced sequences after a token. An open marker is followed by one of the call prefixes. If a call or the
   // output format is required, the model's own close marker of the reasoning is followed by the rest of
   // `close_sequence`.

@@ -8,7 +8,7 @@
 
 #include "base/float8.h"
 #include "base/half.h"
-#include "formats/gguf/lattice_types.h"
+#include "formats/gguf/expanded_types.h"
 
 namespace monolith {
 namespace {
@@ -326,15 +326,15 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
     case TensorType::kIQ4_XS: return blocks(decode_iq4_xs);
     case TensorType::kQ6_K: return blocks(decode_q6_k);
     case TensorType::kNVFP4: return blocks(decode_nvfp4);
-    case TensorType::kIQ1_S: return blocks(decode_lattice<TensorType::kIQ1_S>);
-    case TensorType::kIQ1_M: return blocks(decode_lattice<TensorType::kIQ1_M>);
-    case TensorType::kIQ2_XXS: return blocks(decode_lattice<TensorType::kIQ2_XXS>);
-    case TensorType::kIQ2_XS: return blocks(decode_lattice<TensorType::kIQ2_XS>);
-    case TensorType::kIQ2_S: return blocks(decode_lattice<TensorType::kIQ2_S>);
-    case TensorType::kIQ3_XXS: return blocks(decode_lattice<TensorType::kIQ3_XXS>);
-    case TensorType::kIQ3_S: return blocks(decode_lattice<TensorType::kIQ3_S>);
-    case TensorType::kTQ1_0: return blocks(decode_lattice<TensorType::kTQ1_0>);
-    case TensorType::kTQ2_0: return blocks(decode_lattice<TensorType::kTQ2_0>);
+    case TensorType::kIQ1_S: return blocks(decode_expanded<TensorType::kIQ1_S>);
+    case TensorType::kIQ1_M: return blocks(decode_expanded<TensorType::kIQ1_M>);
+    case TensorType::kIQ2_XXS: return blocks(decode_expanded<TensorType::kIQ2_XXS>);
+    case TensorType::kIQ2_XS: return blocks(decode_expanded<TensorType::kIQ2_XS>);
+    case TensorType::kIQ2_S: return blocks(decode_expanded<TensorType::kIQ2_S>);
+    case TensorType::kIQ3_XXS: return blocks(decode_expanded<TensorType::kIQ3_XXS>);
+    case TensorType::kIQ3_S: return blocks(decode_expanded<TensorType::kIQ3_S>);
+    case TensorType::kTQ1_0: return blocks(decode_expanded<TensorType::kTQ1_0>);
+    case TensorType::kTQ2_0: return blocks(decode_expanded<TensorType::kTQ2_0>);
   }
 }
 

@@ -16,7 +16,7 @@ namespace monolith::hf {
 namespace {
 
 // Upper bounds of these settings; the vision encoder checks each value more strictly.
-constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxTowerLayers = 512;
+constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxEncoderLayers = 512;
 constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Resampling filter numbers of Pillow.
@@ -32,7 +32,7 @@ constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] =
 
 // The defaults of a transformers class for settings that config.json omits, and its resampling filter.
 struct Defaults {
-  TowerKind kind;
+  EncoderKind kind;
   const char* projector;  // Value of clip.projector_type.
   int64_t width, inner, layers, heads, image, patch;
   const char* activation;
@@ -41,90 +41,91 @@ struct Defaults {
   std::span<const double> mean, deviation;
 };
 constexpr Defaults kDefaults[] = {
-    {TowerKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf, kHalf},
-    {TowerKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
-    {TowerKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean,
-     kClipDeviation},
-    {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean,
-     kClipDeviation},
-    {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf,
+    {EncoderKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf,
      kHalf},
-    {TowerKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
-    {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean,
+    {EncoderKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {EncoderKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean,
+     kClipDeviation},
+    {EncoderKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean,
+     kClipDeviation},
+    {EncoderKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf,
+     kHalf},
+    {EncoderKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
+    {EncoderKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean,
      kImageNetDeviation},
-    {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
-    {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
-    {TowerKind::kKimi, "kimik25", 1152, 4304, 27, 16, 0, 14, "gelu_pytorch_tanh", 1e-5, kBicubic, kHalf, kHalf},
-    {TowerKind::kGemma4, "gemma4v", 768, 3072, 16, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kZero, kOne},
+    {EncoderKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
+    {EncoderKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {EncoderKind::kKimi, "kimik25", 1152, 4304, 27, 16, 0, 14, "gelu_pytorch_tanh", 1e-5, kBicubic, kHalf, kHalf},
+    {EncoderKind::kGemma4, "gemma4v", 768, 3072, 16, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kZero, kOne},
 };
 
 struct Class {
-  std::string_view name;   // Name in "architectures" of config.json.
-  std::string_view tower;  // Value of vision_config.model_type; empty: any value.
-  TowerKind kind;
+  std::string_view name;     // Name in "architectures" of config.json.
+  std::string_view encoder;  // Value of vision_config.model_type; empty: any value.
+  EncoderKind kind;
   bool grids = false;  // LLaVA 1.6: images are cut into the best-fitting of several tile grids.
 };
 constexpr Class kClasses[] = {
-    {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
-    {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
-    {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
-    {"KimiVLForConditionalGeneration", "", TowerKind::kKimi},
-    {"KimiK25ForConditionalGeneration", "", TowerKind::kKimi},
-    {"Gemma4ForConditionalGeneration", "", TowerKind::kGemma4},
-    {"Qwen2VLForConditionalGeneration", "", TowerKind::kQwen2Vl},
-    {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
-    {"Qwen3VLForConditionalGeneration", "", TowerKind::kQwen3Vl},
-    {"Qwen3VLMoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
-    {"Qwen3_5ForConditionalGeneration", "", TowerKind::kQwen3Vl},
-    {"Qwen3_5MoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
-    {"Mistral3ForConditionalGeneration", "", TowerKind::kPixtral},
-    {"LlavaForConditionalGeneration", "pixtral", TowerKind::kPixtral},
-    {"LlavaForConditionalGeneration", "clip_vision_model", TowerKind::kLlava},
-    {"LlavaNextForConditionalGeneration", "clip_vision_model", TowerKind::kLlava, true},
-    {"InternVLForConditionalGeneration", "", TowerKind::kInternVl},
-    {"Lfm2VlForConditionalGeneration", "", TowerKind::kLfm2},
+    {"Idefics3ForConditionalGeneration", "", EncoderKind::kIdefics3},
+    {"SmolVLMForConditionalGeneration", "", EncoderKind::kIdefics3},
+    {"Gemma3ForConditionalGeneration", "", EncoderKind::kGemma3},
+    {"KimiVLForConditionalGeneration", "", EncoderKind::kKimi},
+    {"KimiK25ForConditionalGeneration", "", EncoderKind::kKimi},
+    {"Gemma4ForConditionalGeneration", "", EncoderKind::kGemma4},
+    {"Qwen2VLForConditionalGeneration", "", EncoderKind::kQwen2Vl},
+    {"Qwen2_5_VLForConditionalGeneration", "", EncoderKind::kQwen25Vl},
+    {"Qwen3VLForConditionalGeneration", "", EncoderKind::kQwen3Vl},
+    {"Qwen3VLMoeForConditionalGeneration", "", EncoderKind::kQwen3Vl},
+    {"Qwen3_5ForConditionalGeneration", "", EncoderKind::kQwen3Vl},
+    {"Qwen3_5MoeForConditionalGeneration", "", EncoderKind::kQwen3Vl},
+    {"Mistral3ForConditionalGeneration", "", EncoderKind::kPixtral},
+    {"LlavaForConditionalGeneration", "pixtral", EncoderKind::kPixtral},
+    {"LlavaForConditionalGeneration", "clip_vision_model", EncoderKind::kLlava},
+    {"LlavaNextForConditionalGeneration", "clip_vision_model", EncoderKind::kLlava, true},
+    {"InternVLForConditionalGeneration", "", EncoderKind::kInternVl},
+    {"Lfm2VlForConditionalGeneration", "", EncoderKind::kLfm2},
 };
 
-class TowerTranslation {
+class EncoderTranslation {
  public:
-  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, bool grids,
-                   AssembledFile& out)
+  EncoderTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, bool grids,
+                     AssembledFile& out)
       : config_(config),
         vision_(config["vision_config"]),
         processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor),
         defaults_(defaults),
         out_(out) {
-    tower_.ends_rows = grids;
+    encoder_.ends_rows = grids;
   }
 
-  Result<Tower> translate() {
+  Result<Encoder> translate() {
     out_.string("general.architecture", "clip");
     out_.string("clip.projector_type", defaults_.projector);
     out_.boolean("clip.has_vision_encoder", true);
     // Images are preprocessed as in the reference implementation (resize_of()).
     out_.boolean("clip.vision.from_folder", true);
-    tower_.kind = defaults_.kind;
+    encoder_.kind = defaults_.kind;
     sizes();
     activation();
-    switch (tower_.kind) {
-      case TowerKind::kIdefics3: idefics3(); break;
-      case TowerKind::kGemma3: gemma3(); break;
-      case TowerKind::kQwen2Vl:
-      case TowerKind::kQwen25Vl:
-      case TowerKind::kQwen3Vl: qwen(); break;
-      case TowerKind::kPixtral: pixtral(); break;
-      case TowerKind::kInternVl: intern_vl(); break;
-      case TowerKind::kLlava: llava(); break;
-      case TowerKind::kLfm2: lfm2(); break;
-      case TowerKind::kGemma4: gemma4(); break;
-      case TowerKind::kKimi: kimi(); break;
+    switch (encoder_.kind) {
+      case EncoderKind::kIdefics3: idefics3(); break;
+      case EncoderKind::kGemma3: gemma3(); break;
+      case EncoderKind::kQwen2Vl:
+      case EncoderKind::kQwen25Vl:
+      case EncoderKind::kQwen3Vl: qwen(); break;
+      case EncoderKind::kPixtral: pixtral(); break;
+      case EncoderKind::kInternVl: intern_vl(); break;
+      case EncoderKind::kLlava: llava(); break;
+      case EncoderKind::kLfm2: lfm2(); break;
+      case EncoderKind::kGemma4: gemma4(); break;
+      case EncoderKind::kKimi: kimi(); break;
     }
     put("image_size", image_);
-    put("block_count", tower_.layers);
+    put("block_count", encoder_.layers);
     colours();
     steps();
     if (!status_) return status_.error();
-    return std::move(tower_);
+    return std::move(encoder_);
   }
 
  private:
@@ -176,21 +177,22 @@ class TowerTranslation {
 
   void sizes() {
     // In Qwen2-VL "hidden_size" is the width of the text model.
-    const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
+    const bool qwen2 = encoder_.kind == EncoderKind::kQwen2Vl;
     const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width)
                                 : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
-    tower_.layers = vision_integer({"depth", "vt_num_hidden_layers", "num_hidden_layers"}, defaults_.layers);
-    tower_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
-    tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
+    encoder_.layers = vision_integer({"depth", "vt_num_hidden_layers", "num_hidden_layers"}, defaults_.layers);
+    encoder_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
+    encoder_.patch = vision_integer({"patch_size"}, defaults_.patch);
     image_ = vision_integer({"image_size"}, defaults_.image);
-    if (tower_.layers > kMaxTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
-    put("patch_size", tower_.patch);
+    if (encoder_.layers > kMaxEncoderLayers)
+      fail(vision_.invalid("has " + std::to_string(encoder_.layers) + " layers"));
+    put("patch_size", encoder_.patch);
     put("embedding_length", width);
     put("feed_forward_length",
         qwen2 ? times_wide(width) : vision_integer({"vt_intermediate_size", "intermediate_size"}, defaults_.inner));
-    put("attention.head_count", tower_.heads);
+    put("attention.head_count", encoder_.heads);
     for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
-    const auto eps = vision_[tower_.kind == TowerKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
+    const auto eps = vision_[encoder_.kind == EncoderKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
     if (!eps) fail(eps.error());
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
@@ -207,7 +209,7 @@ class TowerTranslation {
   }
 
   void activation() {
-    const JsonValue value = vision_[tower_.kind == TowerKind::kGemma4 ? "hidden_activation" : "hidden_act"];
+    const JsonValue value = vision_[encoder_.kind == EncoderKind::kGemma4 ? "hidden_activation" : "hidden_act"];
     const std::string_view name = value.exists() ? value.text() : std::string_view(defaults_.activation);
     if (name == "gelu" || name == "gelu_pytorch_tanh")
       out_.boolean("clip.use_gelu", true);
@@ -222,7 +224,7 @@ class TowerTranslation {
     // Mean and deviation have no meaning if the processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
-    const bool none = tower_.kind == TowerKind::kGemma4 && !normalizes->value_or(false);
+    const bool none = encoder_.kind == EncoderKind::kGemma4 && !normalizes->value_or(false);
     for (const auto& [name, usual] :
          {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
       auto stated = processor_[name].numbers();
@@ -236,7 +238,7 @@ class TowerTranslation {
   // Checks the preprocessing steps that all image processors have in common.
   void steps() {
     for (const char* name : {"do_resize", "do_rescale"}) expect_boolean(processor_[name], true);
-    if (tower_.kind != TowerKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
+    if (encoder_.kind != EncoderKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
     const auto factor = processor_["rescale_factor"].number();
     if (!factor) return fail(factor.error());
     if (*factor && std::abs(**factor * 255 - 1) > 1e-6) fail(processor_["rescale_factor"].unsupported("is not 1/255"));
@@ -263,7 +265,7 @@ class TowerTranslation {
   void gemma3() {
     const int64_t tokens = integer(config_["mm_tokens_per_image"], 256);
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(tokens)));
-    put("projector.scale_factor", std::max<int64_t>(1, image_ / tower_.patch / std::max<int64_t>(side, 1)));
+    put("projector.scale_factor", std::max<int64_t>(1, image_ / encoder_.patch / std::max<int64_t>(side, 1)));
     if (processor_["size"].exists()) same_side(processor_["size"]);
     expect_boolean(processor_["do_pan_and_scan"], false);
   }
@@ -278,18 +280,18 @@ class TowerTranslation {
     const int64_t merge = vision_integer({"spatial_merge_size"}, 2);
     put("spatial_merge_size", merge);
     expect(vision_["temporal_patch_size"], 2, 2);
-    same(processor_["patch_size"], tower_.patch);
+    same(processor_["patch_size"], encoder_.patch);
     same(processor_["merge_size"], merge);
-    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
+    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
-    if (tower_.kind == TowerKind::kQwen2Vl) return;
-    if (tower_.kind == TowerKind::kQwen25Vl) return windows();
+    if (encoder_.kind == EncoderKind::kQwen2Vl) return;
+    if (encoder_.kind == EncoderKind::kQwen25Vl) return windows();
     const JsonValue parts = vision_["deepstack_visual_indexes"];
     for (size_t i = 0; i < parts.items().size(); ++i)
-      tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
-    if (!std::ranges::is_sorted(tower_.deepstack, std::less_equal<>()))
+      encoder_.deepstack.push_back(integer(parts.item(i), 0, 0, encoder_.layers - 1));
+    if (!std::ranges::is_sorted(encoder_.deepstack, std::less_equal<>()))
       fail(parts.invalid("must be in ascending order"));
   }
 
@@ -297,13 +299,13 @@ class TowerTranslation {
     expect(vision_["window_size"], kWindow, kWindow);
     const JsonValue list = vision_["fullatt_block_indexes"];
     std::vector<int64_t> full;
-    for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, tower_.layers - 1));
+    for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, encoder_.layers - 1));
     if (!list.exists()) full = {7, 15, 23, 31};
     // A vision file can only express full attention in every n-th layer.
     const int64_t every = full.empty() ? 0 : full.front() + 1;
     for (size_t i = 0; i < full.size(); ++i)
       if (full[i] + 1 != static_cast<int64_t>(i + 1) * every ||
-          full.size() != static_cast<size_t>(tower_.layers / every))
+          full.size() != static_cast<size_t>(encoder_.layers / every))
         return fail(list.unsupported("does not list every n-th layer"));
     if (every == 0) return fail(list.unsupported("is empty: window attention in all layers is not supported"));
     put("n_wa_pattern", every);
@@ -319,12 +321,12 @@ class TowerTranslation {
     put("spatial_merge_size", merge);
     last_layer_only();
     expect_text(config_["vision_feature_select_strategy"], "full");
-    same(processor_["patch_size"], tower_.patch);
+    same(processor_["patch_size"], encoder_.patch);
     image_ = integer(processor_["size"]["longest_edge"], image_);
     const auto base = vision_["rope_theta"].number();
     if (!base) return fail(base.error());
     if (base->value_or(1e4) != 1e4) fail(vision_["rope_theta"].unsupported("is not 10000"));
-    tower_.breaks_rows = true;
+    encoder_.breaks_rows = true;
   }
 
   void intern_vl() {
@@ -345,12 +347,12 @@ class TowerTranslation {
   }
 
   void llava() {
-    const int64_t layer = integer(config_["vision_feature_layer"], -2, -tower_.layers, -1);
+    const int64_t layer = integer(config_["vision_feature_layer"], -2, -encoder_.layers, -1);
     // The last layer of a vision file is not run, so one layer more is stored than is needed.
-    tower_.layers += layer + 2;
+    encoder_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
-    if (tower_.ends_rows) return grids();
+    if (encoder_.ends_rows) return grids();
     if (processor_["size"]["shortest_edge"].exists()) same_side(processor_["size"]["shortest_edge"]);
     expect_boolean(processor_["do_center_crop"], true);
     expect_boolean(processor_["do_pad"], false);
@@ -388,14 +390,14 @@ class TowerTranslation {
 
   void lfm2() {
     const int64_t merge = integer(config_["downsample_factor"], 2);
-    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
+    if (merge > kMaxMerge || encoder_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
-                                  " and " + std::to_string(tower_.patch)));
-    const int64_t square = merge * merge * tower_.patch * tower_.patch;
+                                  " and " + std::to_string(encoder_.patch)));
+    const int64_t square = merge * merge * encoder_.patch * encoder_.patch;
     put("projector.scale_factor", merge);
     last_layer_only();
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(vision_integer({"num_patches"}, 256))));
-    image_ = side * tower_.patch;
+    image_ = side * encoder_.patch;
     put("image_min_pixels", integer(processor_["min_image_tokens"], 64) * square);
     put("image_max_pixels", integer(processor_["max_image_tokens"], 256) * square);
     expect(processor_["tile_size"], 512, 512);
@@ -409,35 +411,35 @@ class TowerTranslation {
     const int64_t merge = vision_integer({"pooling_kernel_size"}, 3),
                   width = vision_integer({"hidden_size"}, defaults_.width);
     put("projector.scale_factor", merge);
-    expect(vision_["num_key_value_heads"], tower_.heads, tower_.heads);
-    if (vision_["head_dim"].exists()) expect(vision_["head_dim"], width / tower_.heads, width / tower_.heads);
+    expect(vision_["num_key_value_heads"], encoder_.heads, encoder_.heads);
+    if (vision_["head_dim"].exists()) expect(vision_["head_dim"], width / encoder_.heads, width / encoder_.heads);
     expect_boolean(vision_["attention_bias"], false);
     const JsonValue rotation = vision_["rope_parameters"];
     expect_text(rotation["rope_type"], "default");
     const auto base = rotation["rope_theta"].number();
     if (!base) return fail(base.error());
     if (base->value_or(100) != 100) fail(rotation["rope_theta"].unsupported("is not 100"));
-    tower_.clamps = flag(vision_["use_clipped_linears"]);
-    tower_.standardizes = flag(vision_["standardize"]);
-    same(processor_["patch_size"], tower_.patch);
+    encoder_.clamps = flag(vision_["use_clipped_linears"]);
+    encoder_.standardizes = flag(vision_["standardize"]);
+    same(processor_["patch_size"], encoder_.patch);
     same(processor_["pooling_kernel_size"], merge);
     const JsonValue most = processor_["max_soft_tokens"];
     const int64_t tokens = integer(most, 280);
     if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
       fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
-    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
+    if (merge > kMaxMerge || encoder_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
-                                  " and " + std::to_string(tower_.patch)));
-    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
-    put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
+                                  " and " + std::to_string(encoder_.patch)));
+    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
+    put("image_max_pixels", tokens * merge * merge * encoder_.patch * encoder_.patch);
   }
 
   // Reads the settings of Kimi K2.5 or Kimi-VL. For still images both have the same vision encoder.
   void kimi() {
     const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
-    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
+    if (merge > kMaxMerge || encoder_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
-                                  " and " + std::to_string(tower_.patch)));
+                                  " and " + std::to_string(encoder_.patch)));
     put("projector.scale_factor", merge);
     expect_text(vision_["pos_emb_type"], "divided_fixed");
     expect_text(vision_["merge_type"], "sd2_tpool");
@@ -449,7 +451,7 @@ class TowerTranslation {
     const double own = eps->value_or(defaults_.eps);
     if (behind->value_or(own) != own)
       fail(vision_["projector_ln_eps"].unsupported("differs from 'layer_norm_eps', which is not supported"));
-    same(processor_["patch_size"], tower_.patch);
+    same(processor_["patch_size"], encoder_.patch);
     same(processor_["merge_kernel_size"], merge);
     expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
     if (processor_["fixed_output_tokens"].exists())
@@ -459,9 +461,9 @@ class TowerTranslation {
       fail(processor_["pad_input"].unsupported("is not true: cropping images is not supported"));
     const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMaxKimiPatches)
                                : integer(processor_["in_patch_limit"], 16384, 1, kMaxKimiPatches);
-    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
-    put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
-    put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);
+    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
+    put("image_max_pixels", std::max(patches, merge * merge) * encoder_.patch * encoder_.patch);
+    put("image_min_pixels", std::max(int64_t{8}, merge * merge) * encoder_.patch * encoder_.patch);
   }
 
   bool flag(const JsonValue& value) {
@@ -473,21 +475,21 @@ class TowerTranslation {
   const JsonValue config_, vision_, processor_;
   const Defaults& defaults_;
   AssembledFile& out_;
-  Tower tower_;
+  Encoder encoder_;
   int64_t image_ = 0;  // Side length of the input image, in pixels.
   Status status_;
 };
 
 }  // namespace
 
-bool has_tower(const JsonValue& config) { return config["vision_config"].is_object(); }
+bool has_encoder(const JsonValue& config) { return config["vision_config"].is_object(); }
 
-Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processor, AssembledFile& out) {
+Result<Encoder> translate_encoder(const JsonValue& config, const JsonValue& processor, AssembledFile& out) {
   const JsonValue names = config["architectures"];
   const std::string_view name = names.items().empty() ? std::string_view() : names.item(0).text();
   const JsonValue type = config["vision_config"]["model_type"];
   const auto fits = [&](const Class& known) {
-    return known.name == name && (known.tower.empty() || known.tower == type.text());
+    return known.name == name && (known.encoder.empty() || known.encoder == type.text());
   };
   const auto* const found = std::ranges::find_if(kClasses, fits);
   if (found == std::end(kClasses)) {
@@ -501,7 +503,7 @@ Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processo
                              ", whose vision encoder is not supported in Hugging Face folders (known: " + known + ")");
   }
   const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);
-  return TowerTranslation(config, processor, *defaults, found->grids, out).translate();
+  return EncoderTranslation(config, processor, *defaults, found->grids, out).translate();
 }
 
 }  // namespace monolith::hf

@@ -12,7 +12,7 @@
 
 namespace monolith::hf {
 
-enum class TowerKind : uint8_t {
+enum class EncoderKind : uint8_t {
   kIdefics3,
   kGemma3,
   kQwen2Vl,
@@ -27,8 +27,8 @@ enum class TowerKind : uint8_t {
 };
 
 // The settings that the translation of the vision encoder's tensors needs.
-struct Tower {
-  TowerKind kind{};
+struct Encoder {
+  EncoderKind kind{};
   int64_t layers = 0;  // Number of layers that are used; tensors of later layers are ignored.
   int64_t heads = 0, patch = 0;
   std::vector<int64_t> deepstack = {};  // The layer after which each deepstack part is applied.
@@ -39,11 +39,11 @@ struct Tower {
 };
 
 // Whether the folder has a vision encoder.
-bool has_tower(const JsonValue& config);
+bool has_encoder(const JsonValue& config);
 
 // Adds the metadata keys. `processor` is preprocessor_config.json, or "image_processor" of processor_config.json.
 // Errors name the file and the key. kUnsupported: a class whose vision encoder is not supported, or unsupported
 // settings. kInvalidFile: invalid values.
-Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processor, AssembledFile& out);
+Result<Encoder> translate_encoder(const JsonValue& config, const JsonValue& processor, AssembledFile& out);
 
 }  // namespace monolith::hf

@@ -32,7 +32,7 @@ Result<int64_t> added_token(const std::string& folder, std::string_view text) {
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  if (!has_tower(config->root()))
+  if (!has_encoder(config->root()))
     return config->root()["vision_config"].invalid("is missing: the folder contains no vision encoder");
   auto apart = JsonFile::read(folder, "preprocessor_config.json", true);
   if (!apart) return apart.error();
@@ -41,14 +41,14 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   const bool is_apart = is_file(folder + "/preprocessor_config.json");
   const JsonValue processor = is_apart ? apart->root() : whole->root()["image_processor"];
   AssembledFile file;
-  auto tower = translate_tower(config->root(), processor, file);
-  if (!tower) return tower.error();
+  auto encoder = translate_encoder(config->root(), processor, file);
+  if (!encoder) return encoder.error();
   if (!processor.is_object())
     return Error{ErrorCode::kInvalidFile,
                  "contains no preprocessor_config.json and no processor_config.json with an image_processor: "
                  "the image preprocessing is unknown"};
   int64_t row_break = 0;
-  if (tower->breaks_rows) {
+  if (encoder->breaks_rows) {
     const auto id = added_token(folder, kRowBreak);
     if (!id) return id.error();
     row_break = *id;
@@ -58,7 +58,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   std::vector<const Safetensor*> tensors;
   for (const Shard& shard : *shards)
     for (const Safetensor& tensor : shard.tensors) tensors.push_back(&tensor);
-  if (Status status = translate_tower_tensors(tensors, *tower, row_break, file); !status) return status.error();
+  if (Status status = translate_encoder_tensors(tensors, *encoder, row_break, file); !status) return status.error();
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
   file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
   std::vector<MappedFile> mapped;

@@ -18,7 +18,7 @@ struct Name {
 };
 
 // Tensor names relative to the encoder prefixes that part_of() strips. Each stem has a weight and a bias.
-constexpr Name kOfTower[] = {
+constexpr Name kOfEncoder[] = {
     {"embeddings.patch_embedding", "v.patch_embd"},  // Used by SigLIP and CLIP.
     {"embeddings.position_embedding", "v.position_embd"},
     {"pre_layrnorm", "v.pre_ln"},
@@ -100,30 +100,30 @@ constexpr Name kWholeOfLayer[] = {{"lambda_1", "ls1.weight"}, {"lambda_2", "ls2.
 constexpr Name kOfDeepstack[] = {{"norm", "norm"}, {"linear_fc1", "fc1"}, {"linear_fc2", "fc2"}};
 
 struct ProjectorName {
-  TowerKind kind;
+  EncoderKind kind;
   std::string_view hf, gguf;
 };
 constexpr ProjectorName kOfProjector[] = {
-    {TowerKind::kIdefics3, "modality_projection.proj", "mm.model.fc"},
-    {TowerKind::kGemma3, "mm_soft_emb_norm", "mm.soft_emb_norm"},
-    {TowerKind::kPixtral, "norm", "mm.input_norm"},
-    {TowerKind::kPixtral, "patch_merger.merging_layer", "mm.patch_merger"},
-    {TowerKind::kPixtral, "linear_1", "mm.1"},
-    {TowerKind::kPixtral, "linear_2", "mm.2"},
-    {TowerKind::kInternVl, "layer_norm", "mm.model.mlp.0"},
-    {TowerKind::kInternVl, "linear_1", "mm.model.mlp.1"},
-    {TowerKind::kInternVl, "linear_2", "mm.model.mlp.3"},
-    {TowerKind::kLlava, "linear_1", "mm.0"},
-    {TowerKind::kLlava, "linear_2", "mm.2"},
-    {TowerKind::kLfm2, "layer_norm", "mm.input_norm"},
-    {TowerKind::kLfm2, "linear_1", "mm.1"},
-    {TowerKind::kLfm2, "linear_2", "mm.2"},
-    {TowerKind::kGemma4, "embedding_projection", "mm.input_projection"},
-    {TowerKind::kKimi, "pre_norm", "mm.input_norm"},
-    {TowerKind::kKimi, "linear_1", "mm.1"},  // Used by Kimi-VL.
-    {TowerKind::kKimi, "linear_2", "mm.2"},
-    {TowerKind::kKimi, "proj.0", "mm.1"},  // Used by Kimi K2.5.
-    {TowerKind::kKimi, "proj.2", "mm.2"},
+    {EncoderKind::kIdefics3, "modality_projection.proj", "mm.model.fc"},
+    {EncoderKind::kGemma3, "mm_soft_emb_norm", "mm.soft_emb_norm"},
+    {EncoderKind::kPixtral, "norm", "mm.input_norm"},
+    {EncoderKind::kPixtral, "patch_merger.merging_layer", "mm.patch_merger"},
+    {EncoderKind::kPixtral, "linear_1", "mm.1"},
+    {EncoderKind::kPixtral, "linear_2", "mm.2"},
+    {EncoderKind::kInternVl, "layer_norm", "mm.model.mlp.0"},
+    {EncoderKind::kInternVl, "linear_1", "mm.model.mlp.1"},
+    {EncoderKind::kInternVl, "linear_2", "mm.model.mlp.3"},
+    {EncoderKind::kLlava, "linear_1", "mm.0"},
+    {EncoderKind::kLlava, "linear_2", "mm.2"},
+    {EncoderKind::kLfm2, "layer_norm", "mm.input_norm"},
+    {EncoderKind::kLfm2, "linear_1", "mm.1"},
+    {EncoderKind::kLfm2, "linear_2", "mm.2"},
+    {EncoderKind::kGemma4, "embedding_projection", "mm.input_projection"},
+    {EncoderKind::kKimi, "pre_norm", "mm.input_norm"},
+    {EncoderKind::kKimi, "linear_1", "mm.1"},  // Used by Kimi-VL.
+    {EncoderKind::kKimi, "linear_2", "mm.2"},
+    {EncoderKind::kKimi, "proj.0", "mm.1"},  // Used by Kimi K2.5.
+    {EncoderKind::kKimi, "proj.2", "mm.2"},
 };
 
 // Tensors of a vision encoder that the engine ignores: pooling heads, mask tokens, and tables that are derived from the
@@ -148,7 +148,7 @@ bool take(std::string_view& name, std::string_view prefix) {
 
 constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6 inserts this embedding after each row of an image.
 
-enum class Part : uint8_t { kNone, kTower, kProjector };
+enum class Part : uint8_t { kNone, kEncoder, kProjector };
 
 // Strips the encoder or projector prefix from `name` and returns which part the tensor belongs to.
 Part part_of(std::string_view& name) {
@@ -158,7 +158,7 @@ Part part_of(std::string_view& name) {
       take(name, "mm_projector."))
     return Part::kProjector;
   const bool inner = take(name, "vision_tower.");
-  if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
+  if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kEncoder;
   return Part::kNone;
 }
 
@@ -171,26 +171,26 @@ std::optional<TensorType> type_of(std::string_view name) {
 
 float plus_one(float value) { return value + 1; }
 
-class TowerTensors {
+class EncoderTensors {
  public:
-  TowerTensors(const Tower& tower, AssembledFile& file) : tower_(tower), file_(file) {}
+  EncoderTensors(const Encoder& encoder, AssembledFile& file) : encoder_(encoder), file_(file) {}
 
   Status add(const Safetensor& tensor) {
     std::string_view rest = tensor.name;
     const Part part = part_of(rest);
     const auto unused = [&](std::string_view prefix) { return rest.starts_with(prefix); };
-    if (part == Part::kTower && std::ranges::any_of(kUnused, unused)) return {};
+    if (part == Part::kEncoder && std::ranges::any_of(kUnused, unused)) return {};
     const auto type = type_of(tensor.type);
     if (!type)
       return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
                                                 quoted(tensor.type) +
                                                 ", which is not supported for vision encoders (known: F32, F16, BF16)"};
     const bool clamp =
-        tower_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
+        encoder_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
     if ((tensor.shape.empty() && !clamp) || tensor.shape.size() > 5 ||
         std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
       return invalid(tensor, "has a shape that is not valid for a vision encoder tensor");
-    const std::string name = part == Part::kProjector ? projector_name(rest) : tower_name(rest);
+    const std::string name = part == Part::kProjector ? projector_name(rest) : encoder_name(rest);
     if (name == kPassedOver) return {};
     if (name.empty())
       return Error{ErrorCode::kUnsupported,
@@ -213,38 +213,39 @@ class TowerTensors {
   static constexpr std::string_view kPassedOver = "-";
 
   std::string projector_name(std::string_view rest) const {
-    if (tower_.kind == TowerKind::kGemma3 && rest == "mm_input_projection_weight") return "mm.input_projection.weight";
-    if (tower_.ends_rows && rest == kNewline) return "model.image_newline";
+    if (encoder_.kind == EncoderKind::kGemma3 && rest == "mm_input_projection_weight")
+      return "mm.input_projection.weight";
+    if (encoder_.ends_rows && rest == kNewline) return "model.image_newline";
     const auto [stem, suffix] = split_suffix(rest);
     for (const ProjectorName& name : kOfProjector)
-      if (name.kind == tower_.kind && name.hf == stem && !suffix.empty())
+      if (name.kind == encoder_.kind && name.hf == stem && !suffix.empty())
         return std::string(name.gguf) + std::string(suffix);
     return {};
   }
 
-  std::string tower_name(std::string_view rest) const {
+  std::string encoder_name(std::string_view rest) const {
     if (const std::string_view whole = find(kWhole, rest); !whole.empty()) return std::string(whole);
     if (const std::string_view whole = find(kOfStandardization, rest); !whole.empty())
-      return tower_.standardizes ? std::string(whole) : std::string();
+      return encoder_.standardizes ? std::string(whole) : std::string();
     for (const std::string_view layers : kLayers) {
       std::string_view inner = rest;
       if (!take(inner, layers)) continue;
       const int64_t layer = take_number(inner);
-      if (layer >= tower_.layers) return std::string(kPassedOver);
-      if (layer >= 0 && tower_.kind == TowerKind::kGemma4)
+      if (layer >= encoder_.layers) return std::string(kPassedOver);
+      if (layer >= 0 && encoder_.kind == EncoderKind::kGemma4)
         return gemma4_name("v.blk." + std::to_string(layer) + ".", inner);
-      if (layer >= 0 && tower_.kind == TowerKind::kKimi)
+      if (layer >= 0 && encoder_.kind == EncoderKind::kKimi)
         return joined("v.blk." + std::to_string(layer) + ".", {}, kOfKimiLayer, inner);
       return layer < 0 ? std::string()
                        : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
     }
     if (take(rest, "deepstack_merger_list.")) {
       const int64_t part = take_number(rest);
-      if (part < 0 || part >= static_cast<int64_t>(tower_.deepstack.size())) return {};
-      return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {},
+      if (part < 0 || part >= static_cast<int64_t>(encoder_.deepstack.size())) return {};
+      return joined("v.deepstack." + std::to_string(encoder_.deepstack[static_cast<size_t>(part)]) + ".", {},
                     kOfDeepstack, rest);
     }
-    return tower_.kind == TowerKind::kKimi ? joined({}, {}, kOfKimi, rest) : joined({}, {}, kOfTower, rest);
+    return encoder_.kind == EncoderKind::kKimi ? joined({}, {}, kOfKimi, rest) : joined({}, {}, kOfEncoder, rest);
   }
 
   std::string gemma4_name(const std::string& prefix, std::string_view rest) const {
@@ -253,7 +254,7 @@ class TowerTensors {
     std::string_view stem = rest.substr(0, dot);
     const std::string_view last = rest.substr(dot + 1);
     const bool clamp = std::ranges::find(kClamps, last) != std::end(kClamps);
-    if (clamp ? !tower_.clamps : last != "weight") return {};
+    if (clamp ? !encoder_.clamps : last != "weight") return {};
     if (!clamp && stem.ends_with(".linear")) stem.remove_suffix(std::string_view(".linear").size());
     const std::string_view name = find(kOfGemma4Layer, stem);
     return name.empty() ? std::string() : prefix + std::string(name) + "." + std::string(last);
@@ -274,13 +275,13 @@ class TowerTensors {
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
     // Some checkpoints store vectors and tables with leading dimensions of length 1, which are removed here.
     const bool positions = name == "v.position_embd.weight";
-    const bool tables = positions && (tower_.kind == TowerKind::kGemma4 || tower_.kind == TowerKind::kKimi);
+    const bool tables = positions && (encoder_.kind == EncoderKind::kGemma4 || encoder_.kind == EncoderKind::kKimi);
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
     while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
     if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is not a matrix");
-    const bool turns = tower_.kind == TowerKind::kPixtral &&
+    const bool turns = encoder_.kind == EncoderKind::kPixtral &&
                        (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
-    if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos)
+    if (encoder_.kind == EncoderKind::kKimi && name.find(".attn_qkv.") != std::string::npos)
       return put_by_axis(name, shape, tensor, type);
     if (turns) return put_neighbours(name, shape, tensor, type);
     if (name == "mm.soft_emb_norm.weight") {  // The checkpoint stores this norm minus one.
@@ -294,7 +295,7 @@ class TowerTensors {
   // Adds the patch kernels. Kernels for one frame have the shape [width][3][p][p], or [width][p * p * 3] with the color
   // channel varying fastest. Kernels for two frames have the shape [width][3][2][p][p] and become two tensors.
   Status put_kernel(const std::string& name, const Safetensor& tensor, TensorType type) {
-    const int64_t p = tower_.patch, width = tensor.shape[0];
+    const int64_t p = encoder_.patch, width = tensor.shape[0];
     if (tensor.shape == std::vector<int64_t>{width, 3, p, p}) {
       file_.tensor(name, {p, p, 3, width}, type, tensor.data);
       return {};
@@ -320,9 +321,9 @@ class TowerTensors {
   // Reorders the rows of each head: in the checkpoint RoPE rotates pairs (i, i + n/2), in a vision file adjacent pairs.
   Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                         TensorType type) {
-    const int64_t n = tensor.shape[0], head = n / tower_.heads;
-    if (n % tower_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
-      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) +
+    const int64_t n = tensor.shape[0], head = n / encoder_.heads;
+    if (n % encoder_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(encoder_.heads) +
                                  " heads of even size");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row)
@@ -335,10 +336,10 @@ class TowerTensors {
   // in a vision file the column pairs come first. Value rows keep their order.
   Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                      TensorType type) {
-    const int64_t n = tensor.shape[0], width = n / 3, head = width / tower_.heads;
-    if (n % 3 != 0 || width % tower_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
+    const int64_t n = tensor.shape[0], width = n / 3, head = width / encoder_.heads;
+    if (n % 3 != 0 || width % encoder_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
       return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " +
-                                 std::to_string(tower_.heads) + " heads with a size that is a multiple of 4");
+                                 std::to_string(encoder_.heads) + " heads with a size that is a multiple of 4");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row) {
       const int64_t at = row % head, axis = at / (head / 2), pair = at % (head / 2) / 2;
@@ -354,7 +355,7 @@ class TowerTensors {
     file_.tensor(name, shape, type, TensorSource{.type = type, .cols = cols, .maker = std::move(rows)});
   }
 
-  const Tower& tower_;
+  const Encoder& encoder_;
   AssembledFile& file_;
 };
 
@@ -362,28 +363,28 @@ bool is_table(std::string_view name) { return name.ends_with("embed_tokens.weigh
 
 }  // namespace
 
-bool is_of_tower(std::string_view name) { return part_of(name) != Part::kNone; }
+bool is_of_encoder(std::string_view name) { return part_of(name) != Part::kNone; }
 
-Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break,
-                               AssembledFile& file) {
-  TowerTensors to(tower, file);
+Status translate_encoder_tensors(const std::vector<const Safetensor*>& tensors, const Encoder& encoder,
+                                 int64_t row_break, AssembledFile& file) {
+  EncoderTensors to(encoder, file);
   bool broken = false;
   int standards = 0;
   for (const Safetensor* const tensor : tensors) {
     Status status;
-    if (is_of_tower(tensor->name)) {
+    if (is_of_encoder(tensor->name)) {
       status = to.add(*tensor);
       for (const Name& name : kOfStandardization) standards += tensor->name.ends_with(name.hf) ? 1 : 0;
-    } else if (tower.breaks_rows && !broken && is_table(tensor->name)) {
+    } else if (encoder.breaks_rows && !broken && is_table(tensor->name)) {
       status = to.add_row_break(*tensor, row_break);
       broken = true;
     }
     if (!status) return status;
   }
-  if (tower.standardizes && standards < 2)
+  if (encoder.standardizes && standards < 2)
     return Error{ErrorCode::kInvalidFile,
                  "tensors 'std_bias' and 'std_scale' are missing, but 'vision_config.standardize' requires them"};
-  if (tower.breaks_rows && !broken)
+  if (encoder.breaks_rows && !broken)
     return Error{ErrorCode::kInvalidFile,
                  "embedding table is missing, but the embedding of the token between image rows comes from it"};
   return {};

@@ -13,13 +13,13 @@
 namespace monolith::hf {
 
 // Whether a tensor name belongs to the vision encoder or its projector.
-bool is_of_tower(std::string_view name);
+bool is_of_encoder(std::string_view name);
 
 // Adds the tensors of the vision encoder and ignores all others. Most stay in the mapped file. Patch kernels for two
 // frames, heads with another RoPE pair order and norms stored minus one are converted when they are read. `row_break`
 // is the token between image rows, for encoders that use one. Errors name the tensor. kUnsupported: a type other than
 // F32, F16 or BF16, or an unknown name. kInvalidFile: an invalid shape.
-Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break,
-                               AssembledFile& file);
+Status translate_encoder_tensors(const std::vector<const Safetensor*>& tensors, const Encoder& encoder,
+                                 int64_t row_break, AssembledFile& file);
 
 }  // namespace monolith::hf

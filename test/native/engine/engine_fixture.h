@@ -144,7 +144,7 @@ struct ChoiceOutcome {
 struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
-  float tower_ms = 0;
+  float encoder_ms = 0;
   std::vector<std::pair<TokenId, float>> prompt;  // Prompt tokens from the second on, each followed by its top entries.
   int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
@@ -221,7 +221,7 @@ class EventReader {
         outcome.prompt_tokens = get<uint32_t>();
         outcome.cached_tokens = get<uint32_t>();
         CHECK(get<float>() >= 0);
-        outcome.tower_ms = get<float>();
+        outcome.encoder_ms = get<float>();
         break;
       case EventKind::kText: {
         CHECK_EQ(outcome.started, 1);

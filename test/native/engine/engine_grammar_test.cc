@@ -765,7 +765,7 @@ TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
     EngineParts parts = load_parts(setup);
     if (!parts.model) return;
     EngineCounters counters;
-    if (tight) setup.options.rule_steps = 2;  // One step per sequence, so only cached results are used.
+    if (tight) setup.options.grammar_steps = 2;  // One step per sequence, so only cached results are used.
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));

@@ -31,9 +31,9 @@ struct Seen {
   std::vector<float> logits;
 };
 
-std::optional<Seen> look(const std::string& what, const std::string& text, const std::string& tower, Backend& backend,
+std::optional<Seen> look(const std::string& what, const std::string& text, const std::string& encoder, Backend& backend,
                          VisionResize resize) {
-  auto vision = debug_vision(text, {}, tower, backend, kPrompt, pictures(), resize);
+  auto vision = debug_vision(text, {}, encoder, backend, kPrompt, pictures(), resize);
   if (!vision) return check::fail(__FILE__, __LINE__, what + ": " + vision.error().message), std::nullopt;
   auto other = make_cpu_backend({.threads = 2, .arithmetic = Arithmetic::kExact});
   auto logits = debug_vision_logits(text, **other, {.kv_type = KvType::kF32}, *vision, 1);
@@ -65,10 +65,10 @@ TEST(folders_of_vision_models_match_their_gguf_pairs) {
     const auto cases = vision_cases(one.pair);
     REQUIRE(cases.has_value());
     const auto text = GgufFile::open(vision_path("models/" + (*cases)["text_model"].string()));
-    const auto tower = GgufFile::open(vision_path("models/" + (*cases)["mmproj"].string()));
-    REQUIRE(text.ok() && tower.ok());
+    const auto encoder = GgufFile::open(vision_path("models/" + (*cases)["mmproj"].string()));
+    REQUIRE(text.ok() && encoder.ok());
     const VisionPairFiles files;
-    write_vision_folder(one, **text, **tower, files);
+    write_vision_folder(one, **text, **encoder, files);
     auto backend = make_cpu_backend({.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(backend.ok());
     std::optional<Seen> by_file;
@@ -76,7 +76,7 @@ TEST(folders_of_vision_models_match_their_gguf_pairs) {
       const bool original = resize == VisionResize::kOriginal;
       const std::string what = std::string(one.name) + " of " + one.pair +
                                (original ? ", resized as in the original processor" : ", resized as in llama.cpp");
-      const auto want = look(what, files.text(), files.tower(), **backend, resize);
+      const auto want = look(what, files.text(), files.encoder(), **backend, resize);
       const auto got =
           look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
       if (!want || !got) continue;

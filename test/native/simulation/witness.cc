@@ -142,14 +142,14 @@ void Witness::read(std::span<const std::byte> records) {
 void Witness::read_started(RequestId id, Known& known, Record& record) {
   if (std::exchange(known.started, true)) fail(id, "starts twice");
   const auto prompt = record.get<uint32_t>(), cached = record.get<uint32_t>();
-  const float queue_ms = record.get<float>(), tower_ms = record.get<float>();
+  const float queue_ms = record.get<float>(), encoder_ms = record.get<float>();
   const Ask& ask = *known.ask;
   if (prompt != static_cast<uint32_t>(ask.n_shared + ask.n_own)) fail(id, "reports a wrong number of prompt tokens");
   if (cached >= prompt || (cached > 0 && !(ask.use_cache && setup_.prefix_cache)))
     fail(id, "has " + std::to_string(cached) + " tokens from the cache");
   if (cached % kPageTokens != 0) fail(id, "has part of a page from the cache");
   if (queue_ms < 0) fail(id, "has a negative queue time");
-  if (tower_ms != 0) fail(id, "has a vision time without images");
+  if (encoder_ms != 0) fail(id, "has a vision time without images");
   known.started_ns = known.submitted_ns + static_cast<int64_t>(queue_ms * 1e6f);
 }
 

@@ -22,8 +22,8 @@ struct VisionFolder {
   // processor's settings.
   std::string text_config;
   std::string config, processor;
-  // Name prefixes of the encoder, the projector and the encoder's layers; `layers` follows `tower`.
-  std::string tower, projector, layers;
+  // Name prefixes of the encoder, the projector and the encoder's layers; `layers` follows `encoder`.
+  std::string encoder, projector, layers;
   TensorNames names;  // Checkpoint names by GGUF stem: of the encoder, of a layer, and of the projector ("mm.").
   // Converts weights from the vision file's layout to the checkpoint's layout.
   std::function<void(Weights&)> publish = [](Weights&) {};
@@ -48,27 +48,27 @@ inline const TensorNames kSiglip = {{"v.patch_embd", "embeddings.patch_embedding
                                     {"attn_out", "self_attn.out_proj"},
                                     {"ffn_up", "mlp.fc1"},
                                     {"ffn_down", "mlp.fc2"}};
-inline const TensorNames kPixtralTower = {{"v.patch_embd", "patch_conv"},
-                                          {"v.pre_ln", "ln_pre"},
-                                          {"ln1", "attention_norm"},
-                                          {"ln2", "ffn_norm"},
-                                          {"attn_q", "attention.q_proj"},
-                                          {"attn_k", "attention.k_proj"},
-                                          {"attn_v", "attention.v_proj"},
-                                          {"attn_out", "attention.o_proj"},
-                                          {"ffn_gate", "feed_forward.gate_proj"},
-                                          {"ffn_up", "feed_forward.up_proj"},
-                                          {"ffn_down", "feed_forward.down_proj"},
-                                          {"mm.input_norm", "norm"},
-                                          {"mm.patch_merger", "patch_merger.merging_layer"},
-                                          {"mm.1", "linear_1"},
-                                          {"mm.2", "linear_2"}};
-inline const TensorNames kQwenTower = {{"v.patch_embd", "patch_embed.proj"},
-                                       {"v.position_embd", "pos_embed"},
-                                       {"ln1", "norm1"},
-                                       {"ln2", "norm2"},
-                                       {"attn_qkv", "attn.qkv"},
-                                       {"attn_out", "attn.proj"}};
+inline const TensorNames kPixtralEncoder = {{"v.patch_embd", "patch_conv"},
+                                            {"v.pre_ln", "ln_pre"},
+                                            {"ln1", "attention_norm"},
+                                            {"ln2", "ffn_norm"},
+                                            {"attn_q", "attention.q_proj"},
+                                            {"attn_k", "attention.k_proj"},
+                                            {"attn_v", "attention.v_proj"},
+                                            {"attn_out", "attention.o_proj"},
+                                            {"ffn_gate", "feed_forward.gate_proj"},
+                                            {"ffn_up", "feed_forward.up_proj"},
+                                            {"ffn_down", "feed_forward.down_proj"},
+                                            {"mm.input_norm", "norm"},
+                                            {"mm.patch_merger", "patch_merger.merging_layer"},
+                                            {"mm.1", "linear_1"},
+                                            {"mm.2", "linear_2"}};
+inline const TensorNames kQwenEncoder = {{"v.patch_embd", "patch_embed.proj"},
+                                         {"v.position_embd", "pos_embed"},
+                                         {"ln1", "norm1"},
+                                         {"ln2", "norm2"},
+                                         {"attn_qkv", "attn.qkv"},
+                                         {"attn_out", "attn.proj"}};
 
 // Joins the patch kernels of two frames: within each color channel, the kernel of the second frame follows that of the
 // first.
@@ -162,12 +162,12 @@ inline std::vector<VisionFolder> vision_folders() {
            R"("fullatt_block_indexes":[1],"out_hidden_size":128)"),
        R"("min_pixels":6272,"max_pixels":12845056,"patch_size":14,"temporal_patch_size":2,"merge_size":2)", "visual.",
        "visual.merger.", "blocks.",
-       kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"},
-                                {"mm.0", "mlp.0"},
-                                {"mm.2", "mlp.2"},
-                                {"ffn_gate", "mlp.gate_proj"},
-                                {"ffn_up", "mlp.up_proj"},
-                                {"ffn_down", "mlp.down_proj"}},
+       kQwenEncoder + TensorNames{{"v.post_ln", "merger.ln_q"},
+                                  {"mm.0", "mlp.0"},
+                                  {"mm.2", "mlp.2"},
+                                  {"ffn_gate", "mlp.gate_proj"},
+                                  {"ffn_up", "mlp.up_proj"},
+                                  {"ffn_down", "mlp.down_proj"}},
        [](Weights& w) { join_frames(w), join_qkv(w); }});
   all.push_back(
       {"qwen25vl",
@@ -181,11 +181,11 @@ inline std::vector<VisionFolder> vision_folders() {
        "visual.",
        "visual.merger.",
        "blocks.",
-       kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"},
-                                {"mm.0", "mlp.0"},
-                                {"mm.2", "mlp.2"},
-                                {"ffn_up", "mlp.fc1"},
-                                {"ffn_down", "mlp.fc2"}},
+       kQwenEncoder + TensorNames{{"v.post_ln", "merger.ln_q"},
+                                  {"mm.0", "mlp.0"},
+                                  {"mm.2", "mlp.2"},
+                                  {"ffn_up", "mlp.fc1"},
+                                  {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
        // An encoder without gate matrices and with layer norms that have a bias.
        [](Weights& w) {
@@ -205,14 +205,14 @@ inline std::vector<VisionFolder> vision_folders() {
                      R"("deepstack_visual_indexes":[0,1],"out_hidden_size":128)"),
        R"("size":{"longest_edge":16777216,"shortest_edge":8192},"patch_size":16,"temporal_patch_size":2,"merge_size":2)",
        "model.visual.", "model.visual.merger.", "blocks.",
-       kQwenTower + TensorNames{{"v.post_ln", "merger.norm"},
-                                {"mm.0", "linear_fc1"},
-                                {"mm.2", "linear_fc2"},
-                                {"ffn_up", "mlp.linear_fc1"},
-                                {"ffn_down", "mlp.linear_fc2"},
-                                {"norm", "norm"},
-                                {"fc1", "linear_fc1"},
-                                {"fc2", "linear_fc2"}},
+       kQwenEncoder + TensorNames{{"v.post_ln", "merger.norm"},
+                                  {"mm.0", "linear_fc1"},
+                                  {"mm.2", "linear_fc2"},
+                                  {"ffn_up", "mlp.linear_fc1"},
+                                  {"ffn_down", "mlp.linear_fc2"},
+                                  {"norm", "norm"},
+                                  {"fc1", "linear_fc1"},
+                                  {"fc2", "linear_fc2"}},
        join_frames});
   all.push_back(
       {"pixtral", "LlavaForConditionalGeneration", "language_model.model.", R"("model_type":"mistral")",
@@ -221,7 +221,7 @@ inline std::vector<VisionFolder> vision_folders() {
                usual +
                R"(,"model_type":"pixtral","hidden_act":"silu","image_size":1024,"patch_size":16,"rope_theta":10000.0)"),
        R"("size":{"longest_edge":1024},"patch_size":{"height":16,"width":16},"resample":3)", "vision_tower.",
-       "multi_modal_projector.", "transformer.layers.", kPixtralTower,
+       "multi_modal_projector.", "transformer.layers.", kPixtralEncoder,
        [=](Weights& w) { without_break(w), turn_halves(w, 2); }});
   all.push_back(
       {"mistral3", "Mistral3ForConditionalGeneration", "language_model.model.", R"("model_type":"mistral")",
@@ -230,7 +230,7 @@ inline std::vector<VisionFolder> vision_folders() {
                usual +
                R"(,"model_type":"pixtral","hidden_act":"silu","image_size":1024,"patch_size":14,"rope_theta":10000.0)"),
        R"("size":{"longest_edge":1024},"patch_size":14,"resample":3)", "vision_tower.", "multi_modal_projector.",
-       "transformer.layers.", kPixtralTower, [=](Weights& w) { without_break(w), turn_halves(w, 2); }});
+       "transformer.layers.", kPixtralEncoder, [=](Weights& w) { without_break(w), turn_halves(w, 2); }});
   all.push_back(
       {"internvl",
        "InternVLForConditionalGeneration",
@@ -308,22 +308,22 @@ inline std::vector<VisionFolder> vision_folders() {
       R"(,"patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8,"init_pos_emb_time":4,)"
       R"("pos_emb_type":"divided_fixed","merge_type":"sd2_tpool","mm_projector_type":"patchmerger",)"
       R"("projector_hidden_act":"gelu","projector_ln_eps":0.0010000000474974513,"mm_hidden_size":64,"text_hidden_size":128)");
-  const TensorNames kimi_tower = {{"v.patch_embd", "patch_embed.proj"},
-                                  {"v.position_embd", "patch_embed.pos_emb"},
-                                  {"v.post_ln", "encoder.final_layernorm"},
-                                  {"ln1", "norm0"},
-                                  {"ln2", "norm1"},
-                                  {"attn_qkv", "wqkv"},
-                                  {"attn_out", "wo"},
-                                  {"ffn_up", "mlp.fc0"},
-                                  {"ffn_down", "mlp.fc1"},
-                                  {"mm.input_norm", "pre_norm"}};
+  const TensorNames kimi_encoder = {{"v.patch_embd", "patch_embed.proj"},
+                                    {"v.position_embd", "patch_embed.pos_emb"},
+                                    {"v.post_ln", "encoder.final_layernorm"},
+                                    {"ln1", "norm0"},
+                                    {"ln2", "norm1"},
+                                    {"attn_qkv", "wqkv"},
+                                    {"attn_out", "wo"},
+                                    {"ffn_up", "mlp.fc0"},
+                                    {"ffn_down", "mlp.fc1"},
+                                    {"mm.input_norm", "pre_norm"}};
   all.push_back(
       {"kimik25", "KimiK25ForConditionalGeneration", "language_model.model.", R"("model_type":"kimi_k2")", kimi,
        R"("media_proc_cfg":{"in_patch_limit":1024,"patch_size":14,"image_mean":[0.5,0.5,0.5],"image_std":[0.5,0.5,0.5],"merge_kernel_size":2,)"
        R"("fixed_output_tokens":null,"patch_limit_on_one_side":512})",
        "vision_tower.", "mm_projector.", "encoder.blocks.",
-       kimi_tower + TensorNames{{"mm.1", "proj.0"}, {"mm.2", "proj.2"}}, [](Weights& w) { axes_in_turn(w, 2); },
+       kimi_encoder + TensorNames{{"mm.1", "proj.0"}, {"mm.2", "proj.2"}}, [](Weights& w) { axes_in_turn(w, 2); },
        [](Weights&) {}, false});
   all.push_back(
       {"kimik25", "KimiVLForConditionalGeneration", "language_model.model.", R"("model_type":"deepseek_v3")",
@@ -332,7 +332,7 @@ inline std::vector<VisionFolder> vision_folders() {
            R"(,"model_type":"moonvit","patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8)"),
        R"("in_token_limit":1024,"patch_size":14,"pad_input":true,"num_pooled_tokens":256)", "vision_tower.",
        "multi_modal_projector.", "encoder.blocks.",
-       kimi_tower + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
+       kimi_encoder + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
        [](Weights&) {}, false});
   // The vision vectors use the default activation of files without a key for it. Published folders set
   // gelu_pytorch_tanh.
@@ -386,19 +386,19 @@ inline std::vector<VisionFolder> vision_folders() {
 
 // Returns the checkpoint name of a tensor of the vision file. If the folder has no such name, the test fails and the
 // result is empty.
-inline std::string tower_name(const VisionFolder& folder, const std::string& name) {
-  std::string prefix = folder.tower, rest = name;
+inline std::string encoder_name(const VisionFolder& folder, const std::string& name) {
+  std::string prefix = folder.encoder, rest = name;
   const auto numbered = [&](std::string_view begin, const std::string& below) {
     if (!rest.starts_with(begin)) return;
     const size_t dot = rest.find('.', begin.size());
-    prefix = folder.tower + below + rest.substr(begin.size(), dot - begin.size()) + ".";
+    prefix = folder.encoder + below + rest.substr(begin.size(), dot - begin.size()) + ".";
     rest = rest.substr(dot + 1);
   };
   numbered("v.blk.", folder.layers);
   // The deepstack mergers of layers 0 and 1 are numbered in layer order.
   numbered("v.deepstack.", "deepstack_merger_list.");
   if (rest == "model.image_newline")
-    return (folder.tower.starts_with("model.") ? "model." : "") + std::string("image_newline");
+    return (folder.encoder.starts_with("model.") ? "model." : "") + std::string("image_newline");
   if (rest.starts_with("mm.")) prefix = folder.projector;
   if (const auto whole = folder.names.find(rest); whole != folder.names.end()) return prefix + whole->second;
   const size_t dot = rest.rfind('.');
@@ -413,33 +413,33 @@ inline std::string tower_name(const VisionFolder& folder, const std::string& nam
 struct VisionPairFiles {
   ScratchFolder folder, files;
   std::string text() const { return files.path() + "/text.gguf"; }
-  std::string tower() const { return files.path() + "/mmproj.gguf"; }
+  std::string encoder() const { return files.path() + "/mmproj.gguf"; }
 };
 
-inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, const GgufFile& tower,
+inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, const GgufFile& encoder,
                                 const VisionPairFiles& to) {
   const std::string architecture(*text.string("general.architecture").value());
-  Weights of_text = weights_of(text), of_tower = weights_of(tower);
-  one.derive(of_tower);
+  Weights of_text = weights_of(text), of_encoder = weights_of(encoder);
+  one.derive(of_encoder);
   // Rounds norms of which checkpoints store the weight minus one, and unifies values that the checkpoint stores only
   // once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
       if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
-  each(of_tower, "mm.soft_emb_norm.weight", as_rounded_norm);
+  each(of_encoder, "mm.soft_emb_norm.weight", as_rounded_norm);
   auto tokenizer = Tokenizer::load(text);
   REQUIRE(tokenizer.ok());
-  if (const auto row_break = of_tower.find("v.token_embd.img_break"); row_break != of_tower.end()) {
+  if (const auto row_break = of_encoder.find("v.token_embd.img_break"); row_break != of_encoder.end()) {
     std::vector<float>& table = of_text.at("token_embd.weight").values;
     const std::vector<float>& row = row_break->second.values;
     std::ranges::copy(row, table.begin() + (*tokenizer)->find("[IMG_BREAK]") * static_cast<ptrdiff_t>(row.size()));
   }
-  const Bytes text_bytes = gguf_of(text, of_text), tower_bytes = gguf_of(tower, of_tower, one.without, one.more);
+  const Bytes text_bytes = gguf_of(text, of_text), encoder_bytes = gguf_of(encoder, of_encoder, one.without, one.more);
   const auto as_text = [](const Bytes& bytes) {
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   to.files.write("text.gguf", as_text(text_bytes));
-  to.files.write("mmproj.gguf", as_text(tower_bytes));
+  to.files.write("mmproj.gguf", as_text(encoder_bytes));
 
   const auto rounded = GgufFile::parse(text_bytes);
   REQUIRE(rounded.ok());
@@ -460,9 +460,9 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
       tensor.name = "language_model." + tensor.name;
   }
   if (!one.whole) tensors.clear();
-  one.publish(of_tower);
-  for (const auto& [name, tensor] : of_tower)
-    tensors.push_back({tower_name(one, name), "F32", tensor.shape, bytes_of(tensor.values)});
+  one.publish(of_encoder);
+  for (const auto& [name, tensor] : of_encoder)
+    tensors.push_back({encoder_name(one, name), "F32", tensor.shape, bytes_of(tensor.values)});
   to.folder.write("model.safetensors", safetensors_of(tensors));
 
   std::string text_config = config_of(text, one.name, architecture, "," + one.text_config);
@@ -471,7 +471,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
                                      "," + one.config + "}");
   std::string processor = "{" + one.processor;
   for (const char* const key : {"image_mean", "image_std"}) {
-    const auto values = tower.numbers(std::string("clip.vision.") + key);
+    const auto values = encoder.numbers(std::string("clip.vision.") + key);
     char list[120];
     std::snprintf(list, sizeof list, ",\"%s\":[%.9g,%.9g,%.9g]", key, (**values)[0], (**values)[1], (**values)[2]);
     processor += list;

@@ -28,10 +28,10 @@ void see(const std::string& name, const GgufFile& file, const std::shared_ptr<co
   const auto pieces = model->prepare(*plan, {width, height, pixels});
   auto backend = make_cpu_backend({.threads = 1, .isa = isa});
   REQUIRE(pieces && backend);
-  auto tower =
-      VisionTower::load(file, model, **backend, isa == "plain" ? VisionPrecision::kExact : VisionPrecision::kFast);
-  if (!tower) return check::fail(__FILE__, __LINE__, name + ": " + tower.error().message);
-  const auto run = (*tower)->begin(pieces->back());
+  auto encoder =
+      VisionEncoder::load(file, model, **backend, isa == "plain" ? VisionPrecision::kExact : VisionPrecision::kFast);
+  if (!encoder) return check::fail(__FILE__, __LINE__, name + ": " + encoder.error().message);
+  const auto run = (*encoder)->begin(pieces->back());
   while (!run->advance(1 << 22)) continue;
   CHECK_EQ(static_cast<int64_t>(run->take_rows().size()), plan->pieces.back().n_rows * model->row_width());
 }

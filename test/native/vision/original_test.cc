@@ -42,9 +42,9 @@ Pieces pieces_of(const VisionModel& model, int width, int height) {
 std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const VisionModel> model,
                            const PreparedPiece& piece) {
   auto backend = make_cpu_backend({.threads = 1});
-  auto tower = VisionTower::load(*parsed.file, std::move(model), **backend);
-  if (!tower) return check::fail(__FILE__, __LINE__, tower.error().message), std::vector<float>();
-  const auto run = (*tower)->begin(piece);
+  auto encoder = VisionEncoder::load(*parsed.file, std::move(model), **backend);
+  if (!encoder) return check::fail(__FILE__, __LINE__, encoder.error().message), std::vector<float>();
+  const auto run = (*encoder)->begin(piece);
   while (!run->advance(INT64_MAX)) {
   }
   return run->take_rows();
@@ -249,9 +249,9 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   CHECK(rows_of(parsed, model, piece) == expected);
   // The result is the same with steps of any size.
   auto backend = make_cpu_backend({.threads = 1});
-  auto tower = VisionTower::load(*parsed.file, model, **backend);
-  REQUIRE(tower.ok());
-  const auto run = (*tower)->begin(piece);
+  auto encoder = VisionEncoder::load(*parsed.file, model, **backend);
+  REQUIRE(encoder.ok());
+  const auto run = (*encoder)->begin(piece);
   int64_t left = run->total();
   while (!run->advance(1)) {
     CHECK(run->left() < left && run->left() > 0);

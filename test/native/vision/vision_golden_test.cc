@@ -130,7 +130,7 @@ struct Worst {
 };
 
 // Checks the plans and pixels of all cases of a pair, and with an encoder their embeddings.
-Worst check_pair(const Json& json, const Pair& pair, VisionTower* tower, int64_t budget) {
+Worst check_pair(const Json& json, const Pair& pair, VisionEncoder* encoder, int64_t budget) {
   Worst worst;
   for (const Json& one : json["cases"].array()) {
     const std::string name = json["name"].string() + " " + one["name"].string();
@@ -163,11 +163,11 @@ Worst check_pair(const Json& json, const Pair& pair, VisionTower* tower, int64_t
         continue;
       }
       const PreparedPiece& piece = prepared[static_cast<size_t>(entries[i].image)][entries[i].index];
-      if (tower == nullptr) check_entry(where, expected[i], entries[i], piece, *pair.model, position);
+      if (encoder == nullptr) check_entry(where, expected[i], entries[i], piece, *pair.model, position);
       position += entries[i].piece.n_positions();
       n_tokens += entries[i].piece.n_rows;
-      if (tower == nullptr) continue;
-      const auto run = tower->begin(piece);
+      if (encoder == nullptr) continue;
+      const auto run = encoder->begin(piece);
       while (!run->advance(budget)) {
       }
       CHECK_EQ(run->left(), 0);
@@ -190,12 +190,12 @@ void check_embeddings(Arithmetic arithmetic, const char* row) {
     if (!pair) continue;
     auto backend = make_cpu_backend({.threads = 2, .arithmetic = arithmetic});
     REQUIRE(backend.ok());
-    auto tower = VisionTower::load(*pair->file, pair->model, **backend);
-    if (!tower) {
-      check::fail(__FILE__, __LINE__, std::string(name) + ": " + tower.error().message);
+    auto encoder = VisionEncoder::load(*pair->file, pair->model, **backend);
+    if (!encoder) {
+      check::fail(__FILE__, __LINE__, std::string(name) + ": " + encoder.error().message);
       continue;
     }
-    const Worst worst = check_pair(*json, *pair, tower->get(), INT64_MAX);
+    const Worst worst = check_pair(*json, *pair, encoder->get(), INT64_MAX);
     const auto limits = (*json)["tolerance"]["embeddings"][row].numbers<double>();
     REQUIRE(limits.size() == 2);
     char text[160];

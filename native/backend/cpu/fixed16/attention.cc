@@ -15,7 +15,7 @@ int most_of(int head_dim) {
   return std::min(32767, static_cast<int>(std::sqrt(static_cast<double>(0x7fffffff) / head_dim)) - 1);
 }
 
-// Layout of TowerKeys::memory: 16-bit integers first, then floats.
+// Layout of EncoderKeys::memory: 16-bit integers first, then floats.
 struct KeyLayout {
   int64_t positions;  // Rounded up to whole groups of kFixed16Lanes positions.
   int64_t value_lanes;
@@ -32,7 +32,7 @@ struct KeyLayout {
         key_steps_at(n_heads * (key_head + value_head) / 2),
         value_steps_at(key_steps_at + n_heads * positions),
         floats(value_steps_at + n_heads * positions) {}
-  explicit KeyLayout(const TowerKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
+  explicit KeyLayout(const EncoderKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
 };
 
 struct Scratch {
@@ -63,7 +63,7 @@ int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim) {
   return KeyLayout(max_rows, n_heads, head_dim).floats;
 }
 
-void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const TowerKeys& keys, const float* k,
+void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const EncoderKeys& keys, const float* k,
                         const float* v, int64_t stride, int first_row, int n_rows) {
   assert(first_row >= 0 && first_row + n_rows <= keys.max_rows && keys.head_dim <= kFixed16MostHead);
   const KeyLayout layout(keys);
@@ -97,8 +97,8 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const T
 }
 
 void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch,
-                    const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
-                    int n_rows, float scale, float* out) {
+                    const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
+                    const int32_t* limits, int n_rows, float scale, float* out) {
   const KeyLayout layout(keys);
   const auto* const integers = reinterpret_cast<const int16_t*>(keys.memory);
   const int dim = keys.head_dim, most = most_of(dim);

@@ -7,7 +7,7 @@
 
 #include "backend/cpu/fixed16/kernels.h"
 #include "backend/cpu/machine/mapping.h"
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 
@@ -23,12 +23,12 @@ class Fixed16AttentionScratch {
   Mapping memory_;
 };
 
-// These functions implement those of TowerOperations. head_dim is at most kFixed16MostHead.
+// These functions implement those of EncoderOperations. head_dim is at most kFixed16MostHead.
 int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim);
-void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const TowerKeys& keys, const float* k,
+void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const EncoderKeys& keys, const float* k,
                         const float* v, int64_t stride, int first_row, int n_rows);
 void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch,
-                    const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
-                    int n_rows, float scale, float* out);
+                    const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
+                    const int32_t* limits, int n_rows, float scale, float* out);
 
 }  // namespace monolith

@@ -30,9 +30,9 @@ template <int kBytes>
       _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchAhead + byte), _MM_HINT_T0);
 }
 template <int kBytes>
-[[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
+[[gnu::always_inline]] inline void stream_next_panel(const PanelTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->block_scales + byte), _MM_HINT_T1);
 }
 
 inline __m256i load_bytes(const std::byte* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
@@ -42,7 +42,7 @@ inline __m256 load_halves(const std::byte* at) {
 
 // Stores M rows of the half panel that starts at lane `first`.
 template <int M>
-[[gnu::always_inline]] inline void finish_half(const StripTile& tile, int first, const __m256* acc) {
+[[gnu::always_inline]] inline void finish_half(const PanelTile& tile, int first, const __m256* acc) {
   const int lanes = tile.lanes - first;
   if (lanes <= 0) return;
   float* out = tile.out + first;
@@ -56,12 +56,12 @@ template <int M>
 }
 
 // Runs its body for every `halves` half panels, where `first` is their first lane.
-#define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
+#define EACH_HALF(halves, first) for (int first = 0; first < kPanelRows && first < tile.lanes; first += 8 * (halves))
 // Loops over the accumulators: row r of half h has index h * M + r.
 #define EACH_SUM(halves, h, r) UNROLL for (int h = 0; h < (halves); ++h) UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[kSums]) {
+[[gnu::always_inline]] inline void finish(const PanelTile& tile, int first, const __m256 (&acc)[kSums]) {
   UNROLL for (int h = 0; h < kSums / M; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
 }
 

@@ -1,5 +1,5 @@
 // Matmul kernels for AVX2 with FMA and F16C: packing, floating-point weights, and the kernel table. Quantized weights
-// are in matmul/quants_avx2-inl.h, arithmetic and layout in strips.h. This file must not emit functions that are shared
+// are in matmul/quants_avx2-inl.h, arithmetic and layout in panels.h. This file must not emit functions that are shared
 // with other files (see matmul/kernels.h).
 #if defined(__AVX2__)
 
@@ -105,9 +105,9 @@ struct Bf16Weights {
 };
 
 template <typename Weights, int M>
-void floats(const StripTile& tile) {
+void floats(const PanelTile& tile) {
   EACH_HALF(kHalves<M>, first) {
-    const std::byte* w = tile.strip;
+    const std::byte* w = tile.panel;
     const float* x = reinterpret_cast<const float*>(tile.lines);
     __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
     EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
@@ -137,9 +137,9 @@ __m256 f8_values(const std::byte* codes) {
 }
 
 template <int M>
-void f8(const StripTile& tile) {
+void f8(const PanelTile& tile) {
   EACH_HALF(kHalves<M>, first) {
-    const std::byte* w = tile.strip;
+    const std::byte* w = tile.panel;
     const float* x = reinterpret_cast<const float*>(tile.lines);
     __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
     EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
@@ -167,22 +167,22 @@ void f8(const StripTile& tile) {
   }
 }
 template <int M>
-void f32(const StripTile& tile) {
+void f32(const PanelTile& tile) {
   floats<F32Weights, M>(tile);
 }
 template <int M>
-void f16(const StripTile& tile) {
+void f16(const PanelTile& tile) {
   floats<F16Weights, M>(tile);
 }
 template <int M>
-void bf16(const StripTile& tile) {
+void bf16(const PanelTile& tile) {
   floats<Bf16Weights, M>(tile);
 }
 
 // Defines kernel_by_rows(tile), which calls kernel<M> for the tile's number of rows.
 #define BY_ROWS(kernel)                                                                         \
-  constexpr StripKernel kernel##_rows[kMaxRows] = {kernel<1>, kernel<2>, kernel<3>, kernel<4>}; \
-  void kernel##_by_rows(const StripTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
+  constexpr PanelKernel kernel##_rows[kMaxRows] = {kernel<1>, kernel<2>, kernel<3>, kernel<4>}; \
+  void kernel##_by_rows(const PanelTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
 BY_ROWS(f32)
 BY_ROWS(f16)
 BY_ROWS(bf16)
@@ -198,7 +198,7 @@ constinit const MatmulKernels kAvx2Matmul = {
     .max_tile_rows = kMaxRows,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {f32_by_rows,   f16_by_rows,  bf16_by_rows, avx2::q8_0,  avx2::q4_0,    avx2::q4_1,  avx2::q5_0,
+    .panel = {f32_by_rows,   f16_by_rows,  bf16_by_rows, avx2::q8_0,  avx2::q4_0,    avx2::q4_1,  avx2::q5_0,
               avx2::q5_1,    avx2::iq4_nl, avx2::mxfp4,  avx2::q2_k,  avx2::q3_k,    avx2::q4_k,  avx2::q5_k,
               avx2::q6_k,    avx2::iq4_xs, avx2::iq1_s,  avx2::iq1_m, avx2::iq2_xxs, avx2::iq2_s, avx2::iq2_s,
               avx2::iq3_xxs, avx2::iq3_s,  avx2::tq2_0,  avx2::tq2_0, avx2::nvfp4,   f8_by_rows},

@@ -38,9 +38,9 @@ inline constexpr StreamDistances kFloatsAhead{0, 4096};
 // Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because the first ones of each
 // panel would otherwise arrive too late. They go to L2, because they would be evicted from L1 before their use.
 template <int kBytes>
-[[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
+[[gnu::always_inline]] inline void stream_next_panel(const PanelTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->block_scales + byte), _MM_HINT_T1);
 }
 
 inline __m512i load_bytes(const std::byte* at) { return _mm512_loadu_si512(at); }
@@ -63,7 +63,7 @@ inline __m512 load_halves(const std::byte* at) {
 
 // Adds the bias and the old output if requested, and stores each output once.
 template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, __m512 (&acc)[M]) {
+[[gnu::always_inline]] inline void finish(const PanelTile& tile, __m512 (&acc)[M]) {
   const __mmask16 lanes = static_cast<__mmask16>((1u << tile.lanes) - 1);
   if (tile.bias) {
     const __m512 bias = _mm512_maskz_loadu_ps(lanes, tile.bias);
@@ -79,10 +79,10 @@ template <int M>
 
 // Defines kernel_by_rows(tile), which calls kernel<M> for the tile's number of rows.
 #define BY_ROWS(kernel)                                                     \
-  constexpr StripKernel kernel##_rows[kMaxRows] = {                         \
+  constexpr PanelKernel kernel##_rows[kMaxRows] = {                         \
       kernel<1>, kernel<2>, kernel<3>, kernel<4>,  kernel<5>,  kernel<6>,   \
       kernel<7>, kernel<8>, kernel<9>, kernel<10>, kernel<11>, kernel<12>}; \
-  void kernel##_by_rows(const StripTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
+  void kernel##_by_rows(const PanelTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
 
 }  // namespace
 }  // namespace monolith

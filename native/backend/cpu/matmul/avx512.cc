@@ -1,5 +1,5 @@
 // Matmul kernels for AVX-512 (F, BW, VL, DQ, VNNI): packing, floating-point weights, and the kernel table. Quantized
-// weights are in matmul/quants_avx512-inl.h, arithmetic and layout in strips.h. This file must not emit functions that
+// weights are in matmul/quants_avx512-inl.h, arithmetic and layout in panels.h. This file must not emit functions that
 // are shared with other files (see matmul/kernels.h).
 #if defined(__AVX512VNNI__)
 
@@ -70,8 +70,8 @@ struct Bf16Weights {
 };
 
 template <typename Weights, int M>
-void floats(const StripTile& tile) {
-  const std::byte* w = tile.strip;
+void floats(const PanelTile& tile) {
+  const std::byte* w = tile.panel;
   const float* x = reinterpret_cast<const float*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
@@ -90,8 +90,8 @@ void floats(const StripTile& tile) {
 // Expands the E4M3 codes of an even k and of the following odd k by shifting their bits to the positions of binary16.
 // The results are 2^-8 of the values.
 template <int M>
-void f8(const StripTile& tile) {
-  const std::byte* w = tile.strip;
+void f8(const PanelTile& tile) {
+  const std::byte* w = tile.panel;
   const float* x = reinterpret_cast<const float*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
@@ -117,15 +117,15 @@ void f8(const StripTile& tile) {
   finish(tile, even);
 }
 template <int M>
-void f32(const StripTile& tile) {
+void f32(const PanelTile& tile) {
   floats<F32Weights, M>(tile);
 }
 template <int M>
-void f16(const StripTile& tile) {
+void f16(const PanelTile& tile) {
   floats<F16Weights, M>(tile);
 }
 template <int M>
-void bf16(const StripTile& tile) {
+void bf16(const PanelTile& tile) {
   floats<Bf16Weights, M>(tile);
 }
 
@@ -144,7 +144,7 @@ constinit const MatmulKernels kAvx512Matmul = {
     .max_tile_rows = kMaxRows,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {f32_by_rows,     f16_by_rows,   bf16_by_rows,   avx512::q8_0,    avx512::q4_0,  avx512::q4_1,
+    .panel = {f32_by_rows,     f16_by_rows,   bf16_by_rows,   avx512::q8_0,    avx512::q4_0,  avx512::q4_1,
               avx512::q5_0,    avx512::q5_1,  avx512::iq4_nl, avx512::mxfp4,   avx512::q2_k,  avx512::q3_k,
               avx512::q4_k,    avx512::q5_k,  avx512::q6_k,   avx512::iq4_xs,  avx512::iq1_s, avx512::iq1_m,
               avx512::iq2_xxs, avx512::iq2_s, avx512::iq2_s,  avx512::iq3_xxs, avx512::iq3_s, avx512::tq2_0,

@@ -1,6 +1,6 @@
 // BF16 matmul with vdpbf16ps, for AVX-512 processors that support it (Zen 4, Cooper Lake and later). The instruction
 // multiplies pairs of bfloat16 numbers and adds the products to a float. It treats denormals as zero and rounds results
-// to nearest even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16. strips.h describes the order of sums.
+// to nearest even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16. panels.h describes the order of sums.
 #if defined(__AVX512BF16__)
 
 #include "backend/cpu/matmul/avx512-inl.h"
@@ -35,8 +35,8 @@ void pack_bf16(const float* x, int64_t cols, std::byte* out, size_t line_stride)
 }
 
 template <int M>
-void bf16(const StripTile& tile) {
-  const std::byte* w = tile.strip;
+void bf16(const PanelTile& tile) {
+  const std::byte* w = tile.panel;
   const uint16_t* x = reinterpret_cast<const uint16_t*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();

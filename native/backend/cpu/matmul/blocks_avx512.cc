@@ -6,20 +6,20 @@
 
 namespace monolith::avx512 {
 
-void q8_0(const StripTile& tile) { kByRows<TensorType::kQ8_0>[tile.n_rows - 1](tile); }
-void q8_0_pair(const StripTile& tile) { kPairByRows<TensorType::kQ8_0>[tile.n_rows - 1](tile); }
-void q4_0(const StripTile& tile) { kByRows<TensorType::kQ4_0>[tile.n_rows - 1](tile); }
-void q4_0_pair(const StripTile& tile) { kPairByRows<TensorType::kQ4_0>[tile.n_rows - 1](tile); }
-void q4_1(const StripTile& tile) { kByRows<TensorType::kQ4_1>[tile.n_rows - 1](tile); }
-void q4_1_pair(const StripTile& tile) { kPairByRows<TensorType::kQ4_1>[tile.n_rows - 1](tile); }
-void q5_0(const StripTile& tile) { kByRows<TensorType::kQ5_0>[tile.n_rows - 1](tile); }
-void q5_0_pair(const StripTile& tile) { kPairByRows<TensorType::kQ5_0>[tile.n_rows - 1](tile); }
-void q5_1(const StripTile& tile) { kByRows<TensorType::kQ5_1>[tile.n_rows - 1](tile); }
-void q5_1_pair(const StripTile& tile) { kPairByRows<TensorType::kQ5_1>[tile.n_rows - 1](tile); }
-void iq4_nl(const StripTile& tile) { kByRows<TensorType::kIQ4_NL>[tile.n_rows - 1](tile); }
-void iq4_nl_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ4_NL>[tile.n_rows - 1](tile); }
-void mxfp4(const StripTile& tile) { kByRows<TensorType::kMXFP4>[tile.n_rows - 1](tile); }
-void mxfp4_pair(const StripTile& tile) { kPairByRows<TensorType::kMXFP4>[tile.n_rows - 1](tile); }
+void q8_0(const PanelTile& tile) { kByRows<TensorType::kQ8_0>[tile.n_rows - 1](tile); }
+void q8_0_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ8_0>[tile.n_rows - 1](tile); }
+void q4_0(const PanelTile& tile) { kByRows<TensorType::kQ4_0>[tile.n_rows - 1](tile); }
+void q4_0_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ4_0>[tile.n_rows - 1](tile); }
+void q4_1(const PanelTile& tile) { kByRows<TensorType::kQ4_1>[tile.n_rows - 1](tile); }
+void q4_1_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ4_1>[tile.n_rows - 1](tile); }
+void q5_0(const PanelTile& tile) { kByRows<TensorType::kQ5_0>[tile.n_rows - 1](tile); }
+void q5_0_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ5_0>[tile.n_rows - 1](tile); }
+void q5_1(const PanelTile& tile) { kByRows<TensorType::kQ5_1>[tile.n_rows - 1](tile); }
+void q5_1_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ5_1>[tile.n_rows - 1](tile); }
+void iq4_nl(const PanelTile& tile) { kByRows<TensorType::kIQ4_NL>[tile.n_rows - 1](tile); }
+void iq4_nl_pair(const PanelTile& tile) { kPairByRows<TensorType::kIQ4_NL>[tile.n_rows - 1](tile); }
+void mxfp4(const PanelTile& tile) { kByRows<TensorType::kMXFP4>[tile.n_rows - 1](tile); }
+void mxfp4_pair(const PanelTile& tile) { kPairByRows<TensorType::kMXFP4>[tile.n_rows - 1](tile); }
 
 }  // namespace monolith::avx512
 

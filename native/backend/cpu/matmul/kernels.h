@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/matmul/strips.h"
+#include "backend/cpu/matmul/panels.h"
 
 namespace monolith {
 
@@ -47,10 +47,10 @@ inline constexpr uint32_t kInfinityBits = 0x7f800000u;
 
 // One kernel call: one panel of weights, or two adjacent panels for a pair kernel, times one tile of rows. Writes out[r
 // * out_stride + lane] for r < n_rows and lane < lanes.
-struct StripTile {
-  const std::byte* strip;
-  const std::byte* halves;
-  const StripLayout* layout;
+struct PanelTile {
+  const std::byte* panel;
+  const std::byte* block_scales;
+  const PanelLayout* layout;
   const std::byte* lines;  // The packed tile of activations.
   int n_rows;              // Range: 1 .. max_tile_rows, or max_pair_rows for a pair kernel.
   int lanes;               // Range: 1 .. 16, or 17 .. 32 for a pair kernel.
@@ -62,7 +62,7 @@ struct StripTile {
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
 };
-using StripKernel = void (*)(const StripTile& tile);
+using PanelKernel = void (*)(const PanelTile& tile);
 
 // Prefetch distances of weights, in bytes. `far`: into the L2 cache; 0 = off. `near`: into the L1 cache. If `near` is
 // 0, only every fourth line is prefetched into L2, and the hardware prefetcher loads the rest.
@@ -77,9 +77,9 @@ extern const StreamDistances kStreamDistances, kStreamLed;
 // requires whole blocks of 32 columns.
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
-// Number of entries in the tables below, in the order of strip_type_index().
-inline constexpr int kStripTypes = 27;
-constexpr int strip_type_index(TensorType type) {
+// Number of entries in the tables below, in the order of panel_type_index().
+inline constexpr int kPanelTypes = 27;
+constexpr int panel_type_index(TensorType type) {
   switch (type) {
     case TensorType::kF32: return 0;
     case TensorType::kF16: return 1;
@@ -116,12 +116,12 @@ constexpr int strip_type_index(TensorType type) {
 }
 
 // The kind of activations that each weight type needs.
-using ActivationKinds = std::array<ActivationKind, kStripTypes>;
+using ActivationKinds = std::array<ActivationKind, kPanelTypes>;
 inline constexpr ActivationKinds kUsualActivations = [] {
   ActivationKinds kinds;
   kinds.fill(ActivationKind::kInt8);
   for (TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kF8Scaled})
-    kinds[static_cast<size_t>(strip_type_index(type))] = ActivationKind::kF32;
+    kinds[static_cast<size_t>(panel_type_index(type))] = ActivationKind::kF32;
   return kinds;
 }();
 
@@ -131,9 +131,9 @@ struct MatmulKernels {
   int max_tile_rows;
   PackRow pack[kActivationKinds];  // Indexed by ActivationKind.
   ActivationKinds activation;
-  StripKernel strip[kStripTypes];
+  PanelKernel panel[kPanelTypes];
   int max_pair_rows = 0;               // 0 if there are no pair kernels.
-  StripKernel pair[kStripTypes] = {};  // Null for types without a pair kernel.
+  PanelKernel pair[kPanelTypes] = {};  // Null for types without a pair kernel.
 };
 
 // Kernels of each instruction set. They may run only on processors that support it.
@@ -145,7 +145,7 @@ extern const MatmulKernels kAvx512Matmul;
 // Replacements for the BF16 entries of kAvx512Matmul on processors with vdpbf16ps.
 struct Bf16Kernels {
   PackRow pack;
-  StripKernel strip;
+  PanelKernel panel;
 };
 extern const Bf16Kernels kAvx512Bf16;
 #elif defined(__aarch64__)

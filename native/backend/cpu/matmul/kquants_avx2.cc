@@ -6,12 +6,12 @@
 
 namespace monolith::avx2 {
 
-void q2_k(const StripTile& tile) { kByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
-void q3_k(const StripTile& tile) { kByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
-void q4_k(const StripTile& tile) { kByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
-void q5_k(const StripTile& tile) { kByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
-void q6_k(const StripTile& tile) { kByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
-void iq4_xs(const StripTile& tile) { kByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
+void q2_k(const PanelTile& tile) { kByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
+void q3_k(const PanelTile& tile) { kByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
+void q4_k(const PanelTile& tile) { kByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
+void q5_k(const PanelTile& tile) { kByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
+void q6_k(const PanelTile& tile) { kByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
+void iq4_xs(const PanelTile& tile) { kByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
 
 }  // namespace monolith::avx2
 

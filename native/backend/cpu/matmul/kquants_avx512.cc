@@ -6,18 +6,18 @@
 
 namespace monolith::avx512 {
 
-void q2_k(const StripTile& tile) { kByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
-void q2_k_pair(const StripTile& tile) { kPairByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
-void q3_k(const StripTile& tile) { kByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
-void q3_k_pair(const StripTile& tile) { kPairByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
-void q4_k(const StripTile& tile) { kByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
-void q4_k_pair(const StripTile& tile) { kPairByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
-void q5_k(const StripTile& tile) { kByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
-void q5_k_pair(const StripTile& tile) { kPairByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
-void q6_k(const StripTile& tile) { kByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
-void q6_k_pair(const StripTile& tile) { kPairByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
-void iq4_xs(const StripTile& tile) { kByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
-void iq4_xs_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
+void q2_k(const PanelTile& tile) { kByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
+void q2_k_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
+void q3_k(const PanelTile& tile) { kByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
+void q3_k_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
+void q4_k(const PanelTile& tile) { kByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
+void q4_k_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
+void q5_k(const PanelTile& tile) { kByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
+void q5_k_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
+void q6_k(const PanelTile& tile) { kByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
+void q6_k_pair(const PanelTile& tile) { kPairByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
+void iq4_xs(const PanelTile& tile) { kByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
+void iq4_xs_pair(const PanelTile& tile) { kPairByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
 
 }  // namespace monolith::avx512
 

@@ -23,14 +23,14 @@ namespace monolith {
 namespace {
 
 // Weights per task: half of the smallest L2 cache of the supported processors (Zen 4: 1 MiB per core).
-constexpr int64_t kPanelBytes = 512 * 1024;
+constexpr int64_t kGroupBytes = 512 * 1024;
 // The same for pair kernels, where the L2 cache also holds the next group of panels.
-constexpr int64_t kPairPanelBytes = 256 * 1024;
+constexpr int64_t kPairGroupBytes = 256 * 1024;
 // Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
 // threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
 constexpr int64_t kStreamBytes = 32 * 1024;
 // Tasks per thread, enough for dynamic scheduling to balance the load.
-constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kTasksPerThread = 4;
 // Maximum targets that are split together. Further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
 // A matmul that reads no more than this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes
@@ -42,26 +42,26 @@ constexpr int64_t kPackAlone = 16 * 1024;
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
 
 // How one target is split into tasks.
-struct Pieces {
-  int64_t strips_per_panel, panels;
+struct Tasks {
+  int64_t panels_per_group, groups;
   int tiles_per_range, ranges;
-  int64_t count() const { return panels * ranges; }
+  int64_t count() const { return groups * ranges; }
 };
 
-Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads, bool pairs) {
-  const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairPanelBytes : kPanelBytes;
+Tasks cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_panels, int threads, bool pairs) {
+  const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairGroupBytes : kGroupBytes;
   const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes());
-  const int64_t by_balance = threads == 1 ? all_strips : all_strips / (kPiecesPerThread * threads);
-  Pieces pieces;
-  pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
-  if (pairs) pieces.strips_per_panel += pieces.strips_per_panel % 2;
-  pieces.panels = (matrix.n_strips() + pieces.strips_per_panel - 1) / pieces.strips_per_panel;
-  // With many threads and few panels, the rows are split too.
-  const int64_t wanted = threads == 1 ? 1 : (kPiecesPerThread * threads + pieces.panels - 1) / pieces.panels;
+  const int64_t by_balance = threads == 1 ? all_panels : all_panels / (kTasksPerThread * threads);
+  Tasks tasks;
+  tasks.panels_per_group = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_panels());
+  if (pairs) tasks.panels_per_group += tasks.panels_per_group % 2;
+  tasks.groups = (matrix.n_panels() + tasks.panels_per_group - 1) / tasks.panels_per_group;
+  // With many threads and few groups, the rows are split too.
+  const int64_t wanted = threads == 1 ? 1 : (kTasksPerThread * threads + tasks.groups - 1) / tasks.groups;
   const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
-  pieces.tiles_per_range = (tiles.count + ranges - 1) / ranges;
-  pieces.ranges = (tiles.count + pieces.tiles_per_range - 1) / pieces.tiles_per_range;
-  return pieces;
+  tasks.tiles_per_range = (tiles.count + ranges - 1) / ranges;
+  tasks.ranges = (tiles.count + tasks.tiles_per_range - 1) / tasks.tiles_per_range;
+  return tasks;
 }
 
 // Prefetches the next group of panels, spread over the kernel calls of the current group. Threads take groups in turn,
@@ -72,15 +72,14 @@ struct Ahead {
   int64_t step = 0;  // Bytes that one call prefetches.
   int lines = 0;     // Cache lines per 32 columns.
 
-  Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles,
-        int threads) {
-    const int64_t begin_strip = first_strip + pieces.strips_per_panel * threads;
-    if (pieces.ranges > 1 || begin_strip >= matrix.n_strips()) return;
-    const int64_t strips = std::min(pieces.strips_per_panel, matrix.n_strips() - begin_strip);
-    const int64_t bytes = strips * static_cast<int64_t>(matrix.layout().records);
+  Ahead(const CpuMatrix& matrix, const Tasks& tasks, int64_t first_panel, int64_t last_panel, int tiles, int threads) {
+    const int64_t begin_panel = first_panel + tasks.panels_per_group * threads;
+    if (tasks.ranges > 1 || begin_panel >= matrix.n_panels()) return;
+    const int64_t panels = std::min(tasks.panels_per_group, matrix.n_panels() - begin_panel);
+    const int64_t bytes = panels * static_cast<int64_t>(matrix.layout().records);
     const int64_t line_bytes = static_cast<int64_t>(kLineBytes), blocks = (matrix.cols + 31) / 32;
-    const int64_t calls = tiles * ((last_strip - first_strip + 1) / 2);
-    at = matrix.strip(begin_strip);
+    const int64_t calls = tiles * ((last_panel - first_panel + 1) / 2);
+    at = matrix.panel(begin_panel);
     end = at + bytes;
     lines = static_cast<int>((bytes / line_bytes + calls * blocks - 1) / (calls * blocks));
     step = lines * blocks * line_bytes;
@@ -100,13 +99,13 @@ struct Product {
   const MatmulScratch& scratch;
   std::span<const MatmulTarget> targets;
   const Tiles& tiles;
-  int64_t cols, all_strips;
+  int64_t cols, all_panels;
   int threads;
   bool pairs;
-  std::array<Pieces, kMaxTargets> cuts = {};  // One entry per target.
+  std::array<Tasks, kMaxTargets> cuts = {};  // One entry per target.
 
   ActivationKind kind(const MatmulTarget& target) const {
-    return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
+    return kernels.activation[panel_type_index(cpu_matrix(target).layout().type)];
   }
 
   void pack(ActivationKind kind, const float* x, int first, int last) const {
@@ -120,46 +119,46 @@ struct Product {
     }
   }
 
-  void compute(const MatmulTarget& target, const Pieces& pieces, int64_t piece) const {
+  void compute(const MatmulTarget& target, const Tasks& tasks, int64_t task) const {
     const CpuMatrix& matrix = cpu_matrix(target);
-    const int64_t first_strip = piece / pieces.ranges * pieces.strips_per_panel;
-    const int64_t last_strip = std::min(first_strip + pieces.strips_per_panel, matrix.n_strips());
-    const int first_tile = static_cast<int>(piece % pieces.ranges) * pieces.tiles_per_range;
-    const int last_tile = std::min(first_tile + pieces.tiles_per_range, tiles.count);
+    const int64_t first_panel = task / tasks.ranges * tasks.panels_per_group;
+    const int64_t last_panel = std::min(first_panel + tasks.panels_per_group, matrix.n_panels());
+    const int first_tile = static_cast<int>(task % tasks.ranges) * tasks.tiles_per_range;
+    const int last_tile = std::min(first_tile + tasks.tiles_per_range, tiles.count);
     const ActivationKind wanted = kind(target);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
-    const int type = strip_type_index(matrix.layout().type);
-    const StripKernel kernel = kernels.strip[type], pair_kernel = pairs ? kernels.pair[type] : nullptr;
-    Ahead ahead(matrix, pieces, first_strip, last_strip, last_tile - first_tile, threads);
+    const int type = panel_type_index(matrix.layout().type);
+    const PanelKernel kernel = kernels.panel[type], pair_kernel = pairs ? kernels.pair[type] : nullptr;
+    Ahead ahead(matrix, tasks, first_panel, last_panel, last_tile - first_tile, threads);
     for (int tile = first_tile; tile < last_tile; ++tile) {
       const int64_t row = tiles.first_row(tile);
-      for (int64_t strip = first_strip, width; strip < last_strip; strip += width) {
-        width = pair_kernel != nullptr && strip + 1 < last_strip ? 2 : 1;
-        const int64_t first_out = strip * kStripRows;
+      for (int64_t panel = first_panel, width; panel < last_panel; panel += width) {
+        width = pair_kernel != nullptr && panel + 1 < last_panel ? 2 : 1;
+        const int64_t first_out = panel * kPanelRows;
         run_tile(width == 2 ? pair_kernel : kernel,
-                 {.strip = matrix.strip(strip),
-                  .halves = matrix.halves(strip),
+                 {.panel = matrix.panel(panel),
+                  .block_scales = matrix.block_scales(panel),
                   .layout = &matrix.layout(),
                   .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
                   .n_rows = tiles.rows(tile),
-                  .lanes = static_cast<int>(std::min<int64_t>(width * kStripRows, matrix.rows - first_out)),
+                  .lanes = static_cast<int>(std::min<int64_t>(width * kPanelRows, matrix.rows - first_out)),
                   .out = target.out + row * target.out_stride + first_out,
                   .out_stride = target.out_stride,
                   .bias = target.bias ? target.bias + first_out : nullptr,
                   .add_to_out = target.add_to_out,
                   .ahead = ahead.next(),
                   .ahead_lines = ahead.lines},
-                 matrix.factors(strip));
+                 matrix.factors(panel));
       }
     }
   }
 
-  // Computes task number `piece` of all targets, numbered in order of the targets.
-  void compute(int64_t piece) const {
+  // Computes task number `task` of all targets, numbered in order of the targets.
+  void compute(int64_t task) const {
     for (size_t i = 0; i < targets.size(); ++i) {
       const int64_t count = cuts[i].count();
-      if (piece < count) return compute(targets[i], cuts[i], piece);
-      piece -= count;
+      if (task < count) return compute(targets[i], cuts[i], task);
+      task -= count;
     }
   }
 };
@@ -181,8 +180,8 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
   static const MatmulKernels with_bf16 = [] {
     MatmulKernels kernels = kAvx512Matmul;
     kernels.pack[static_cast<int>(ActivationKind::kBf16)] = kAvx512Bf16.pack;
-    kernels.activation[strip_type_index(TensorType::kBF16)] = ActivationKind::kBf16;
-    kernels.strip[strip_type_index(TensorType::kBF16)] = kAvx512Bf16.strip;
+    kernels.activation[panel_type_index(TensorType::kBF16)] = ActivationKind::kBf16;
+    kernels.panel[panel_type_index(TensorType::kBF16)] = kAvx512Bf16.panel;
     return kernels;
   }();
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
@@ -230,7 +229,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   assert(scratch.holds(n_rows, cols));
   kernels.calls->fetch_add(1, std::memory_order_relaxed);
   const bool pairs = n_rows > kernels.max_tile_rows && std::ranges::all_of(targets, [&](const MatmulTarget& target) {
-                       return kernels.pair[strip_type_index(cpu_matrix(target).layout().type)] != nullptr;
+                       return kernels.pair[panel_type_index(cpu_matrix(target).layout().type)] != nullptr;
                      });
   const Tiles tiles(n_rows, pairs ? kernels.max_pair_rows : kernels.max_tile_rows);
   Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pairs};
@@ -238,7 +237,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : targets) {
     assert(target.weight->cols == cols);
-    product.all_strips += cpu_matrix(target).n_strips();
+    product.all_panels += cpu_matrix(target).n_panels();
     wanted[static_cast<int>(product.kind(target))] = true;
   }
   for (int kind = 0; kind < kActivationKinds; ++kind) {
@@ -252,22 +251,22 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
       pool.parallel_for(n_rows, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
   }
 
-  int64_t pieces = 0, work = 0;
+  int64_t tasks = 0, work = 0;
   for (size_t i = 0; i < targets.size(); ++i) {
     const CpuMatrix& matrix = cpu_matrix(targets[i]);
-    product.cuts[i] = cut(matrix, tiles, product.all_strips, product.threads, product.pairs);
-    pieces += product.cuts[i].count();
-    work += matrix.n_strips() * static_cast<int64_t>(matrix.layout().bytes()) * tiles.count;
+    product.cuts[i] = cut(matrix, tiles, product.all_panels, product.threads, product.pairs);
+    tasks += product.cuts[i].count();
+    work += matrix.n_panels() * static_cast<int64_t>(matrix.layout().bytes()) * tiles.count;
   }
   const auto compute = [&](int64_t begin, int64_t end, int) {
-    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
+    for (int64_t task = begin; task < end; ++task) product.compute(task);
   };
   if (work <= kProductAlone)
-    compute(0, pieces, 0);
+    compute(0, tasks, 0);
   else if (tiles.count == 1)
-    pool.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });
+    pool.parallel_runs(tasks, [&](int64_t task, int) { product.compute(task); });
   else
-    pool.parallel_for(pieces, 1, compute);
+    pool.parallel_for(tasks, 1, compute);
 }
 
 // A row of activations has as many packed lines as the parts of all its heads together. Within a tile, head h of all
@@ -277,10 +276,10 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
   if (n_rows <= 0) return;
   const CpuMatrix& matrix = static_cast<const CpuMatrix&>(*products.weight);
   const int64_t n_heads = products.n_heads, cols = matrix.cols;
-  const int64_t head_strips = matrix.n_strips() / n_heads, used_strips = (products.rows + kStripRows - 1) / kStripRows;
-  assert(matrix.rows % (n_heads * kStripRows) == 0 && used_strips <= head_strips);
+  const int64_t head_panels = matrix.n_panels() / n_heads, used_panels = (products.rows + kPanelRows - 1) / kPanelRows;
+  assert(matrix.rows % (n_heads * kPanelRows) == 0 && used_panels <= head_panels);
   kernels.calls->fetch_add(1, std::memory_order_relaxed);
-  const int type = strip_type_index(matrix.layout().type);
+  const int type = panel_type_index(matrix.layout().type);
   const ActivationKind kind = kernels.activation[type];
   const Tiles tiles(n_rows, kernels.max_tile_rows);
   const int64_t row_lines = lines_per_row(kind, cols);
@@ -304,36 +303,37 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
   else
     pool.parallel_for(n_parts, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
 
-  const auto strip_bytes = static_cast<int64_t>(matrix.layout().bytes());
-  const int64_t by_cache = (tiles.count == 1 ? kStreamBytes : kPanelBytes) / strip_bytes;
-  const int64_t by_balance = pool.size() == 1 ? used_strips : n_heads * used_strips / (kPiecesPerThread * pool.size());
-  const int64_t panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, used_strips);
-  const int64_t panels = (used_strips + panel - 1) / panel, pieces = n_heads * panels;
-  const auto compute = [&](int64_t piece) {
-    const int64_t head = piece / panels, first = piece % panels * panel, last = std::min(first + panel, used_strips);
+  const auto panel_bytes = static_cast<int64_t>(matrix.layout().bytes());
+  const int64_t by_cache = (tiles.count == 1 ? kStreamBytes : kGroupBytes) / panel_bytes;
+  const int64_t by_balance = pool.size() == 1 ? used_panels : n_heads * used_panels / (kTasksPerThread * pool.size());
+  const int64_t group_panels = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, used_panels);
+  const int64_t groups = (used_panels + group_panels - 1) / group_panels, tasks = n_heads * groups;
+  const auto compute = [&](int64_t task) {
+    const int64_t head = task / groups, first = task % groups * group_panels,
+                  last = std::min(first + group_panels, used_panels);
     for (int tile = 0; tile < tiles.count; ++tile)
-      for (int64_t strip = first; strip < last; ++strip)
-        run_tile(kernels.strip[type],
-                 {.strip = matrix.strip(head * head_strips + strip),
-                  .halves = matrix.halves(head * head_strips + strip),
+      for (int64_t panel = first; panel < last; ++panel)
+        run_tile(kernels.panel[type],
+                 {.panel = matrix.panel(head * head_panels + panel),
+                  .block_scales = matrix.block_scales(head * head_panels + panel),
                   .layout = &matrix.layout(),
                   .lines = lines_of(head, tile),
                   .n_rows = tiles.rows(tile),
-                  .lanes = static_cast<int>(std::min<int64_t>(kStripRows, products.rows - strip * kStripRows)),
+                  .lanes = static_cast<int>(std::min<int64_t>(kPanelRows, products.rows - panel * kPanelRows)),
                   .out = products.out + tiles.first_row(tile) * products.out_stride + head * products.out_head_stride +
-                         strip * kStripRows,
+                         panel * kPanelRows,
                   .out_stride = products.out_stride,
                   .bias = nullptr,
                   .add_to_out = false},
-                 matrix.factors(head * head_strips + strip));
+                 matrix.factors(head * head_panels + panel));
   };
-  if (n_heads * used_strips * strip_bytes * tiles.count <= kProductAlone)
-    for (int64_t piece = 0; piece < pieces; ++piece) compute(piece);
+  if (n_heads * used_panels * panel_bytes * tiles.count <= kProductAlone)
+    for (int64_t task = 0; task < tasks; ++task) compute(task);
   else if (tiles.count == 1)
-    pool.parallel_runs(pieces, [&](int64_t piece, int) { compute(piece); });
+    pool.parallel_runs(tasks, [&](int64_t task, int) { compute(task); });
   else
-    pool.parallel_for(pieces, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t piece = begin; piece < end; ++piece) compute(piece);
+    pool.parallel_for(tasks, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t task = begin; task < end; ++task) compute(task);
     });
 }
 

@@ -1,5 +1,5 @@
 // Weight matrices on the CPU, and the matmul driver: it packs the input, splits the outputs into tasks and runs them on
-// the threads. The kernels are in this folder, and strips.h describes layout and arithmetic. Threads: called by the
+// the threads. The kernels are in this folder, and panels.h describes layout and arithmetic. Threads: called by the
 // engine thread. Only CpuMatrix::create and MatmulScratch::reserve allocate memory.
 #pragma once
 
@@ -25,22 +25,22 @@ class CpuMatrix final : public Matrix {
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
   // Additional bytes for the factors of `rows` rows.
   static size_t factor_bytes(int64_t rows) {
-    return static_cast<size_t>((rows + kStripRows - 1) / kStripRows * kStripRows) * sizeof(float);
+    return static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows * kPanelRows) * sizeof(float);
   }
   // Repacks `source` as type `stored`, which is the source's type or F32. Errors: kUnsupported (type, shape),
   // kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
 
-  const StripLayout& layout() const { return layout_; }
-  int64_t n_strips() const { return (rows + kStripRows - 1) / kStripRows; }
-  const std::byte* strip(int64_t index) const { return memory_.data() + static_cast<size_t>(index) * layout_.records; }
-  const std::byte* halves(int64_t strip) const {
-    return memory_.data() + static_cast<size_t>(n_strips()) * layout_.records +
-           static_cast<size_t>(strip) * layout_.halves;
+  const PanelLayout& layout() const { return layout_; }
+  int64_t n_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  const std::byte* panel(int64_t index) const { return memory_.data() + static_cast<size_t>(index) * layout_.records; }
+  const std::byte* block_scales(int64_t panel) const {
+    return memory_.data() + static_cast<size_t>(n_panels()) * layout_.records +
+           static_cast<size_t>(panel) * layout_.block_scales;
   }
   // Factors of a panel's rows, or null.
-  const float* factors(int64_t strip) const {
-    return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows;
+  const float* factors(int64_t panel) const {
+    return factors_.empty() ? nullptr : factors_.data() + panel * kPanelRows;
   }
   // Implements BackendMemory::gather().
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
@@ -51,7 +51,7 @@ class CpuMatrix final : public Matrix {
 
  private:
   CpuMatrix() = default;
-  StripLayout layout_{};
+  PanelLayout layout_{};
   Mapping memory_;
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
 };

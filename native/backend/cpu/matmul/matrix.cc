@@ -27,7 +27,7 @@ constexpr int64_t kLoadGrain = 8;
 
 size_t CpuMatrix::bytes_for(TensorType stored, int64_t rows, int64_t cols) {
   if (!shape_supported(stored, rows, cols)) return 0;
-  return strip_layout(stored, cols).bytes() * static_cast<size_t>((rows + kStripRows - 1) / kStripRows);
+  return panel_layout(stored, cols).bytes() * static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows);
 }
 
 Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source, TensorType stored, ThreadPool& pool) {
@@ -49,7 +49,7 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   matrix->rows = source.rows;
   matrix->cols = source.cols;
   matrix->type = source.type;
-  matrix->layout_ = strip_layout(stored, source.cols);
+  matrix->layout_ = panel_layout(stored, source.cols);
   matrix->bytes = bytes_for(stored, source.rows, source.cols);
   if (!source.factors.empty()) {
     assert(static_cast<int64_t>(source.factors.size()) == source.rows);
@@ -62,14 +62,15 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   matrix->memory_ = std::move(*memory);
 
   std::byte* const to = matrix->memory_.data();
-  std::byte* const halves = to + static_cast<size_t>(matrix->n_strips()) * matrix->layout_.records;
-  const StripLayout& layout = matrix->layout_;
-  pool.parallel_for(matrix->n_strips(), kLoadGrain, [&](int64_t begin, int64_t end, int) {
+  std::byte* const block_scales = to + static_cast<size_t>(matrix->n_panels()) * matrix->layout_.records;
+  const PanelLayout& layout = matrix->layout_;
+  pool.parallel_for(matrix->n_panels(), kLoadGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first_row = i * kStripRows;
-      const int n_rows = static_cast<int>(std::min<int64_t>(kStripRows, source.rows - first_row));
-      pack_strip(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes, n_rows,
-                 layout, to + static_cast<size_t>(i) * layout.records, halves + static_cast<size_t>(i) * layout.halves);
+      const int64_t first_row = i * kPanelRows;
+      const int n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, source.rows - first_row));
+      pack_panel(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes, n_rows,
+                 layout, to + static_cast<size_t>(i) * layout.records,
+                 block_scales + static_cast<size_t>(i) * layout.block_scales);
     }
   });
   return matrix;
@@ -77,7 +78,7 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
 
 void CpuMatrix::dequantize_row(int64_t row, float* out) const {
   assert(row >= 0 && row < rows);
-  unpack_row(layout_, strip(row / kStripRows), halves(row / kStripRows), static_cast<int>(row % kStripRows), out);
+  unpack_row(layout_, panel(row / kPanelRows), block_scales(row / kPanelRows), static_cast<int>(row % kPanelRows), out);
   if (factors_.empty()) return;
   const float factor = factors_[static_cast<size_t>(row)];
   for (int64_t i = 0; i < cols; ++i) out[i] *= factor;

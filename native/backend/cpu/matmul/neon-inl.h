@@ -1,6 +1,6 @@
 // Matmul kernels for AArch64, compiled once per instruction set in matmul/neon.cc and matmul/neoni8mm.cc. This file
 // contains the code shared by all kernels and the kernels for floating-point weights. Quantized weights are in
-// matmul/quants_neon-inl.h, the multiplication of bytes is in matmul/products_neon-inl.h, and strips.h describes
+// matmul/quants_neon-inl.h, the multiplication of bytes is in matmul/products_neon-inl.h, and panels.h describes
 // arithmetic and layout.
 //
 // Vectors hold 4 lanes of a panel. A kernel covers M rows of half a panel at a time. With one or two rows, it covers
@@ -22,7 +22,7 @@
 #define EACH_VECTOR(v) UNROLL for (int v = 0; v < kVectors<M>; ++v)
 #define EACH_SUM(v, r) EACH_VECTOR(v) EACH_ROW(r)
 // Loops over the panel in steps of kVectors<M> vectors, where `first` is the first lane.
-#define EACH_PART(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 4 * kVectors<M>)
+#define EACH_PART(first) for (int first = 0; first < kPanelRows && first < tile.lanes; first += 4 * kVectors<M>)
 
 namespace monolith {
 namespace {
@@ -104,7 +104,7 @@ template <int M>
 // Adds the bias and the old output if requested, and stores each output once, for the part that starts at lane `first`.
 // Nothing beyond the last lane is accessed.
 template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const Sums<M>& sums) {
+[[gnu::always_inline]] inline void finish(const PanelTile& tile, int first, const Sums<M>& sums) {
   EACH_VECTOR(v) {
     const int lane = first + 4 * v, lanes = tile.lanes - lane;
     float* out = tile.out + lane;
@@ -190,9 +190,9 @@ template <typename Weights, int pair, int M>
 }
 
 template <typename Weights, int M>
-void floats(const StripTile& tile) {
+void floats(const PanelTile& tile) {
   EACH_PART(first) {
-    const uint8_t* w = array_of(tile.strip, 0);
+    const uint8_t* w = array_of(tile.panel, 0);
     const float* x = reinterpret_cast<const float*>(tile.lines);
     Sums<M> even = zero_sums<M>(), odd = zero_sums<M>();
     const int64_t lines = (tile.layout->cols + 15) / 16;
@@ -210,9 +210,9 @@ void floats(const StripTile& tile) {
 }
 
 template <int M>
-void f8(const StripTile& tile) {
+void f8(const PanelTile& tile) {
   EACH_PART(first) {
-    const uint8_t* w = array_of(tile.strip, 0);
+    const uint8_t* w = array_of(tile.panel, 0);
     const float* x = reinterpret_cast<const float*>(tile.lines);
     Sums<M> even = zero_sums<M>(), odd = zero_sums<M>();
     for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
@@ -223,7 +223,7 @@ void f8(const StripTile& tile) {
           EACH_VECTOR(v) {
             const float32x4_t scale = vld1q_f32(scales + 4 * v);
             const float32x4_t w0 = vmulq_f32(F8Weights::load(w + first + 4 * v), scale);
-            const float32x4_t w1 = vmulq_f32(F8Weights::load(w + kStripRows + first + 4 * v), scale);
+            const float32x4_t w1 = vmulq_f32(F8Weights::load(w + kPanelRows + first + 4 * v), scale);
             EACH_ROW(r) even.at[v][r] = vfmaq_n_f32(even.at[v][r], w0, x[16 * r + k]);
             EACH_ROW(r) odd.at[v][r] = vfmaq_n_f32(odd.at[v][r], w1, x[16 * r + k + 1]);
           }

@@ -1,4 +1,4 @@
-// Matmul kernels in portable C++: the reference that every vector version must match bit for bit (strips.h), and the
+// Matmul kernels in portable C++: the reference that every vector version must match bit for bit (panels.h), and the
 // fallback for processors without a vector version. Written for clarity, not speed.
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "backend/cpu/matmul/kernels.h"
-#include "backend/cpu/matmul/strips_plain.h"
+#include "backend/cpu/matmul/panels_plain.h"
 #include "base/half.h"
 
 namespace monolith {
@@ -56,58 +56,58 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
 
 // --- matmul -------------------------------------------------------------------------------------------
 
-const ActivationBlock& block_of(const StripTile& tile, int64_t line, int row) {
+const ActivationBlock& block_of(const PanelTile& tile, int64_t line, int row) {
   return reinterpret_cast<const ActivationBlock*>(tile.lines)[line * tile.n_rows + row];
 }
 
 template <TensorType T>
-float quantized(const StripTile& tile, int row, int lane) {
-  using Strip = StripOf<T>;
-  const Strip strip(tile.strip, tile.halves, *tile.layout);
+float quantized(const PanelTile& tile, int row, int lane) {
+  using Panel = PanelOf<T>;
+  const Panel panel(tile.panel, tile.block_scales, *tile.layout);
   float acc = 0;
   for (int64_t block = 0; block < tile.layout->cols / 32; ++block) {
     const ActivationBlock& x = block_of(tile, block, row);
     const int64_t k = block * 32;
     int isum[2] = {0, 0};
-    for (int i = 0; i < 32; ++i) isum[i / 16] += strip.q(k + i, lane) * x.a[i];
-    if constexpr (Strip::form.step == 32) {
-      acc = std::fma(static_cast<float>(isum[0] + isum[1]) * strip.step(k, lane), x.scale, acc);
-      if constexpr (Strip::form.minima) acc = std::fma(strip.floor(k, lane), x.minus_scaled_sum, acc);
+    for (int i = 0; i < 32; ++i) isum[i / 16] += panel.q(k + i, lane) * x.a[i];
+    if constexpr (Panel::form.step == 32) {
+      acc = std::fma(static_cast<float>(isum[0] + isum[1]) * panel.step(k, lane), x.scale, acc);
+      if constexpr (Panel::form.minima) acc = std::fma(panel.floor(k, lane), x.minus_scaled_sum, acc);
     } else {
-      const float sum = std::fma(static_cast<float>(isum[1]), strip.step(k + 16, lane),
-                                 static_cast<float>(isum[0]) * strip.step(k, lane));
+      const float sum = std::fma(static_cast<float>(isum[1]), panel.step(k + 16, lane),
+                                 static_cast<float>(isum[0]) * panel.step(k, lane));
       acc = std::fma(sum, x.scale, acc);
-      if constexpr (Strip::form.minima)
-        for (int h = 0; h < 2; ++h) acc = std::fma(strip.floor(k + 16 * h, lane), x.minus_scaled_half_sum[h], acc);
+      if constexpr (Panel::form.minima)
+        for (int h = 0; h < 2; ++h) acc = std::fma(panel.floor(k + 16 * h, lane), x.minus_scaled_half_sum[h], acc);
     }
   }
   return acc;
 }
 
-template <float (*weight)(const StripTile& tile, int64_t k, int lane)>
-float floats(const StripTile& tile, int row, int lane) {
+template <float (*weight)(const PanelTile& tile, int64_t k, int lane)>
+float floats(const PanelTile& tile, int row, int lane) {
   const float* x = reinterpret_cast<const float*>(tile.lines);
   float acc[2] = {0, 0};
   for (int64_t k = 0; k < tile.layout->cols; ++k)
     acc[k % 2] = std::fma(weight(tile, k, lane), x[(k / 16 * tile.n_rows + row) * 16 + k % 16], acc[k % 2]);
   return acc[0] + acc[1];
 }
-float f32_weight(const StripTile& tile, int64_t k, int lane) {
-  return reinterpret_cast<const float*>(tile.strip)[k * kStripRows + lane];
+float f32_weight(const PanelTile& tile, int64_t k, int lane) {
+  return reinterpret_cast<const float*>(tile.panel)[k * kPanelRows + lane];
 }
-float f16_weight(const StripTile& tile, int64_t k, int lane) {
-  return half_to_float(reinterpret_cast<const uint16_t*>(tile.strip)[k * kStripRows + lane]);
+float f16_weight(const PanelTile& tile, int64_t k, int lane) {
+  return half_to_float(reinterpret_cast<const uint16_t*>(tile.panel)[k * kPanelRows + lane]);
 }
-float bf16_weight(const StripTile& tile, int64_t k, int lane) {
-  return bfloat16_to_float(reinterpret_cast<const uint16_t*>(tile.strip)[(k / 2 * kStripRows + lane) * 2 + k % 2]);
-}
-
-float f8_weight(const StripTile& tile, int64_t k, int lane) {
-  return f8_value(reinterpret_cast<const uint8_t*>(tile.strip), k, lane);
+float bf16_weight(const PanelTile& tile, int64_t k, int lane) {
+  return bfloat16_to_float(reinterpret_cast<const uint16_t*>(tile.panel)[(k / 2 * kPanelRows + lane) * 2 + k % 2]);
 }
 
-template <float (*product)(const StripTile& tile, int row, int lane)>
-void strip(const StripTile& tile) {
+float f8_weight(const PanelTile& tile, int64_t k, int lane) {
+  return f8_value(reinterpret_cast<const uint8_t*>(tile.panel), k, lane);
+}
+
+template <float (*product)(const PanelTile& tile, int row, int lane)>
+void panel(const PanelTile& tile) {
   for (int row = 0; row < tile.n_rows; ++row) {
     for (int lane = 0; lane < tile.lanes; ++lane) {
       float value = product(tile, row, lane);
@@ -129,33 +129,33 @@ constinit const MatmulKernels kPlainMatmul = {
     .max_tile_rows = 8,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {strip<floats<f32_weight>>,
-              strip<floats<f16_weight>>,
-              strip<floats<bf16_weight>>,
-              strip<quantized<TensorType::kQ8_0>>,
-              strip<quantized<TensorType::kQ4_0>>,
-              strip<quantized<TensorType::kQ4_1>>,
-              strip<quantized<TensorType::kQ5_0>>,
-              strip<quantized<TensorType::kQ5_1>>,
-              strip<quantized<TensorType::kIQ4_NL>>,
-              strip<quantized<TensorType::kMXFP4>>,
-              strip<quantized<TensorType::kQ2_K>>,
-              strip<quantized<TensorType::kQ3_K>>,
-              strip<quantized<TensorType::kQ4_K>>,
-              strip<quantized<TensorType::kQ5_K>>,
-              strip<quantized<TensorType::kQ6_K>>,
-              strip<quantized<TensorType::kIQ4_XS>>,
-              strip<quantized<TensorType::kIQ1_S>>,
-              strip<quantized<TensorType::kIQ1_M>>,
-              strip<quantized<TensorType::kIQ2_XXS>>,
-              strip<quantized<TensorType::kIQ2_XS>>,
-              strip<quantized<TensorType::kIQ2_S>>,
-              strip<quantized<TensorType::kIQ3_XXS>>,
-              strip<quantized<TensorType::kIQ3_S>>,
-              strip<quantized<TensorType::kTQ1_0>>,
-              strip<quantized<TensorType::kTQ2_0>>,
-              strip<quantized<TensorType::kNVFP4>>,
-              strip<floats<f8_weight>>},
+    .panel = {panel<floats<f32_weight>>,
+              panel<floats<f16_weight>>,
+              panel<floats<bf16_weight>>,
+              panel<quantized<TensorType::kQ8_0>>,
+              panel<quantized<TensorType::kQ4_0>>,
+              panel<quantized<TensorType::kQ4_1>>,
+              panel<quantized<TensorType::kQ5_0>>,
+              panel<quantized<TensorType::kQ5_1>>,
+              panel<quantized<TensorType::kIQ4_NL>>,
+              panel<quantized<TensorType::kMXFP4>>,
+              panel<quantized<TensorType::kQ2_K>>,
+              panel<quantized<TensorType::kQ3_K>>,
+              panel<quantized<TensorType::kQ4_K>>,
+              panel<quantized<TensorType::kQ5_K>>,
+              panel<quantized<TensorType::kQ6_K>>,
+              panel<quantized<TensorType::kIQ4_XS>>,
+              panel<quantized<TensorType::kIQ1_S>>,
+              panel<quantized<TensorType::kIQ1_M>>,
+              panel<quantized<TensorType::kIQ2_XXS>>,
+              panel<quantized<TensorType::kIQ2_XS>>,
+              panel<quantized<TensorType::kIQ2_S>>,
+              panel<quantized<TensorType::kIQ3_XXS>>,
+              panel<quantized<TensorType::kIQ3_S>>,
+              panel<quantized<TensorType::kTQ1_0>>,
+              panel<quantized<TensorType::kTQ2_0>>,
+              panel<quantized<TensorType::kNVFP4>>,
+              panel<floats<f8_weight>>},
 };
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
 // Names of the kernels for quantized weights, as listed in the kernel tables. They are defined in
-// {blocks,kquants,lattices}_*.cc. Types with equal strip_form() share a kernel: IQ2_XS uses that of IQ2_S, TQ1_0 that
+// {blocks,kquants,expanded}_*.cc. Types with equal panel_form() share a kernel: IQ2_XS uses that of IQ2_S, TQ1_0 that
 // of TQ2_0.
 #pragma once
 
@@ -9,27 +9,27 @@ namespace monolith {
 
 #define DECLARE_QUANTS(isa)            \
   namespace isa {                      \
-  void q8_0(const StripTile& tile);    \
-  void q4_0(const StripTile& tile);    \
-  void q4_1(const StripTile& tile);    \
-  void q5_0(const StripTile& tile);    \
-  void q5_1(const StripTile& tile);    \
-  void iq4_nl(const StripTile& tile);  \
-  void mxfp4(const StripTile& tile);   \
-  void q2_k(const StripTile& tile);    \
-  void q3_k(const StripTile& tile);    \
-  void q4_k(const StripTile& tile);    \
-  void q5_k(const StripTile& tile);    \
-  void q6_k(const StripTile& tile);    \
-  void iq4_xs(const StripTile& tile);  \
-  void iq1_s(const StripTile& tile);   \
-  void iq1_m(const StripTile& tile);   \
-  void iq2_xxs(const StripTile& tile); \
-  void iq2_s(const StripTile& tile);   \
-  void iq3_xxs(const StripTile& tile); \
-  void iq3_s(const StripTile& tile);   \
-  void tq2_0(const StripTile& tile);   \
-  void nvfp4(const StripTile& tile);   \
+  void q8_0(const PanelTile& tile);    \
+  void q4_0(const PanelTile& tile);    \
+  void q4_1(const PanelTile& tile);    \
+  void q5_0(const PanelTile& tile);    \
+  void q5_1(const PanelTile& tile);    \
+  void iq4_nl(const PanelTile& tile);  \
+  void mxfp4(const PanelTile& tile);   \
+  void q2_k(const PanelTile& tile);    \
+  void q3_k(const PanelTile& tile);    \
+  void q4_k(const PanelTile& tile);    \
+  void q5_k(const PanelTile& tile);    \
+  void q6_k(const PanelTile& tile);    \
+  void iq4_xs(const PanelTile& tile);  \
+  void iq1_s(const PanelTile& tile);   \
+  void iq1_m(const PanelTile& tile);   \
+  void iq2_xxs(const PanelTile& tile); \
+  void iq2_s(const PanelTile& tile);   \
+  void iq3_xxs(const PanelTile& tile); \
+  void iq3_s(const PanelTile& tile);   \
+  void tq2_0(const PanelTile& tile);   \
+  void nvfp4(const PanelTile& tile);   \
   }
 DECLARE_QUANTS(avx2)
 DECLARE_QUANTS(avx512)
@@ -37,27 +37,27 @@ DECLARE_QUANTS(avx512)
 
 // Pair kernels, which compute two panels at once.
 namespace avx512 {
-void q8_0_pair(const StripTile& tile);
-void q4_0_pair(const StripTile& tile);
-void q4_1_pair(const StripTile& tile);
-void q5_0_pair(const StripTile& tile);
-void q5_1_pair(const StripTile& tile);
-void iq4_nl_pair(const StripTile& tile);
-void mxfp4_pair(const StripTile& tile);
-void q2_k_pair(const StripTile& tile);
-void q3_k_pair(const StripTile& tile);
-void q4_k_pair(const StripTile& tile);
-void q5_k_pair(const StripTile& tile);
-void q6_k_pair(const StripTile& tile);
-void iq4_xs_pair(const StripTile& tile);
-void iq1_s_pair(const StripTile& tile);
-void iq1_m_pair(const StripTile& tile);
-void iq2_xxs_pair(const StripTile& tile);
-void iq2_s_pair(const StripTile& tile);
-void iq3_xxs_pair(const StripTile& tile);
-void iq3_s_pair(const StripTile& tile);
-void tq2_0_pair(const StripTile& tile);
-void nvfp4_pair(const StripTile& tile);
+void q8_0_pair(const PanelTile& tile);
+void q4_0_pair(const PanelTile& tile);
+void q4_1_pair(const PanelTile& tile);
+void q5_0_pair(const PanelTile& tile);
+void q5_1_pair(const PanelTile& tile);
+void iq4_nl_pair(const PanelTile& tile);
+void mxfp4_pair(const PanelTile& tile);
+void q2_k_pair(const PanelTile& tile);
+void q3_k_pair(const PanelTile& tile);
+void q4_k_pair(const PanelTile& tile);
+void q5_k_pair(const PanelTile& tile);
+void q6_k_pair(const PanelTile& tile);
+void iq4_xs_pair(const PanelTile& tile);
+void iq1_s_pair(const PanelTile& tile);
+void iq1_m_pair(const PanelTile& tile);
+void iq2_xxs_pair(const PanelTile& tile);
+void iq2_s_pair(const PanelTile& tile);
+void iq3_xxs_pair(const PanelTile& tile);
+void iq3_s_pair(const PanelTile& tile);
+void tq2_0_pair(const PanelTile& tile);
+void nvfp4_pair(const PanelTile& tile);
 }  // namespace avx512
 
 }  // namespace monolith

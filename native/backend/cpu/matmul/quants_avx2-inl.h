@@ -1,5 +1,5 @@
-// The AVX2 kernel for quantized weights: one template for all types, specialized at compile time by strip_form().
-// Include only in {blocks,kquants,lattices}_avx2.cc.
+// The AVX2 kernel for quantized weights: one template for all types, specialized at compile time by panel_form().
+// Include only in {blocks,kquants,expanded}_avx2.cc.
 //
 // AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighbors in 16 bits with
 // saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
@@ -20,10 +20,10 @@ namespace {
 
 // Whether weights are multiplied as signed q. Otherwise they are multiplied as codes, and offset * sum a is subtracted
 // afterwards.
-constexpr bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
-constexpr int groups_in_16_bits(StripForm form) {
+constexpr bool is_signed(PanelForm form) { return form.levels != PanelForm::kNone || form.low_bits == 8; }
+constexpr int groups_in_16_bits(PanelForm form) {
   const int bits = form.low_bits + form.high_bits;
-  if (form.levels != StripForm::kNone) {
+  if (form.levels != PanelForm::kNone) {
     const int groups = 32767 / (2 * largest_level(form.levels) * 127);
     return groups < 8 ? groups : 8;
   }
@@ -36,7 +36,7 @@ constexpr int groups_in_16_bits(StripForm form) {
 // often.
 template <TensorType T, int M>
 constexpr int parts() {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
@@ -66,7 +66,7 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
 // time of a row with weights in the L2 cache).
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   constexpr int low_at = g * form.low_bits, high_at = g * form.high_bits;
   if constexpr (low_at % 8 == 0) {
     line = load_bytes(low + 64 * (low_at / 8));
@@ -80,7 +80,7 @@ template <TensorType T, int g>
     const __m256i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
     code = _mm256_or_si256(code, _mm256_and_si256(bits, high_mask));
   }
-  if constexpr (form.levels != StripForm::kNone) {
+  if constexpr (form.levels != PanelForm::kNone) {
     const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), code);
   } else {
@@ -105,7 +105,7 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
     UNROLL for (int r = 0; r < M; ++r) {
       const __m256i a = broadcast4(x[r].a + 4 * kFirst);
       UNROLL for (int h = 0; h < kParts; ++h) {
-        if constexpr (is_signed(strip_form(T)))
+        if constexpr (is_signed(panel_form(T)))
           add16(pairs[h * M + r], _mm256_maddubs_epi16(_mm256_abs_epi8(w[h]), _mm256_sign_epi8(a, w[h])));
         else
           add16(pairs[h * M + r], _mm256_maddubs_epi16(w[h], a));
@@ -120,7 +120,7 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot(__m256i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                        const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
   if constexpr (kFirst < kLast) {
-    constexpr int kNext = kFirst + groups_in_16_bits(strip_form(T)), kEnd = kNext < kLast ? kNext : kLast;
+    constexpr int kNext = kFirst + groups_in_16_bits(panel_form(T)), kEnd = kNext < kLast ? kNext : kLast;
     __m256i pairs[kSums];
     UNROLL for (int i = 0; i < kSums; ++i) pairs[i] = _mm256_setzero_si256();
     dot_pairs<T, M, kFirst, kEnd>(pairs, low, high, x, lines);
@@ -133,7 +133,7 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
 // two steps per block.
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   if constexpr (!is_signed(form) && form.offset != 0) {
     static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4
                                   : form.offset == 8 || form.offset == 16 || form.offset == 1);
@@ -168,24 +168,24 @@ template <TensorType T>
 // step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m256 steps(const std::byte* d, const std::byte* number) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower)
+  if constexpr (form.scale == PanelForm::kPower)
     return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3)
+  else if constexpr (form.scale == PanelForm::kE4m3)
     return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf)
+  else if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d);
   else {
     __m256i scale = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kOddPair) {
+    if constexpr (form.scale == PanelForm::kOddPair) {
       // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm256_slli_epi32(scale, 1) : _mm256_srli_epi32(scale, 3);
       scale = _mm256_or_si256(_mm256_and_si256(scale, _mm256_set1_epi32(30)), _mm256_set1_epi32(1));
     }
-    if constexpr (form.scale == StripForm::kSigned)
+    if constexpr (form.scale == PanelForm::kSigned)
       scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(number)));
-    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+    if constexpr (form.scale == PanelForm::kNibble || form.scale == PanelForm::kDelta)
       scale = _mm256_and_si256(scale, _mm256_set1_epi32(15));
     const __m256 step = _mm256_mul_ps(load_halves(d), _mm256_cvtepi32_ps(scale));
     return form.factor == 1 ? step : _mm256_mul_ps(step, _mm256_set1_ps(form.factor));
@@ -193,38 +193,38 @@ template <TensorType T, int half = 0>
 }
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 floors(const std::byte* d_min, const std::byte* number) {
-  constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf)
+  constexpr PanelForm form = panel_form(T);
+  if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
-  else if constexpr (form.scale == StripForm::kDelta) {
+  else if constexpr (form.scale == PanelForm::kDelta) {
     // -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
     return _mm256_xor_ps(_mm256_mul_ps(steps<T>(d_min, number), _mm256_set1_ps(0.125f)), _mm256_castsi256_ps(sign));
   } else {
     __m256i minimum = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kNibble) minimum = _mm256_srli_epi32(minimum, 4);
+    if constexpr (form.scale == PanelForm::kNibble) minimum = _mm256_srli_epi32(minimum, 4);
     return _mm256_mul_ps(load_halves(d_min), _mm256_cvtepi32_ps(minimum));
   }
 }
 
 template <TensorType T, int M>
-void quantized(const StripTile& tile) {
-  constexpr StripForm form = strip_form(T);
-  constexpr StripRecord record = strip_record(form);
+void quantized(const PanelTile& tile) {
+  constexpr PanelForm form = panel_form(T);
+  constexpr PanelRecord record = panel_record(form);
   constexpr int blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int kParts = parts<T, M>(), kSums = M * kParts;
-  constexpr int d_size = monolith::d_size(form), numbers = scales_of_block(form) * kStripRows;
+  constexpr int d_size = monolith::d_size(form), numbers = scales_of_block(form) * kPanelRows;
   constexpr int minima = minima_at(form);
   EACH_HALF(kParts, first) {
-    const std::byte* at = tile.strip;
-    const std::byte* d = tile.halves + tile.layout->d + d_size * first;
-    const std::byte* d_min = tile.halves + tile.layout->d_min + d_size * first;
+    const std::byte* at = tile.panel;
+    const std::byte* d = tile.block_scales + tile.layout->d + d_size * first;
+    const std::byte* d_min = tile.block_scales + tile.layout->d_min + d_size * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
     __m256 acc[kSums];
     EACH_SUM(kParts, h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
-      stream_next_strip<kStripRows * d_size>(tile, d);
-      if constexpr (form.minima) stream_next_strip<kStripRows * d_size>(tile, d_min);
+      stream_next_panel<kPanelRows * d_size>(tile, d);
+      if constexpr (form.minima) stream_next_panel<kPanelRows * d_size>(tile, d_min);
       const std::byte *ahead = at, *low = at + 4 * first, *high = at + record.high + 4 * first;
       const std::byte *number = at + record.scales + first, *minimum = at + minima + first;
       for (int block = 0; block < blocks; ++block) {
@@ -267,7 +267,7 @@ void quantized(const StripTile& tile) {
           if constexpr (form.minima) {
             UNROLL for (int half = 0; half < 2; ++half) {
               UNROLL for (int h = 0; h < kParts; ++h) {
-                const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + half * kStripRows + 8 * h);
+                const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + half * kPanelRows + 8 * h);
                 UNROLL for (int r = 0; r < M; ++r) acc[h * M + r] =
                     _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_half_sum[half]), acc[h * M + r]);
               }
@@ -282,15 +282,15 @@ void quantized(const StripTile& tile) {
         x += M;
       }
       at += record.bytes;
-      d += kStripRows * d_size;
-      d_min += kStripRows * d_size;
+      d += kPanelRows * d_size;
+      d_min += kPanelRows * d_size;
     }
     finish<M>(tile, first, acc);
   }
 }
 
 template <TensorType T>
-constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1>, quantized<T, 2>, quantized<T, 3>, quantized<T, 4>};
+constexpr PanelKernel kByRows[kMaxRows] = {quantized<T, 1>, quantized<T, 2>, quantized<T, 3>, quantized<T, 4>};
 
 }  // namespace
 }  // namespace monolith

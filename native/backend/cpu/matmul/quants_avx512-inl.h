@@ -1,5 +1,5 @@
 // The AVX-512 VNNI kernel for quantized weights: one template for all types, specialized at compile time by
-// strip_form(). Include only in {blocks,kquants,lattices}_avx512.cc.
+// panel_form(). Include only in {blocks,kquants,expanded}_avx512.cc.
 //
 // A kernel covers one panel and M rows. M integer and M float accumulators are kept in registers, with one vector of
 // weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12, they use 26 of the 32 registers.
@@ -25,16 +25,16 @@ namespace {
 // Offset that is added to q to obtain an unsigned byte. It must be one whose multiple of the activations' sum is
 // available in the activation lines. Types whose own offset is available keep it. Others use 32 (two steps per block;
 // 64 if the levels require it) or 128.
-constexpr int bias_of(StripForm form) {
-  if (form.levels == StripForm::kNone && form.offset == 0) return 0;
-  if (form.step == 16) return form.levels != StripForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
+constexpr int bias_of(PanelForm form) {
+  if (form.levels == PanelForm::kNone && form.offset == 0) return 0;
+  if (form.step == 16) return form.levels != PanelForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
   return form.offset == 8 || form.offset == 1 ? form.offset : 128;
 }
 // -bias * sum a, for a block or one of its halves.
 template <TensorType T, int half>
 [[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
-  constexpr int bias = bias_of(strip_form(T));
-  if constexpr (strip_form(T).step == 16)
+  constexpr int bias = bias_of(panel_form(T));
+  if constexpr (panel_form(T).step == 16)
     return x.minus_32_sum[half] * (bias / 32);
   else
     return bias == 128 ? x.minus_128_sum : x.minus_8_sum >> (bias == 8 ? 0 : 3);
@@ -53,7 +53,7 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
 // Returns group g of the 32 k at `low` and `high`: four unsigned bytes q + bias per lane.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m512i weights(const std::byte* low, const std::byte* high) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   constexpr int bias = bias_of(form), low_at = g * form.low_bits, high_at = g * form.high_bits;
   __m512i code = shifted<-(low_at % 8)>(load_bytes(low + 64 * (low_at / 8)));
   const __m512i low_mask = _mm512_set1_epi8(static_cast<char>((1 << form.low_bits) - 1));
@@ -65,7 +65,7 @@ template <TensorType T, int g>
   } else if constexpr (form.low_bits < 8) {
     code = _mm512_and_si512(code, low_mask);
   }
-  if constexpr (form.levels != StripForm::kNone) {
+  if constexpr (form.levels != PanelForm::kNone) {
     const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
     static_assert(bias >= largest_level(form.levels));
     const __m512i table = _mm512_add_epi8(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(static_cast<char>(bias)));
@@ -125,24 +125,24 @@ template <TensorType T, int kFirst, int kLast, int kSums>
 // first step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower)
+  if constexpr (form.scale == PanelForm::kPower)
     return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3)
+  else if constexpr (form.scale == PanelForm::kE4m3)
     return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf)
+  else if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d);
   else {
     __m512i scale = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kOddPair) {
+    if constexpr (form.scale == PanelForm::kOddPair) {
       // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm512_slli_epi32(scale, 1) : _mm512_srli_epi32(scale, 3);
       scale = _mm512_or_si512(_mm512_and_si512(scale, _mm512_set1_epi32(30)), _mm512_set1_epi32(1));
     }
-    if constexpr (form.scale == StripForm::kSigned)
+    if constexpr (form.scale == PanelForm::kSigned)
       scale = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(number)));
-    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+    if constexpr (form.scale == PanelForm::kNibble || form.scale == PanelForm::kDelta)
       scale = _mm512_and_si512(scale, _mm512_set1_epi32(15));
     const __m512 step = _mm512_mul_ps(load_halves(d), _mm512_cvtepi32_ps(scale));
     return form.factor == 1 ? step : _mm512_mul_ps(step, _mm512_set1_ps(form.factor));
@@ -150,39 +150,39 @@ template <TensorType T, int half = 0>
 }
 template <TensorType T>
 [[gnu::always_inline]] inline __m512 floors(const std::byte* d_min, const std::byte* number) {
-  constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf)
+  constexpr PanelForm form = panel_form(T);
+  if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
-  else if constexpr (form.scale == StripForm::kDelta) {
+  else if constexpr (form.scale == PanelForm::kDelta) {
     // -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
     const __m512i eighth = _mm512_castps_si512(_mm512_mul_ps(steps<T>(d_min, number), _mm512_set1_ps(0.125f)));
     return _mm512_castsi512_ps(_mm512_xor_si512(eighth, sign));
   } else {
     __m512i minimum = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kNibble) minimum = _mm512_srli_epi32(minimum, 4);
+    if constexpr (form.scale == PanelForm::kNibble) minimum = _mm512_srli_epi32(minimum, 4);
     return _mm512_mul_ps(load_halves(d_min), _mm512_cvtepi32_ps(minimum));
   }
 }
 
 // Whether the kernel's loads alone guide the hardware prefetcher well enough. That holds for types whose records are a
 // single array, with few rows and so little arithmetic between loads.
-constexpr bool led_by_loads(StripForm form, int rows) {
+constexpr bool led_by_loads(PanelForm form, int rows) {
   return form.record == 32 && form.high_bits == 0 && !form.minima && rows <= form.low_bits / 2;
 }
 
 // Multiplies S panels (1 or 2) by M rows. Accumulators are [panel][row].
 template <TensorType T, int M, int S>
-void quantized(const StripTile& tile) {
-  constexpr StripForm form = strip_form(T);
-  constexpr StripRecord record = strip_record(form);
+void quantized(const PanelTile& tile) {
+  constexpr PanelForm form = panel_form(T);
+  constexpr PanelRecord record = panel_record(form);
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
-  constexpr int d_bytes = kStripRows * d_size(form), numbers = scales_of_block(form) * kStripRows;
+  constexpr int d_bytes = kPanelRows * d_size(form), numbers = scales_of_block(form) * kPanelRows;
   constexpr int minima = minima_at(form);
   // Bytes from one panel to the next.
-  const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->halves : 0;
-  const std::byte* at = tile.strip;
-  const std::byte *d = tile.halves + tile.layout->d, *d_min = tile.halves + tile.layout->d_min;
+  const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->block_scales : 0;
+  const std::byte* at = tile.panel;
+  const std::byte *d = tile.block_scales + tile.layout->d, *d_min = tile.block_scales + tile.layout->d_min;
   const std::byte* ahead = tile.ahead;
   const StreamDistances stream_ahead = led_by_loads(form, M) ? kStreamLed : kStreamDistances;
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
@@ -199,8 +199,8 @@ void quantized(const StripTile& tile) {
   };
   for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
     if constexpr (S == 1) {
-      stream_next_strip<d_bytes>(tile, d);
-      if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
+      stream_next_panel<d_bytes>(tile, d);
+      if constexpr (form.minima) stream_next_panel<d_bytes>(tile, d_min);
     }
     const std::byte *line = at, *low = at, *high = at + record.high;
     const std::byte *number = at + record.scales, *minimum = at + minima;
@@ -244,7 +244,7 @@ void quantized(const StripTile& tile) {
           }
           if constexpr (form.minima) {
             UNROLL for (int h = 0; h < 2; ++h) {
-              const __m512 floor = floors<T>(d_min + s * other_d, minimum + h * kStripRows + s * other);
+              const __m512 floor = floors<T>(d_min + s * other_d, minimum + h * kPanelRows + s * other);
               EACH_ROW(r)
               acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);
             }
@@ -264,23 +264,23 @@ void quantized(const StripTile& tile) {
   }
   if constexpr (S == 1) return finish(tile, acc);
   UNROLL for (int s = 0; s < S; ++s) {
-    StripTile strip = tile;
-    strip.lanes = s == 0 ? kStripRows : tile.lanes - kStripRows;
-    strip.out += s * kStripRows;
-    if (strip.bias != nullptr) strip.bias += s * kStripRows;
+    PanelTile panel = tile;
+    panel.lanes = s == 0 ? kPanelRows : tile.lanes - kPanelRows;
+    panel.out += s * kPanelRows;
+    if (panel.bias != nullptr) panel.bias += s * kPanelRows;
     __m512 own[M];
     EACH_ROW(r) own[r] = acc[s * M + r];
-    finish(strip, own);
+    finish(panel, own);
   }
 }
 
 template <TensorType T>
-constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1, 1>,  quantized<T, 2, 1>,  quantized<T, 3, 1>,
+constexpr PanelKernel kByRows[kMaxRows] = {quantized<T, 1, 1>,  quantized<T, 2, 1>,  quantized<T, 3, 1>,
                                            quantized<T, 4, 1>,  quantized<T, 5, 1>,  quantized<T, 6, 1>,
                                            quantized<T, 7, 1>,  quantized<T, 8, 1>,  quantized<T, 9, 1>,
                                            quantized<T, 10, 1>, quantized<T, 11, 1>, quantized<T, 12, 1>};
 template <TensorType T>
-constexpr StripKernel kPairByRows[kMaxPairRows] = {quantized<T, 1, 2>, quantized<T, 2, 2>, quantized<T, 3, 2>,
+constexpr PanelKernel kPairByRows[kMaxPairRows] = {quantized<T, 1, 2>, quantized<T, 2, 2>, quantized<T, 3, 2>,
                                                    quantized<T, 4, 2>, quantized<T, 5, 2>, quantized<T, 6, 2>};
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The AArch64 kernel for quantized weights, one template for all types that is specialized at compile time by
-// strip_form(), and the kernel table of an instruction set. Include only in matmul/neon.cc and matmul/neoni8mm.cc.
+// panel_form(), and the kernel table of an instruction set. Include only in matmul/neon.cc and matmul/neoni8mm.cc.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 // Whether weights are multiplied as signed bytes. Only eight-bit codes are unsigned, if the instruction set supports
 // that.
-constexpr bool is_signed(StripForm form) {
+constexpr bool is_signed(PanelForm form) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   return form.low_bits < 8;
 #else
@@ -19,12 +19,12 @@ constexpr bool is_signed(StripForm form) {
 #endif
 }
 // Whether weights are multiplied as q. Otherwise they are multiplied as codes, and the sums start at -offset * sum a.
-constexpr bool is_exact(StripForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
+constexpr bool is_exact(PanelForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
 
 // Initial value of a row's sum. `half` selects the first or last 16 k for types with two steps per block.
 template <TensorType T>
 [[gnu::always_inline]] inline int32_t begin_of(const ActivationBlock& x, int half) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   if constexpr (is_exact(form))
     return 0;
   else if constexpr (form.step == 16) {
@@ -50,7 +50,7 @@ template <int kBits>  // Shifts right.
 // Returns group g of the 32 k at `low` and `high`, for 4 lanes with four bytes each.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline uint8x16_t weights(const uint8_t* low, const uint8_t* high) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   constexpr int low_at = g * form.low_bits, high_at = g * form.high_bits;
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
@@ -64,14 +64,14 @@ template <TensorType T, int g>
   }
   if (others_above)
     code = vandq_u8(code, vdupq_n_u8(static_cast<uint8_t>((1 << (form.low_bits + form.high_bits)) - 1)));
-  if constexpr (form.levels != StripForm::kNone)
+  if constexpr (form.levels != PanelForm::kNone)
     code = vreinterpretq_u8_s8(vqtbl1q_s8(vld1q_s8(levels_of(form.levels)), code));
   return code;
 }
 
 // products += 16 k of V vectors, where `half` selects the first or the last 16 k of a block.
 template <TensorType T, int half, int M, int V>
-[[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(strip_form(T))>& products, const uint8_t* low,
+[[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(panel_form(T))>& products, const uint8_t* low,
                                             const uint8_t* high, const ActivationBlock* x) {
   products.template load<0>(x, 16 * half);
   UNROLL for (int v = 0; v < V; ++v) products.template add<0>(v, weights<T, 4 * half>(low + 16 * v, high + 16 * v),
@@ -112,24 +112,24 @@ template <TensorType T, int half, int M, int V>
 // first step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline float32x4_t steps(const uint8_t* d, const uint8_t* number) {
-  constexpr StripForm form = strip_form(T);
+  constexpr PanelForm form = panel_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower)
+  if constexpr (form.scale == PanelForm::kPower)
     return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3)
+  else if constexpr (form.scale == PanelForm::kE4m3)
     return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf)
+  else if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d);
-  else if constexpr (form.scale == StripForm::kSigned)
+  else if constexpr (form.scale == PanelForm::kSigned)
     return vmulq_f32(load_halves(d), vcvtq_f32_s32(load_signed(number)));
   else {
     uint32x4_t scale = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kOddPair) {
+    if constexpr (form.scale == PanelForm::kOddPair) {
       // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? vshlq_n_u32(scale, 1) : vshrq_n_u32(scale, 3);
       scale = vorrq_u32(vandq_u32(scale, vdupq_n_u32(30)), vdupq_n_u32(1));
     }
-    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+    if constexpr (form.scale == PanelForm::kNibble || form.scale == PanelForm::kDelta)
       scale = vandq_u32(scale, vdupq_n_u32(15));
     const float32x4_t step = vmulq_f32(load_halves(d), vcvtq_f32_u32(scale));
     return form.factor == 1 ? step : vmulq_n_f32(step, form.factor);
@@ -137,32 +137,32 @@ template <TensorType T, int half = 0>
 }
 template <TensorType T>
 [[gnu::always_inline]] inline float32x4_t floors(const uint8_t* d_min, const uint8_t* number) {
-  constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf)
+  constexpr PanelForm form = panel_form(T);
+  if constexpr (form.scale == PanelForm::kHalf)
     return load_halves(d_min);
-  else if constexpr (form.scale == StripForm::kDelta) {
+  else if constexpr (form.scale == PanelForm::kDelta) {
     // -step / 8, or step / 8 if the highest bit of the byte is set.
     const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
     const float32x4_t eighth = vmulq_n_f32(steps<T>(d_min, number), 0.125f);
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(eighth), sign));
   } else {
     uint32x4_t minimum = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kNibble) minimum = vshrq_n_u32(minimum, 4);
+    if constexpr (form.scale == PanelForm::kNibble) minimum = vshrq_n_u32(minimum, 4);
     return vmulq_f32(load_halves(d_min), vcvtq_f32_u32(minimum));
   }
 }
 
 template <TensorType T, int M>
-void quantized(const StripTile& tile) {
-  constexpr StripForm form = strip_form(T);
-  constexpr StripRecord record = strip_record(form);
-  constexpr int blocks = form.record / 32, numbers = scales_of_block(form) * kStripRows;
+void quantized(const PanelTile& tile) {
+  constexpr PanelForm form = panel_form(T);
+  constexpr PanelRecord record = panel_record(form);
+  constexpr int blocks = form.record / 32, numbers = scales_of_block(form) * kPanelRows;
   constexpr int d_bytes = d_size(form);  // Bytes per lane.
   constexpr int minima = minima_at(form);
   EACH_PART(first) {
-    const uint8_t* at = array_of(tile.strip, 0);
-    const uint8_t* d = array_of(tile.halves, tile.layout->d) + d_bytes * first;
-    const uint8_t* d_min = array_of(tile.halves, tile.layout->d_min) + d_bytes * first;
+    const uint8_t* at = array_of(tile.panel, 0);
+    const uint8_t* d = array_of(tile.block_scales, tile.layout->d) + d_bytes * first;
+    const uint8_t* d_min = array_of(tile.block_scales, tile.layout->d_min) + d_bytes * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
     Sums<M> sums = zero_sums<M>();
     for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
@@ -208,7 +208,7 @@ void quantized(const StripTile& tile) {
             }
             if constexpr (form.minima) {
               UNROLL for (int h = 0; h < 2; ++h) {
-                const float32x4_t floor = floors<T>(d_min + 8 * v, minimum + h * kStripRows + 4 * v);
+                const float32x4_t floor = floors<T>(d_min + 8 * v, minimum + h * kPanelRows + 4 * v);
                 EACH_ROW(r) sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], floor, x[r].minus_scaled_half_sum[h]);
               }
             }
@@ -216,8 +216,8 @@ void quantized(const StripTile& tile) {
         }
       }
       at += record.bytes;
-      d += kStripRows * d_bytes;
-      d_min += kStripRows * d_bytes;
+      d += kPanelRows * d_bytes;
+      d_min += kPanelRows * d_bytes;
     }
     finish(tile, first, sums);
   }
@@ -227,27 +227,27 @@ void quantized(const StripTile& tile) {
 
 // These functions call the kernel for the tile's number of rows.
 template <typename Weights, int... kBefore>
-[[gnu::always_inline]] inline void floats_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
-  static constexpr StripKernel by_rows[] = {floats<Weights, kBefore + 1>...};
+[[gnu::always_inline]] inline void floats_by_rows(const PanelTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr PanelKernel by_rows[] = {floats<Weights, kBefore + 1>...};
   by_rows[tile.n_rows - 1](tile);
 }
 template <TensorType T, int... kBefore>
-[[gnu::always_inline]] inline void quantized_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
-  static constexpr StripKernel by_rows[] = {quantized<T, kBefore + 1>...};
+[[gnu::always_inline]] inline void quantized_by_rows(const PanelTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr PanelKernel by_rows[] = {quantized<T, kBefore + 1>...};
   by_rows[tile.n_rows - 1](tile);
 }
 template <typename Weights>
-void strip_of_floats(const StripTile& tile) {
+void panel_of_floats(const PanelTile& tile) {
   floats_by_rows<Weights>(tile, std::make_integer_sequence<int, kMaxRows>());
 }
 template <int... kBefore>
-[[gnu::always_inline]] inline void f8_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
-  static constexpr StripKernel by_rows[] = {f8<kBefore + 1>...};
+[[gnu::always_inline]] inline void f8_by_rows(const PanelTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr PanelKernel by_rows[] = {f8<kBefore + 1>...};
   by_rows[tile.n_rows - 1](tile);
 }
-void strip_of_f8(const StripTile& tile) { f8_by_rows(tile, std::make_integer_sequence<int, kMaxRows>()); }
+void panel_of_f8(const PanelTile& tile) { f8_by_rows(tile, std::make_integer_sequence<int, kMaxRows>()); }
 template <TensorType T>
-void strip_of(const StripTile& tile) {
+void panel_of(const PanelTile& tile) {
   quantized_by_rows<T>(tile, std::make_integer_sequence<int, kMaxRows>());
 }
 
@@ -258,18 +258,18 @@ constexpr MatmulKernels matmul_table(const char* name, std::atomic<uint64_t>* ca
       .max_tile_rows = kMaxRows,
       .pack = {pack_int8, pack_f32, nullptr},
       .activation = kUsualActivations,
-      .strip = {strip_of_floats<F32Weights>,    strip_of_floats<F16Weights>,  strip_of_floats<Bf16Weights>,
-                strip_of<TensorType::kQ8_0>,    strip_of<TensorType::kQ4_0>,  strip_of<TensorType::kQ4_1>,
-                strip_of<TensorType::kQ5_0>,    strip_of<TensorType::kQ5_1>,  strip_of<TensorType::kIQ4_NL>,
-                strip_of<TensorType::kMXFP4>,   strip_of<TensorType::kQ2_K>,  strip_of<TensorType::kQ3_K>,
-                strip_of<TensorType::kQ4_K>,    strip_of<TensorType::kQ5_K>,  strip_of<TensorType::kQ6_K>,
-                strip_of<TensorType::kIQ4_XS>,  strip_of<TensorType::kIQ1_S>, strip_of<TensorType::kIQ1_M>,
-                strip_of<TensorType::kIQ2_XXS>, strip_of<TensorType::kIQ2_S>, strip_of<TensorType::kIQ2_S>,
-                strip_of<TensorType::kIQ3_XXS>, strip_of<TensorType::kIQ3_S>, strip_of<TensorType::kTQ2_0>,
-                strip_of<TensorType::kTQ2_0>,   strip_of<TensorType::kNVFP4>, strip_of_f8},
+      .panel = {panel_of_floats<F32Weights>,    panel_of_floats<F16Weights>,  panel_of_floats<Bf16Weights>,
+                panel_of<TensorType::kQ8_0>,    panel_of<TensorType::kQ4_0>,  panel_of<TensorType::kQ4_1>,
+                panel_of<TensorType::kQ5_0>,    panel_of<TensorType::kQ5_1>,  panel_of<TensorType::kIQ4_NL>,
+                panel_of<TensorType::kMXFP4>,   panel_of<TensorType::kQ2_K>,  panel_of<TensorType::kQ3_K>,
+                panel_of<TensorType::kQ4_K>,    panel_of<TensorType::kQ5_K>,  panel_of<TensorType::kQ6_K>,
+                panel_of<TensorType::kIQ4_XS>,  panel_of<TensorType::kIQ1_S>, panel_of<TensorType::kIQ1_M>,
+                panel_of<TensorType::kIQ2_XXS>, panel_of<TensorType::kIQ2_S>, panel_of<TensorType::kIQ2_S>,
+                panel_of<TensorType::kIQ3_XXS>, panel_of<TensorType::kIQ3_S>, panel_of<TensorType::kTQ2_0>,
+                panel_of<TensorType::kTQ2_0>,   panel_of<TensorType::kNVFP4>, panel_of_f8},
   };
 }
-static_assert(kStripTypes == 27, "a type needs its kernel here");
+static_assert(kPanelTypes == 27, "a type needs its kernel here");
 
 }  // namespace
 }  // namespace monolith

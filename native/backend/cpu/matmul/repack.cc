@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/matmul/strips_plain.h"
+#include "backend/cpu/matmul/panels_plain.h"
 #include "base/half.h"
 
 namespace monolith {
@@ -33,25 +33,25 @@ size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64
 
 // The pack_*() functions write one row to its lane of the panel at `to`.
 
-void pack_f32(const float* from, const StripLayout& layout, int lane, uint8_t* to) {
+void pack_f32(const float* from, const PanelLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k, lane), from + k, 4);
 }
 
-void pack_f16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
-  for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + (k * kStripRows + lane) * 2, from + 2 * k, 2);
+void pack_f16(Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
+  for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + (k * kPanelRows + lane) * 2, from + 2 * k, 2);
 }
 
-void pack_bf16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+void pack_bf16(Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k / 2, lane) + k % 2 * 2, from + 2 * k, 2);
 }
 
-void pack_f8(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+void pack_f8(Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; k += kF8Record, from += 4 + kF8Record, to += kF8RecordBytes) {
     float scale;
     std::memcpy(&scale, from, sizeof scale);
     scale *= 256;
     std::memcpy(to + 4 * lane, &scale, sizeof scale);
-    for (int i = 0; i < kF8Record; ++i) to[kF8ScaleBytes + i * kStripRows + lane] = from[4 + i];
+    for (int i = 0; i < kF8Record; ++i) to[kF8ScaleBytes + i * kPanelRows + lane] = from[4 + i];
   }
 }
 
@@ -76,7 +76,7 @@ uint32_t column(Bytes quants, int bits, int i, int g) {
 // For codebook types (i-quants), `block` points to the expanded codes.
 template <TensorType T, int i, int g>
 uint32_t codes(Bytes block) {
-  if constexpr (is_lattice_type(T)) return load32(block + 32 * i + 4 * g);
+  if constexpr (is_expanded_type(T)) return load32(block + 32 * i + 4 * g);
   switch (T) {
     case TensorType::kQ8_0: return load32(block + 2 + 4 * g) ^ every_byte(0x80);
     case TensorType::kQ4_0:
@@ -120,37 +120,37 @@ template <TensorType T>
 void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   switch (T) {
     case TensorType::kQ2_K:
-      for (int i = 0; i < 16; ++i) scales[i * kStripRows] = block[i];
+      for (int i = 0; i < 16; ++i) scales[i * kPanelRows] = block[i];
       break;
     case TensorType::kQ6_K:
-      for (int i = 0; i < 16; ++i) scales[i * kStripRows] = block[192 + i];
+      for (int i = 0; i < 16; ++i) scales[i * kPanelRows] = block[192 + i];
       break;
     case TensorType::kQ3_K:
       for (int i = 0; i < 16; ++i) {
         Bytes packed = block + 96;
         const int low = (packed[i % 8] >> (i / 8 * 4)) & 15, upper = (packed[8 + i % 4] >> (i / 4 * 2)) & 3;
-        scales[i * kStripRows] = static_cast<uint8_t>((low | upper << 4) - 32);
+        scales[i * kPanelRows] = static_cast<uint8_t>((low | upper << 4) - 32);
       }
       break;
     case TensorType::kIQ4_XS:
       for (int i = 0; i < 8; ++i) {
         const int low = (block[4 + i / 2] >> (i % 2 * 4)) & 15, upper = (load16(block + 2) >> (2 * i)) & 3;
-        scales[i * kStripRows] = static_cast<uint8_t>((low | upper << 4) - 32);
+        scales[i * kPanelRows] = static_cast<uint8_t>((low | upper << 4) - 32);
       }
       break;
     case TensorType::kQ4_K:
     case TensorType::kQ5_K: {
       Bytes packed = block + 4;
       for (int i = 0; i < 4; ++i) {
-        scales[i * kStripRows] = packed[i] & 63;
-        minima[i * kStripRows] = packed[i + 4] & 63;
-        scales[(i + 4) * kStripRows] = static_cast<uint8_t>((packed[i + 8] & 15) | (packed[i] >> 6) << 4);
-        minima[(i + 4) * kStripRows] = static_cast<uint8_t>((packed[i + 8] >> 4) | (packed[i + 4] >> 6) << 4);
+        scales[i * kPanelRows] = packed[i] & 63;
+        minima[i * kPanelRows] = packed[i + 4] & 63;
+        scales[(i + 4) * kPanelRows] = static_cast<uint8_t>((packed[i + 8] & 15) | (packed[i] >> 6) << 4);
+        minima[(i + 4) * kPanelRows] = static_cast<uint8_t>((packed[i + 8] >> 4) | (packed[i + 4] >> 6) << 4);
       }
       break;
     }
     case TensorType::kNVFP4:
-      for (int i = 0; i < 4; ++i) scales[i * kStripRows] = nvfp4_scale_bits(block[i]);
+      for (int i = 0; i < 4; ++i) scales[i * kPanelRows] = nvfp4_scale_bits(block[i]);
       break;
     default: break;
   }
@@ -175,29 +175,29 @@ void put_parts(Bytes block, uint8_t* to) {
 
 // Writes one block of the file to its lane.
 template <TensorType T>
-void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, uint8_t* to, uint8_t* halves) {
-  constexpr StripForm form = strip_form(T);
-  constexpr StripRecord record = strip_record(form);
+void pack_block(Bytes from, const PanelLayout& layout, int64_t block, int lane, uint8_t* to, uint8_t* block_scales) {
+  constexpr PanelForm form = panel_form(T);
+  constexpr PanelRecord record = panel_record(form);
   constexpr HalfPlaces places = half_places(T);
-  const size_t number = static_cast<size_t>(block * kStripRows + lane);
-  [[maybe_unused]] OpenedBlock opened;
-  if constexpr (is_lattice_type(T)) {
-    open_block<T>(from, opened);
-    store16(halves + layout.d + 2 * number, opened.d);
-  } else if constexpr (form.scale == StripForm::kPower) {
-    halves[layout.d + number] = from[0];
+  const size_t number = static_cast<size_t>(block * kPanelRows + lane);
+  [[maybe_unused]] ExpandedBlock expanded;
+  if constexpr (is_expanded_type(T)) {
+    expand_block<T>(from, expanded);
+    store16(block_scales + layout.d + 2 * number, expanded.d);
+  } else if constexpr (form.scale == PanelForm::kPower) {
+    block_scales[layout.d + number] = from[0];
   } else if constexpr (d_size(form) > 0) {
-    store16(halves + layout.d + 2 * number, load16(from + places.d));
+    store16(block_scales + layout.d + 2 * number, load16(from + places.d));
   }
-  if constexpr (form.minima && !is_lattice_type(T)) {
-    const uint16_t negated = form.scale == StripForm::kHalf ? 0x8000 : 0;
-    store16(halves + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + places.d_min) ^ negated));
+  if constexpr (form.minima && !is_expanded_type(T)) {
+    const uint16_t negated = form.scale == PanelForm::kHalf ? 0x8000 : 0;
+    store16(block_scales + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + places.d_min) ^ negated));
   }
   to += block * record.bytes;
-  if constexpr (is_lattice_type(T)) {
-    from = opened.codes;
+  if constexpr (is_expanded_type(T)) {
+    from = expanded.codes;
     if constexpr (record.bytes > record.scales)
-      for (int i = 0; i < 8; ++i) to[record.scales + lane + i * kStripRows] = opened.numbers[i];
+      for (int i = 0; i < 8; ++i) to[record.scales + lane + i * kPanelRows] = expanded.numbers[i];
   } else {
     put_numbers<T>(from, to + record.scales + lane, to + record.minima + lane);
   }
@@ -210,9 +210,10 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
 }
 
 template <TensorType T>
-void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to, uint8_t* halves) {
-  constexpr int kPiece = 512 / strip_form(T).record;  // Blocks per chunk.
-  const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
+void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const PanelLayout& layout, uint8_t* to,
+                    uint8_t* block_scales) {
+  constexpr int kPiece = 512 / panel_form(T).record;  // Blocks per chunk.
+  const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / panel_form(T).record;
   // Works in chunks that stay in the L1 cache, because the bytes of one lane are interleaved with those of the other
   // lanes.
   for (int64_t first = 0; first < blocks; first += kPiece) {
@@ -220,28 +221,28 @@ void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout&
     for (int lane = 0; lane < n_rows; ++lane) {
       Bytes at = from + static_cast<size_t>(lane) * row_bytes + first * block_bytes;
       for (int64_t block = first; block < last; ++block, at += block_bytes)
-        pack_block<T>(at, layout, block, lane, to, halves);
+        pack_block<T>(at, layout, block, lane, to, block_scales);
     }
   }
 }
 
 template <TensorType T>
-void unpack_quantized(const StripLayout& layout, const std::byte* records, const std::byte* halves, int lane,
+void unpack_quantized(const PanelLayout& layout, const std::byte* records, const std::byte* block_scales, int lane,
                       float* out) {
-  const StripOf<T> strip(records, halves, layout);
-  constexpr StripForm form = strip_form(T);
+  const PanelOf<T> panel(records, block_scales, layout);
+  constexpr PanelForm form = panel_form(T);
   for (int64_t k = 0; k < layout.cols; k += form.step) {
-    const float step = strip.step(k, lane);
+    const float step = panel.step(k, lane);
     if constexpr (form.minima) {
-      const float floor = strip.floor(k, lane);
-      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(strip.q(k + i, lane)) - floor;
+      const float floor = panel.floor(k, lane);
+      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(panel.q(k + i, lane)) - floor;
     } else {
-      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(strip.q(k + i, lane));
+      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(panel.q(k + i, lane));
     }
   }
 }
 
-void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+void pack_floats(TensorType source_type, Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
   if (layout.type == TensorType::kF16) return pack_f16(from, layout, lane, to);
   if (layout.type == TensorType::kBF16) return pack_bf16(from, layout, lane, to);
   if (layout.type == TensorType::kF8Scaled) return pack_f8(from, layout, lane, to);
@@ -251,7 +252,7 @@ void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, 
   for (int64_t k = 0; k < layout.cols; k += 256) {
     const int64_t count = layout.cols - k < 256 ? layout.cols - k : 256;
     dequantize(source_type, from + k / traits.block_values * traits.block_bytes, count, values);
-    StripLayout piece = layout;
+    PanelLayout piece = layout;
     piece.cols = count;
     pack_f32(values, piece, lane, to + word_at(k, 0));
   }
@@ -259,31 +260,32 @@ void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, 
 
 }  // namespace
 
-void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const StripLayout& layout,
-                std::byte* strip, std::byte* halves) {
-  assert(n_rows >= 1 && n_rows <= kStripRows);
+void pack_panel(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const PanelLayout& layout,
+                std::byte* panel, std::byte* block_scales) {
+  assert(n_rows >= 1 && n_rows <= kPanelRows);
   assert(layout.type == source_type || layout.type == TensorType::kF32);
   Bytes from = reinterpret_cast<Bytes>(rows);
-  uint8_t* to = reinterpret_cast<uint8_t*>(strip);
+  uint8_t* to = reinterpret_cast<uint8_t*>(panel);
   const bool quantized = for_quantized(layout.type, [&]<TensorType T>() {
-    pack_quantized<T>(from, row_bytes, n_rows, layout, to, reinterpret_cast<uint8_t*>(halves));
+    pack_quantized<T>(from, row_bytes, n_rows, layout, to, reinterpret_cast<uint8_t*>(block_scales));
   });
   if (quantized) return;
   for (int lane = 0; lane < n_rows; ++lane)
     pack_floats(source_type, from + static_cast<size_t>(lane) * row_bytes, layout, lane, to);
 }
 
-void unpack_row(const StripLayout& layout, const std::byte* strip, const std::byte* halves, int lane, float* out) {
-  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, halves, lane, out); }))
+void unpack_row(const PanelLayout& layout, const std::byte* panel, const std::byte* block_scales, int lane,
+                float* out) {
+  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, panel, block_scales, lane, out); }))
     return;
-  Bytes from = reinterpret_cast<Bytes>(strip);
+  Bytes from = reinterpret_cast<Bytes>(panel);
   for (int64_t k = 0; k < layout.cols; ++k) {
     if (layout.type == TensorType::kF32)
       std::memcpy(out + k, from + word_at(k, lane), 4);
     else if (layout.type == TensorType::kF8Scaled)
       out[k] = f8_value(from, k, lane);
     else if (layout.type == TensorType::kF16)
-      out[k] = half_to_float(load16(from + (k * kStripRows + lane) * 2));
+      out[k] = half_to_float(load16(from + (k * kPanelRows + lane) * 2));
     else
       out[k] = bfloat16_to_float(load16(from + word_at(k / 2, lane) + k % 2 * 2));
   }

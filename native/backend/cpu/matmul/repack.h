@@ -1,21 +1,21 @@
-// Conversion between GGUF's row-major blocks and panels (layout: strips.h). Pure functions; any thread.
+// Conversion between GGUF's row-major blocks and panels (layout: panels.h). Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/matmul/strips.h"
+#include "backend/cpu/matmul/panels.h"
 
 namespace monolith {
 
 // Writes one panel from `n_rows` (1 .. 16) rows in GGUF format that are `row_bytes` apart. If n_rows < 16, the memory
 // of the panel must be zero, as new memory is. If layout.type is F32 and `source_type` is not, the rows are
-// dequantized. Otherwise both types must be equal. Writes only layout.records bytes of `strip` and layout.halves bytes
-// of `halves` (the block scales).
-void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const StripLayout& layout,
-                std::byte* strip, std::byte* halves);
+// dequantized. Otherwise both types must be equal. Writes only layout.records bytes of `panel` and layout.block_scales
+// bytes of `block_scales`.
+void pack_panel(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const PanelLayout& layout,
+                std::byte* panel, std::byte* block_scales);
 
 // Writes row `lane` of a panel as floats, with the same bits as dequantize() for the source row.
-void unpack_row(const StripLayout& layout, const std::byte* strip, const std::byte* halves, int lane, float* out);
+void unpack_row(const PanelLayout& layout, const std::byte* panel, const std::byte* block_scales, int lane, float* out);
 
 }  // namespace monolith

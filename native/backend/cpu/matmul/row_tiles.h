@@ -29,12 +29,12 @@ struct Tiles {
 
 // Runs `kernel` on `tile`. `factors` are those of the tile's lanes if the matrix has a factor per row, otherwise null.
 // The kernel's result is multiplied by them before the bias and the old output are added.
-inline void run_tile(StripKernel kernel, const StripTile& tile, const float* factors) {
+inline void run_tile(PanelKernel kernel, const PanelTile& tile, const float* factors) {
   if (factors == nullptr) return kernel(tile);
-  constexpr int kMaxRows = 12, kMaxLanes = 2 * kStripRows;  // Maximum over all instruction sets.
+  constexpr int kMaxRows = 12, kMaxLanes = 2 * kPanelRows;  // Maximum over all instruction sets.
   assert(tile.n_rows <= kMaxRows && tile.lanes <= kMaxLanes);
   float products[kMaxRows * kMaxLanes];
-  StripTile alone = tile;
+  PanelTile alone = tile;
   alone.out = products;
   alone.out_stride = kMaxLanes;
   alone.bias = nullptr;

@@ -19,7 +19,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine/mapping.h"
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 
@@ -216,16 +216,17 @@ class CpuOps {
   void write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
                      int64_t dim, float* streams) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
-  // Operations of vision encoders; see tower_operations.h. Attention works as for text, over keys and values as floats.
+  // Operations of vision encoders; see encoder_operations.h. Attention works as for text, over keys and values as
+  // floats.
   void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
   void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
                       float* x) const;
   void rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
                    int head_dim) const;
-  static int64_t tower_key_floats(int max_rows, int n_heads, int head_dim);
-  void store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v, int64_t stride,
-                        int first_row, int n_rows) const;
-  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys& keys, const float* q, int64_t stride,
+  static int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim);
+  void store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
+                          int first_row, int n_rows) const;
+  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKeys& keys, const float* q, int64_t stride,
                    const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const;
   void add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim, float* out) const;
   void clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const;

@@ -9,7 +9,7 @@
 #include "backend/cuda/dense/dense.h"
 #include "backend/cuda/dense/fp8.h"
 #include "backend/cuda/quant/form.h"
-#include "backend/cuda/quant/opened.h"
+#include "backend/cuda/quant/expand.h"
 #include "backend/cuda/quant/pack.h"
 #include "base/float8.h"
 #include "formats/gguf/tensor_type.h"
@@ -89,13 +89,13 @@ Status upload(Loader& loader, const MatrixSource& source, Format format, size_t 
   const auto pack = [&](int64_t first, int64_t n, const unsigned char* rows) {
     pack_quantized(runtime, layout, rows, first, n, to);
   };
-  if (!is_lattice_type(source.type)) return upload_packed(loader, source, row_bytes, pack);
-  const auto opened_bytes =
+  if (!is_expanded_type(source.type)) return upload_packed(loader, source, row_bytes, pack);
+  const auto expanded_bytes =
       static_cast<size_t>(source.cols / traits_of(source.type).block_values) * packed_from_bytes(source.type);
   return loader.send(
-      source.rows, opened_bytes, kTileRows,
+      source.rows, expanded_bytes, kTileRows,
       [&](int64_t first, int64_t n, std::byte* host) {
-        open_blocks(source.type, source.data.data() + static_cast<size_t>(first) * row_bytes, n * source.cols, host);
+        expand_blocks(source.type, source.data.data() + static_cast<size_t>(first) * row_bytes, n * source.cols, host);
       },
       pack);
 }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <optional>
 
-#include "formats/gguf/lattice_types.h"
+#include "formats/gguf/expanded_types.h"
 
 namespace monolith::cuda {
 namespace {

@@ -17,7 +17,7 @@
 //   1 bit   word j / 2, bit 8 i + 4 (j % 2) + m
 // Signed codes are two's complement. Kernels move them to the top bits of their byte, so they compute with 2^shift
 // times the code and with 2^-shift times the scale. In the same way, the codebook values of IQ1, IQ2, IQ3 and NVFP4 are
-// stored multiplied by eight. The codes of i-quants and ternary types are those of quant/opened.h; all other codes are
+// stored multiplied by eight. The codes of i-quants and ternary types are those of quant/expand.h; all other codes are
 // taken from the file unchanged.
 //
 // Block scales. Each row group g stores the two rows g and g + 8 together, so that a lane loads both at once:

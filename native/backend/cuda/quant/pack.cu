@@ -4,7 +4,7 @@
 #include "backend/cuda/quant/pack.h"
 
 #include "backend/cuda/device/launch.h"
-#include "backend/cuda/quant/opened.h"
+#include "backend/cuda/quant/expand.h"
 
 namespace monolith::cuda {
 namespace {
@@ -46,7 +46,7 @@ MONOLITH_DEVICE int file_code(TensorType type, Bytes block, int i) {
       return (low | column(block + 128, 2, i) << 4) ^ 32;
     }
     case TensorType::kNVFP4: return block[4 + i / 16 * 8 + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15;
-    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;  // Expanded i-quants and ternary types.
+    default: return block[kExpandedCodesAt + i / 2] >> (i % 2 * 4) & 15;  // Expanded i-quants and ternary types.
   }
 }
 
@@ -62,7 +62,7 @@ MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
     case TensorType::kIQ4_XS:
       return ((block[4 + i / 2] >> (i % 2 * 4) & 15u) | (load_bytes(block + 2, 2) >> (2 * i) & 3u) << 4) + 96u;
     case TensorType::kNVFP4: return nvfp4_scale_bits(block[i]);
-    default: return block[kOpenedNumbersAt + i];
+    default: return block[kExpandedNumbersAt + i];
   }
 }
 

@@ -15,7 +15,7 @@ void launch(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
     case QuantShape::kS6: return quant_product_s6(runtime, product, kernel);
     case QuantShape::kU3: return quant_product_u3(runtime, product, kernel);
     case QuantShape::kLevels3:
-    case QuantShape::kLevels4By16: return quant_product_lattices(runtime, product, kernel);
+    case QuantShape::kLevels4By16: return quant_product_expanded(runtime, product, kernel);
   }
 }
 

@@ -105,6 +105,6 @@ void quant_product_u4(Runtime& runtime, const QuantProduct& product, QuantKernel
 void quant_product_u5(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_s6(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
-void quant_product_lattices(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_expanded(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 
 }  // namespace monolith::cuda

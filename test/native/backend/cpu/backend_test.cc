@@ -43,7 +43,7 @@ TEST(backend_instruction_sets_have_separate_kernels) {
     for (size_t b = a + 1; b < isas.size(); ++b) {
       const MatmulKernels& second = matmul_kernels(isas[b]);
       CHECK(first.calls != second.calls);
-      for (int type = 0; type < kStripTypes; ++type) CHECK(first.strip[type] != second.strip[type]);
+      for (int type = 0; type < kPanelTypes; ++type) CHECK(first.panel[type] != second.panel[type]);
       CHECK(first.pack[0] != second.pack[0] && first.pack[1] != second.pack[1]);
     }
   }
@@ -100,8 +100,8 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
     // 6-bit scales take one byte in memory.
     const bool six_bit_scales = type == TensorType::kQ3_K || type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
                                 type == TensorType::kIQ4_XS;
-    if (is_lattice_type(type) && type != TensorType::kTQ2_0) {
-      // Expanded to one code per value; strips.h gives the size in bits.
+    if (is_expanded_type(type) && type != TensorType::kTQ2_0) {
+      // Expanded to one code per value; panels.h gives the size in bits.
       const double bits = 8 * held / (4096.0 * 2048);
       const bool two = type == TensorType::kTQ1_0 || type == TensorType::kIQ1_S;
       const bool four = type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S;

@@ -9,7 +9,7 @@
 #include "backend/cpu/fixed16/attention.h"
 #include "backend/cpu/fixed16/products.h"
 #include "check.h"
-#include "support/tower_cases.h"
+#include "support/encoder_cases.h"
 
 using namespace monolith;
 using namespace monolith::testing;
@@ -66,15 +66,15 @@ struct Products {
   }
 };
 
-struct Attention : TowerAttentionCase {
-  using TowerAttentionCase::TowerAttentionCase;
+struct Attention : EncoderAttentionCase {
+  using EncoderAttentionCase::EncoderAttentionCase;
 
   std::vector<float> computed(int threads, int run) const {
     ThreadPool pool(threads);
     Fixed16AttentionScratch scratch;
     CHECK(scratch.reserve(threads).ok());
     std::vector<float> memory(size_t(fixed16_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")), out(q.size());
-    const TowerKeys keys{memory.data(), n_rows + 5, n_heads, head_dim, true};
+    const EncoderKeys keys{memory.data(), n_rows + 5, n_heads, head_dim, true};
     const int64_t stride = int64_t{n_heads} * head_dim;
     for (int at = 0; at < n_rows; at += run)
       fixed16_store_keys(*kernels(), pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,

@@ -133,7 +133,7 @@ void check_close(TensorType type, Shape shape, const std::vector<std::byte>& dat
 // For quantized weights, activations are rounded to 8 bits.
 bool quantized(TensorType type) { return !is_float(type); }
 bool rounds_to_bf16(TensorType type, CpuIsa isa) {
-  return matmul_kernels(isa).activation[strip_type_index(type)] == ActivationKind::kBf16;
+  return matmul_kernels(isa).activation[panel_type_index(type)] == ActivationKind::kBf16;
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ TEST(matmul_is_close_to_exact_arithmetic) {
   }
 }
 
-// strips.h guarantees the same bits with every instruction set, except for BF16 on CPUs with vdpbf16ps.
+// panels.h guarantees the same bits with every instruction set, except for BF16 on CPUs with vdpbf16ps.
 TEST(matmul_vector_versions_equal_the_plain_one) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);

@@ -155,15 +155,15 @@ TEST(quantize_panels_return_every_row) {
     std::vector<float> expected(static_cast<size_t>(16 * cols)), row(static_cast<size_t>(cols));
     dequantize(type, data.data(), 16 * cols, expected.data());
     for (int n_rows : {1, 9, 16}) {
-      const StripLayout layout = strip_layout(type, cols);
-      std::vector<std::byte> strip(layout.records + 64), halves(layout.halves + 64);
-      for (auto* area : {&strip, &halves}) std::fill(area->end() - 64, area->end(), std::byte{0x5a});
-      pack_strip(type, data.data(), row_bytes, n_rows, layout, strip.data(), halves.data());
+      const PanelLayout layout = panel_layout(type, cols);
+      std::vector<std::byte> panel(layout.records + 64), block_scales(layout.block_scales + 64);
+      for (auto* area : {&panel, &block_scales}) std::fill(area->end() - 64, area->end(), std::byte{0x5a});
+      pack_panel(type, data.data(), row_bytes, n_rows, layout, panel.data(), block_scales.data());
       for (int lane = 0; lane < n_rows; ++lane) {
-        unpack_row(layout, strip.data(), halves.data(), lane, row.data());
+        unpack_row(layout, panel.data(), block_scales.data(), lane, row.data());
         CHECK(std::memcmp(row.data(), &expected[static_cast<size_t>(lane * cols)], row.size() * 4) == 0);
       }
-      for (const auto* area : {&strip, &halves})
+      for (const auto* area : {&panel, &block_scales})
         CHECK(std::all_of(area->end() - 64, area->end(), [](std::byte b) { return b == std::byte{0x5a}; }));
     }
   }

@@ -16,7 +16,7 @@
 #include "backend/cuda/matmul/matrix.h"
 #include "backend/cuda/quant/pack.h"
 #include "backend/cuda/quant/product.h"
-#include "formats/gguf/lattice_types.h"
+#include "formats/gguf/expanded_types.h"
 #include "check.h"
 
 using namespace monolith;
@@ -149,7 +149,7 @@ TEST(quantized_matrices_take_about_the_size_in_the_file) {
     const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0     ? 2.63
                           : type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S ? 4.57
                                                                                        : 3.57;
-    if (is_lattice_type(type)) {
+    if (is_expanded_type(type)) {
       if (own > opened / 8 * 4096 * 4096)
         check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(own));
       continue;

@@ -22,7 +22,7 @@ struct Sight {
   ParsedModel parsed{TinyVision("qwen3vl_merger")};
   std::shared_ptr<const VisionModel> model;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<VisionTower> tower;
+  std::unique_ptr<VisionEncoder> encoder;
 
   Sight() {
     auto loaded = VisionModel::load(*parsed.file, {});
@@ -30,9 +30,9 @@ struct Sight {
     REQUIRE(loaded.ok() && made.ok());
     model = std::move(*loaded);
     backend = std::move(*made);
-    auto of_file = VisionTower::load(*parsed.file, model, *backend);
+    auto of_file = VisionEncoder::load(*parsed.file, model, *backend);
     REQUIRE(of_file.ok());
-    tower = std::move(*of_file);
+    encoder = std::move(*of_file);
   }
 
   // A request with one square image of each of these sides, which has waited for an hour.
@@ -66,7 +66,7 @@ bool has_rows(const Request& request, size_t span) { return request.params.spans
 TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   const Sight sight;
   EngineCounters counters;
-  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  ImageStage stage(sight.encoder.get(), sight.model->row_width(), size_t{1} << 24, counters);
   const auto first = sight.request(1, {32, 128}), second = sight.request(2, {40});
   REQUIRE(first && second);
   stage.add(*first);
@@ -79,7 +79,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   // The larger image is encoded in many parts. After each part its waiting time is zero.
   int parts = 0;
   const Clock::time_point from = Clock::now();
-  const Clock::duration seen = first->tower_time;
+  const Clock::duration seen = first->encoder_time;
   Clock::duration computed = seen;
   CHECK(computed > Clock::duration::zero());
   for (; !first->inputs_ready; ++parts) {
@@ -87,16 +87,16 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
     CHECK(stage.advance(kOnePart));
     CHECK(!waits_for_an_hour(*first));
     CHECK(waits_for_an_hour(*second));
-    CHECK(first->tower_time > computed);  // Each part adds to the time of its own request only.
-    computed = first->tower_time;
-    CHECK(second->tower_time == Clock::duration::zero());
+    CHECK(first->encoder_time > computed);  // Each part adds to the time of its own request only.
+    computed = first->encoder_time;
+    CHECK(second->encoder_time == Clock::duration::zero());
   }
   const Clock::duration passed = Clock::now() - from;
-  CHECK(first->tower_time - seen <= passed);
+  CHECK(first->encoder_time - seen <= passed);
   CHECK(parts > 3);
   while (!second->inputs_ready) CHECK(stage.advance(kOnePart));
   CHECK(!waits_for_an_hour(*second));
-  CHECK(second->tower_time > Clock::duration::zero() && first->tower_time == computed);
+  CHECK(second->encoder_time > Clock::duration::zero() && first->encoder_time == computed);
   CHECK(!stage.advance(kOnePart));
   for (Request* request : {first.get(), second.get()}) stage.forget(*request);
   CHECK_EQ(stage.held_bytes(), size_t{0});
@@ -105,7 +105,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
 TEST(a_cached_image_waits_for_its_turn) {
   const Sight sight;
   EngineCounters counters;
-  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  ImageStage stage(sight.encoder.get(), sight.model->row_width(), size_t{1} << 24, counters);
   const auto first = sight.request(1, {48}), again = sight.request(2, {48});
   REQUIRE(first && again);
   stage.add(*first);
@@ -115,7 +115,7 @@ TEST(a_cached_image_waits_for_its_turn) {
   CHECK(!stage.advance(kOnePart));  // There is nothing to compute.
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
   // A cached image takes no encoder time.
-  CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());
+  CHECK(first->encoder_time > Clock::duration::zero() && again->encoder_time == Clock::duration::zero());
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
 }
 
@@ -123,7 +123,7 @@ TEST(a_cached_image_waits_for_its_turn) {
 TEST(organizations_take_turns_image_by_image) {
   const Sight sight;
   EngineCounters counters;
-  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  ImageStage stage(sight.encoder.get(), sight.model->row_width(), size_t{1} << 24, counters);
   const auto many = sight.request(1, {16, 24, 32}, 1), few = sight.request(2, {28}, 2),
              late = sight.request(3, {36}, 1), third = sight.request(4, {20}, 3);
   REQUIRE(many && few && late && third);
@@ -145,7 +145,7 @@ TEST(organizations_take_turns_image_by_image) {
 TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   const Sight sight;
   EngineCounters counters;
-  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  ImageStage stage(sight.encoder.get(), sight.model->row_width(), size_t{1} << 24, counters);
   const auto first = sight.request(1, {128}, 1), second = sight.request(2, {24}, 2),
              third = sight.request(3, {32, 40}, 3), fourth = sight.request(4, {28}, 4);
   REQUIRE(first && second && third && fourth);
@@ -189,7 +189,7 @@ TEST(images_wait_for_memory_until_other_requests_end) {
   for (const bool both_fit : {true, false}) {
     const auto one = sight.request(3, {48}, 1), other = sight.request(4, {64}, 2), third = sight.request(5, {64}, 2);
     EngineCounters counters;
-    ImageStage stage(sight.tower.get(), sight.model->row_width(),
+    ImageStage stage(sight.encoder.get(), sight.model->row_width(),
                      bytes_of(*first) + bytes_of(*second) - (both_fit ? 0 : 1), counters);
     for (Request* request : {one.get(), other.get(), third.get()}) stage.add(*request);
     while (stage.advance(kOnePart)) {
@@ -210,7 +210,7 @@ TEST(images_wait_for_memory_until_other_requests_end) {
     CHECK_EQ(stage.held_bytes(), size_t{0});
   }
   EngineCounters counters;
-  ImageStage tight(sight.tower.get(), sight.model->row_width(), 1, counters);
+  ImageStage tight(sight.encoder.get(), sight.model->row_width(), 1, counters);
   tight.add(*first);
   while (tight.advance(kOnePart)) {
   }

@@ -129,21 +129,21 @@ struct Bench {
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
     const Sequence& sequence = *item.sequence;
     auto at = static_cast<size_t>(sequence.n_computed);
-    REQUIRE(item.n_pieces > 0);
+    REQUIRE(item.n_chunks > 0);
     const auto state = [&](SlotId slot) -> uint64_t& {
       CHECK(cache.slots().ref_count(slot) > 0);
       return states[static_cast<size_t>(slot)];
     };
-    for (const StepPlan::Piece& piece : plan.pieces_of(item)) {
-      CHECK(piece.n_tokens > 0);
-      if (piece.from == kNoSlot)
+    for (const StepPlan::Chunk& chunk : plan.chunks_of(item)) {
+      CHECK(chunk.n_tokens > 0);
+      if (chunk.from == kNoSlot)
         CHECK_EQ(at, size_t{0});
-      else if (state(piece.from) != prefixes[at])
+      else if (state(chunk.from) != prefixes[at])
         return check::fail(__FILE__, __LINE__, "wrong state at " + std::to_string(at));
       // A slot that is written must have a single owner.
-      if (piece.to == piece.from) CHECK_EQ(cache.slots().ref_count(piece.to), 1);
-      at += static_cast<size_t>(piece.n_tokens);
-      state(piece.to) = prefixes[at];
+      if (chunk.to == chunk.from) CHECK_EQ(cache.slots().ref_count(chunk.to), 1);
+      at += static_cast<size_t>(chunk.n_tokens);
+      state(chunk.to) = prefixes[at];
     }
     CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
     if (item.n_drafts > 0) state(sequence.draft_slot) = prefixes.back();

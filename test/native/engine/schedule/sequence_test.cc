@@ -58,22 +58,23 @@ TEST(beginnings_of_calls_are_sorted_with_their_grammars) {
   CHECK(made.params.calls.prefixes == Alternatives({{2}, {9, 1}}));
   CHECK(made.params.calls.required == Alternatives({{50, 2}, {50, 9, 1}}));
   CHECK(made.params.calls.starts == Alternatives({{50, 2}, {50, 9, 1}}));
-  CHECK(made.call_rules.prefixes == sorted);
-  CHECK(made.call_rules.required == sorted);
-  CHECK(made.call_rules.starts == sorted);
-  CHECK(made.call_rules.next.empty() && made.call_rules.heads.empty());
+  CHECK(made.call_grammars.prefixes == sorted);
+  CHECK(made.call_grammars.required == sorted);
+  CHECK(made.call_grammars.starts == sorted);
+  CHECK(made.call_grammars.next.empty() && made.call_grammars.heads.empty());
 
   // If two beginnings are equal, the first is used.
   TwoCalls alike;
   alike.request.calls.prefixes = {{9, 1}, {9, 1}};
-  CHECK(Calls(alike.request).call_rules.prefixes == Grammars({alike.nine, alike.two}));
+  CHECK(Calls(alike.request).call_grammars.prefixes == Grammars({alike.nine, alike.two}));
 
   // Without grammars only the order matters.
   TwoCalls bare;
   bare.request.calls.grammars.clear();
   const Calls free(bare.request);
   CHECK(free.params.calls.prefixes == Alternatives({{2}, {9, 1}}));
-  CHECK(free.call_rules.prefixes.empty() && free.call_rules.required.empty() && free.call_rules.starts.empty());
+  CHECK(free.call_grammars.prefixes.empty() && free.call_grammars.required.empty() &&
+        free.call_grammars.starts.empty());
 }
 
 // A marker that is recognized by its token is followed by a prefix, and the grammar applies only after the prefix.
@@ -85,17 +86,17 @@ TEST(a_marker_token_has_no_grammar) {
   request.calls.grammars = {only};
   const Calls made(request);
   CHECK(made.params.calls.starts == Alternatives({{50}}));
-  CHECK(made.call_rules.starts.empty());
-  CHECK(made.call_rules.prefixes == Grammars({only}));
+  CHECK(made.call_grammars.starts.empty());
+  CHECK(made.call_grammars.prefixes == Grammars({only}));
 
   // Two calls with the same marker are distinguished by the tokens that follow.
   TwoCalls two_calls;
   two_calls.request.calls.open = {"<call>", 50};
-  CHECK(Calls(two_calls.request).call_rules.starts == Grammars({two_calls.two, two_calls.nine}));
+  CHECK(Calls(two_calls.request).call_grammars.starts == Grammars({two_calls.two, two_calls.nine}));
 
   request.calls.open = {"call:", kNoToken};
   request.calls.starts = {{40, 41}};
-  CHECK(Calls(request).call_rules.starts == Grammars({only}));
+  CHECK(Calls(request).call_grammars.starts == Grammars({only}));
   request.calls.open = {};
   request.calls.starts.clear();
   CHECK(Calls(request).params.calls.starts.empty());
@@ -108,9 +109,9 @@ TEST(further_calls_have_their_grammar_and_the_end_has_none) {
   calls.end = {65};
   const Calls made(two_calls.request);
   CHECK(made.params.calls.next == Alternatives({{60, 2}, {60, 9}, {65}, {70, 2}, {70, 9}, {80, 9}}));
-  CHECK(made.call_rules.next ==
+  CHECK(made.call_grammars.next ==
         Grammars({two_calls.two, two_calls.nine, nullptr, two_calls.two, two_calls.nine, two_calls.nine}));
-  CHECK_EQ(made.call_rules.end, size_t{2});
+  CHECK_EQ(made.call_grammars.end, size_t{2});
 }
 
 TEST(a_content_header_is_a_beginning_without_a_grammar) {
@@ -122,20 +123,20 @@ TEST(a_content_header_is_a_beginning_without_a_grammar) {
   const Grammars sorted = {two_calls.two, nullptr, two_calls.nine};
   CHECK(made.params.calls.prefixes == Alternatives({{2}, {5}, {9, 1}}));
   CHECK(made.params.calls.starts == Alternatives({{50, 2}, {50, 5}, {50, 9, 1}}));
-  CHECK(made.call_rules.prefixes == sorted);
-  CHECK(made.call_rules.starts == sorted);
-  CHECK_EQ(made.call_rules.prefix_answer, size_t{1});
-  CHECK_EQ(made.call_rules.start_answer, size_t{1});
+  CHECK(made.call_grammars.prefixes == sorted);
+  CHECK(made.call_grammars.starts == sorted);
+  CHECK_EQ(made.call_grammars.prefix_answer, size_t{1});
+  CHECK_EQ(made.call_grammars.start_answer, size_t{1});
   // A required call cannot be the header of the content.
-  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));
-  CHECK_EQ(Calls(TwoCalls().request).call_rules.prefix_answer, SIZE_MAX);
+  CHECK(made.call_grammars.required == Grammars({two_calls.two, two_calls.nine}));
+  CHECK_EQ(Calls(TwoCalls().request).call_grammars.prefix_answer, SIZE_MAX);
 
   // A marker that is recognized only by its text has no prefixes, and none are added.
   calls.prefixes.clear();
   CHECK(Calls(two_calls.request).params.calls.prefixes.empty());
   // Without grammars nothing follows a beginning, including the header.
   calls.grammars.clear();
-  CHECK(Calls(two_calls.request).call_rules.starts.empty());
+  CHECK(Calls(two_calls.request).call_grammars.starts.empty());
 }
 
 TEST(a_format_header_is_a_beginning_followed_by_the_format) {
@@ -143,19 +144,19 @@ TEST(a_format_header_is_a_beginning_followed_by_the_format) {
   two_calls.request.format = grammar_of("format");
   two_calls.request.format_head = {50, 7};
   const Calls made(two_calls.request);
-  CHECK(made.call_rules.heads == Alternatives({{50, 2}, {50, 7}, {50, 9, 1}}));
-  CHECK(made.call_rules.headed == Grammars({two_calls.two, two_calls.request.format, two_calls.nine}));
-  CHECK_EQ(made.call_rules.format_head, size_t{1});
+  CHECK(made.call_grammars.heads == Alternatives({{50, 2}, {50, 7}, {50, 9, 1}}));
+  CHECK(made.call_grammars.headed == Grammars({two_calls.two, two_calls.request.format, two_calls.nine}));
+  CHECK_EQ(made.call_grammars.format_head, size_t{1});
 
   // Calls without a grammar.
   two_calls.request.calls.grammars.clear();
-  CHECK(Calls(two_calls.request).call_rules.headed == Grammars({nullptr, two_calls.request.format, nullptr}));
+  CHECK(Calls(two_calls.request).call_grammars.headed == Grammars({nullptr, two_calls.request.format, nullptr}));
   // Without a header the content begins with the format, and without a format there is no header.
   two_calls.request.format_head.clear();
-  CHECK(Calls(two_calls.request).call_rules.heads.empty());
+  CHECK(Calls(two_calls.request).call_grammars.heads.empty());
   two_calls.request.format_head = {50, 7};
   two_calls.request.format = nullptr;
-  CHECK(Calls(two_calls.request).call_rules.heads.empty());
+  CHECK(Calls(two_calls.request).call_grammars.heads.empty());
 }
 
 // A required call takes precedence over a format.

@@ -26,13 +26,13 @@ void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, 
          int64_t n_rows, bool plain) {
   const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();
   const auto precision = plain ? VisionPrecision::kExact : VisionPrecision::kFast;
-  if (VisionTower::weight_bytes(file, *model, *backend, precision) +
-          VisionTower::work_bytes(file, *model, *backend, precision) >
+  if (VisionEncoder::weight_bytes(file, *model, *backend, precision) +
+          VisionEncoder::work_bytes(file, *model, *backend, precision) >
       kMaxMemory)
     return;
-  const auto tower = VisionTower::load(file, model, *backend, precision);
-  if (!tower) return check_refusal(tower.error());
-  const auto run = (*tower)->begin(piece);
+  const auto encoder = VisionEncoder::load(file, model, *backend, precision);
+  if (!encoder) return check_refusal(encoder.error());
+  const auto run = (*encoder)->begin(piece);
   if (run->total() > kMaxWork) return;
   while (!run->advance(1 << 20)) continue;
   insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(),

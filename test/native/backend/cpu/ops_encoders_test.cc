@@ -9,15 +9,15 @@
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/ops.h"
 #include "check.h"
-#include "support/tower_cases.h"
+#include "support/encoder_cases.h"
 
 using namespace monolith;
 using namespace monolith::testing;
 
 namespace {
 
-struct AttentionCase : TowerAttentionCase {
-  using TowerAttentionCase::TowerAttentionCase;
+struct AttentionCase : EncoderAttentionCase {
+  using EncoderAttentionCase::EncoderAttentionCase;
 
   // Stores keys and computes attention in runs of `run` rows.
   std::vector<float> computed(CpuIsa isa, int threads, int run) const {
@@ -25,13 +25,13 @@ struct AttentionCase : TowerAttentionCase {
     OpsScratch scratch;
     CHECK(scratch.reserve(threads, 64, 64, 1, head_dim).ok());
     const CpuOps& ops = cpu_ops(isa);
-    std::vector<float> memory(size_t(CpuOps::tower_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")),
+    std::vector<float> memory(size_t(CpuOps::encoder_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")),
         out(q.size());
-    const TowerKeys keys{memory.data(), n_rows + 5, n_heads, head_dim};
+    const EncoderKeys keys{memory.data(), n_rows + 5, n_heads, head_dim};
     const int64_t stride = int64_t{n_heads} * head_dim;
     for (int at = 0; at < n_rows; at += run)
-      ops.store_tower_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
-                           std::min(run, n_rows - at));
+      ops.store_encoder_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
+                             std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
       ops.attend_rows(pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
                       std::min(run, n_rows - at), scale(), out.data() + at * stride);

@@ -1,4 +1,4 @@
-// Operations of vision encoders, which not every backend supports (Backend::towers()). They run between the same
+// Operations of vision encoders, which not every backend supports (Backend::encoders()). They run between the same
 // begin_step() and end_step() as Operations, under the same contract: the bits of a row depend only on the row's own
 // inputs, never on other rows in the call or on threads. No operation allocates memory.
 #pragma once
@@ -43,14 +43,14 @@ struct RowRotation {
 
 // Keys and values of all rows of an image piece, in the backend's own layout. A row of keys has n_heads * head_dim
 // elements.
-struct TowerKeys {
-  float* memory;  // TowerOperations::tower_key_floats() floats for these sizes.
+struct EncoderKeys {
+  float* memory;  // EncoderOperations::encoder_key_floats() floats for these sizes.
   int max_rows;
   int n_heads, head_dim;
   bool fixed16 = false;  // The memory holds 16-bit integers, fixed16_key_floats() floats in size.
 };
 
-class TowerOperations {
+class EncoderOperations {
  public:
   // out[i] = the patch at places[i]: [3][patch_size][patch_size], dense.
   virtual void take_patches(const PatchImage& image, std::span<const PatchPlace> places, float* out) = 0;
@@ -59,14 +59,14 @@ class TowerOperations {
   // Applies the rotary embedding to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row.
   virtual void rotate_rows(const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
                            int head_dim) = 0;
-  virtual int64_t tower_key_floats(int max_rows, int n_heads, int head_dim) const = 0;
+  virtual int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim) const = 0;
   // Stores k and v, [n_rows][n_heads][head_dim] with `stride` floats per row, as rows first_row, first_row + 1, ...
-  virtual void store_tower_keys(const TowerKeys& keys, const float* k, const float* v, int64_t stride, int first_row,
-                                int n_rows) = 0;
+  virtual void store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
+                                  int first_row, int n_rows) = 0;
   // out[row] = attention of each head of q[row] over the stored rows starts[row] .. limits[row] - 1, at least one row.
   // Both arrays are host memory and ascending. q and out are [n_rows][n_heads][head_dim] with `stride` floats per row.
   // out must not be q.
-  virtual void attend_rows(const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts,
+  virtual void attend_rows(const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
                            const int32_t* limits, int n_rows, float scale, float* out) = 0;
   // out[i] = factor times the sum of rows i * group .. i * group + group - 1 of x, added in order.
   virtual void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) = 0;
@@ -103,7 +103,7 @@ class TowerOperations {
   }
 
  protected:
-  ~TowerOperations() = default;
+  ~EncoderOperations() = default;
 };
 
 }  // namespace monolith

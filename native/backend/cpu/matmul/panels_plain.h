@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "backend/cpu/matmul/strips.h"
+#include "backend/cpu/matmul/panels.h"
 #include "base/half.h"
 
 namespace monolith {
@@ -48,29 +48,29 @@ bool for_quantized(TensorType type, Use&& use) {
 }
 
 // Returns a value of a F8_E4M3_128 panel.
-inline float f8_value(const uint8_t* strip, int64_t k, int lane) {
-  const uint8_t* const record = strip + k / kF8Record * kF8RecordBytes;
+inline float f8_value(const uint8_t* panel, int64_t k, int lane) {
+  const uint8_t* const record = panel + k / kF8Record * kF8RecordBytes;
   float scale;
   std::memcpy(&scale, record + 4 * lane, sizeof scale);
-  const int code = record[kF8ScaleBytes + k % kF8Record * kStripRows + lane];
+  const int code = record[kF8ScaleBytes + k % kF8Record * kPanelRows + lane];
   return half_to_float(static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << 7)) * scale;
 }
 
 // A panel of a quantized type.
 template <TensorType T>
-struct StripOf {
-  static constexpr StripForm form = strip_form(T);
-  static constexpr StripRecord record = strip_record(form);
+struct PanelOf {
+  static constexpr PanelForm form = panel_form(T);
+  static constexpr PanelRecord record = panel_record(form);
 
-  const uint8_t* strip;
-  const uint8_t* halves;
-  const StripLayout& layout;
-  StripOf(const std::byte* records, const std::byte* its_halves, const StripLayout& of)
-      : strip(reinterpret_cast<const uint8_t*>(records)),
-        halves(reinterpret_cast<const uint8_t*>(its_halves)),
+  const uint8_t* panel;
+  const uint8_t* block_scales;
+  const PanelLayout& layout;
+  PanelOf(const std::byte* records, const std::byte* scales, const PanelLayout& of)
+      : panel(reinterpret_cast<const uint8_t*>(records)),
+        block_scales(reinterpret_cast<const uint8_t*>(scales)),
         layout(of) {}
 
-  const uint8_t* record_of(int64_t k) const { return strip + k / form.record * record.bytes; }
+  const uint8_t* record_of(int64_t k) const { return panel + k / form.record * record.bytes; }
 
   // Returns the `bits`-bit part for k from an array of [lane][4] vectors. k is relative to the record's first.
   static int part(const uint8_t* array, int bits, int k, int lane) {
@@ -84,7 +84,7 @@ struct StripOf {
     int code = part(record_at, form.low_bits, in_record, lane);
     if constexpr (form.high_bits > 0)
       code |= part(record_at + record.high, form.high_bits, in_record, lane) << form.low_bits;
-    if constexpr (form.levels != StripForm::kNone)
+    if constexpr (form.levels != PanelForm::kNone)
       return levels_of(form.levels)[code];
     else
       return code - form.offset;
@@ -92,37 +92,37 @@ struct StripOf {
 
   float half(size_t array, int64_t k, int lane) const {
     uint16_t bits;
-    std::memcpy(&bits, halves + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
+    std::memcpy(&bits, block_scales + array + static_cast<size_t>(k / kDValues * kPanelRows + lane) * 2, sizeof bits);
     return half_to_float(bits);
   }
   // Returns a byte from a record's array of scales or minima.
   uint8_t number(int array, int64_t k, int lane) const {
     const int values = 32 / scales_of_block(form);  // Values that share a byte.
-    return record_of(k)[array + static_cast<int>(k % form.record) / values * kStripRows + lane];
+    return record_of(k)[array + static_cast<int>(k % form.record) / values * kPanelRows + lane];
   }
   float step(int64_t k, int lane) const {
-    if constexpr (form.scale == StripForm::kPower) {
-      return mxfp4_step(halves[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
-    } else if constexpr (form.scale == StripForm::kE4m3) {
+    if constexpr (form.scale == PanelForm::kPower) {
+      return mxfp4_step(block_scales[layout.d + static_cast<size_t>(k / 32 * kPanelRows + lane)]);
+    } else if constexpr (form.scale == PanelForm::kE4m3) {
       return nvfp4_step(number(record.scales, k, lane) | 0x80);  // No scale byte is NaN at this point.
     } else {
       const float d = half(layout.d, k, lane);
-      if constexpr (form.scale == StripForm::kHalf) return d;
+      if constexpr (form.scale == PanelForm::kHalf) return d;
       const uint8_t scale = number(record.scales, k, lane);
-      if constexpr (form.scale == StripForm::kSigned) return d * static_cast<float>(static_cast<int8_t>(scale));
-      if constexpr (form.scale == StripForm::kOddPair)
+      if constexpr (form.scale == PanelForm::kSigned) return d * static_cast<float>(static_cast<int8_t>(scale));
+      if constexpr (form.scale == PanelForm::kOddPair)
         return d * static_cast<float>(2 * (k / 16 % 2 == 0 ? scale & 15 : scale >> 4) + 1) * form.factor;
-      const bool nibble = form.scale == StripForm::kNibble || form.scale == StripForm::kDelta;
+      const bool nibble = form.scale == PanelForm::kNibble || form.scale == PanelForm::kDelta;
       return d * static_cast<float>(nibble ? scale & 15 : scale) * form.factor;
     }
   }
   // Requires form.minima.
   float floor(int64_t k, int lane) const {
-    if constexpr (form.scale == StripForm::kDelta)
+    if constexpr (form.scale == PanelForm::kDelta)
       return step(k, lane) * (number(record.scales, k, lane) & 0x80 ? 0.125f : -0.125f);
     const float d_min = half(layout.d_min, k, lane);
-    if constexpr (form.scale == StripForm::kHalf) return d_min;
-    if constexpr (form.scale == StripForm::kNibble)
+    if constexpr (form.scale == PanelForm::kHalf) return d_min;
+    if constexpr (form.scale == PanelForm::kNibble)
       return d_min * static_cast<float>(number(record.scales, k, lane) >> 4);
     return d_min * static_cast<float>(number(record.minima, k, lane));
   }

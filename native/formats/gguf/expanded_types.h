@@ -17,7 +17,7 @@ inline constexpr int8_t kIq2Levels[16] = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr int8_t kIq3xxsLevels[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
 inline constexpr int8_t kIq3sLevels[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
 
-constexpr bool is_lattice_type(TensorType type) {
+constexpr bool is_expanded_type(TensorType type) {
   switch (type) {
     case TensorType::kIQ1_S:
     case TensorType::kIQ1_M:
@@ -39,7 +39,7 @@ constexpr bool is_lattice_type(TensorType type) {
 //   IQ3_XXS                 d * (2 s + 1) / 4 * level
 //   IQ3_S                   d * (2 s + 1) * level
 // All products are exact in float.
-struct OpenedBlock {
+struct ExpandedBlock {
   uint16_t d;  // An IEEE binary16 number.
   // The scale for each 32 values. IQ2_XXS, IQ3_XXS and IQ3_S store 2 s + 1. IQ1_S stores the same, with the highest bit
   // set if delta is negative. IQ1_M, IQ2_XS and IQ2_S store s of the first 16 values in the low nibble and s of the
@@ -50,10 +50,10 @@ struct OpenedBlock {
 
 // Expands a block. Any byte sequence is a valid input.
 template <TensorType T>
-void open_block(const uint8_t* block, OpenedBlock& opened);
+void expand_block(const uint8_t* block, ExpandedBlock& expanded);
 
 // Decodes one block; the scalar reference implementation.
 template <TensorType T>
-void decode_lattice(const uint8_t* block, float* out);
+void decode_expanded(const uint8_t* block, float* out);
 
 }  // namespace monolith

@@ -14,34 +14,34 @@
 namespace monolith {
 
 struct VisionParams;
-class TowerOperations;
+class EncoderOperations;
 
 // An RMS norm, or a layer norm whose bias is zeros if the file has none. A null weight means no norm.
-struct TowerNorm {
+struct EncoderNorm {
   const float* weight = nullptr;
   const float* bias = nullptr;  // Null if this is an RMS norm.
   explicit operator bool() const { return weight != nullptr; }
 };
 
 // Clamp ranges for the input and output of a linear layer.
-struct TowerClamps {
+struct EncoderClamps {
   float in_low = -std::numeric_limits<float>::infinity(), in_high = std::numeric_limits<float>::infinity();
   float out_low = -std::numeric_limits<float>::infinity(), out_high = std::numeric_limits<float>::infinity();
   bool any = false;
 };
 
-struct TowerLinear {
+struct EncoderLinear {
   std::unique_ptr<Matrix> weight;
   const float* bias = nullptr;
-  TowerClamps clamps;
+  EncoderClamps clamps;
   int64_t rows = 0, cols = 0;
-  bool fixed16 = false;  // The weight was made by TowerOperations::fixed16_matrix.
+  bool fixed16 = false;  // The weight was made by EncoderOperations::fixed16_matrix.
   explicit operator bool() const { return rows > 0; }
 };
 
-struct TowerLayer {
-  TowerNorm norm1, norm2;
-  TowerLinear q, k, v, out, gate, up, down;
+struct EncoderLayer {
+  EncoderNorm norm1, norm2;
+  EncoderLinear q, k, v, out, gate, up, down;
   // Per-head RMS norm weights. If they are present, values are normed too, without a weight.
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attn_post = nullptr, *ffn_post = nullptr;  // RMS norm weights for the outputs of attention and the MLP.
@@ -52,22 +52,22 @@ struct TowerLayer {
 // Weights of a deepstack layer, which computes one additional feature of the embeddings.
 struct DeepstackPart {
   int layer = 0;
-  TowerNorm norm;
-  TowerLinear first, last;
+  EncoderNorm norm;
+  EncoderLinear first, last;
 };
 
-struct TowerWeights {
-  TowerLinear patches;  // [width][3 * patch * patch].
+struct EncoderWeights {
+  EncoderLinear patches;  // [width][3 * patch * patch].
   const float* class_vector = nullptr;
   const float* positions = nullptr;  // Rows of `width` values.
-  TowerNorm pre, post;
-  std::vector<TowerLayer> layers;
+  EncoderNorm pre, post;
+  std::vector<EncoderLayer> layers;
   std::vector<DeepstackPart> deepstack;
   // The projector, in the order in which its layers are applied; absent layers are skipped. See PieceRun::project().
-  TowerNorm patch_norm;                                        // Norm of each patch.
+  EncoderNorm patch_norm;                                      // Norm of each patch.
   const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
-  TowerNorm merged_norm;                                       // Norm of merged or pooled patches.
-  TowerLinear merger, first, last;
+  EncoderNorm merged_norm;                                     // Norm of merged or pooled patches.
+  EncoderLinear merger, first, last;
   // [n_embd]: an embedding inserted between rows of embeddings (break), or after each row (newline).
   const float* row_break = nullptr;
 
@@ -78,19 +78,20 @@ struct TowerWeights {
 // The handling of 16-bit weights.
 struct SixteenBits {
   // If set, weights are multiplied as 16-bit integers by these operations; if null, as floats.
-  TowerOperations* integers = nullptr;
+  EncoderOperations* integers = nullptr;
   bool bf16_as_f32 = false;  // BF16 weights that are multiplied as floats are stored as F32.
 };
 
 // Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result if it were
 // ignored. Sets the members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows.
 // Errors: as VisionModel::load.
-Status check_tower_tensors(const GgufFile& file, VisionParams& params);
+Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
 // Returns only the shapes, for a file that has been checked.
-TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
+EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
 // Returns the bytes that the backend will hold.
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend, SixteenBits halves);
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
-                                        SixteenBits halves);
+size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
+                            SixteenBits halves);
+Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
+                                            SixteenBits halves);
 
 }  // namespace monolith

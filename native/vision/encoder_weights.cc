@@ -1,4 +1,4 @@
-#include "vision/tower_weights.h"
+#include "vision/encoder_weights.h"
 
 #include <string>
 
@@ -12,11 +12,11 @@ constexpr std::string_view kNewline = "model.image_newline";  // Name of the new
 
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 
-TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index) {
+EncoderLayer read_layer(TensorReader& read, const VisionParams& params, int index) {
   const std::string at = block(index);
   const int64_t width = params.width, head = params.head_dim();
   const bool rms = params.traits->rms;
-  TowerLayer layer;
+  EncoderLayer layer;
   layer.norm1 = read.norm(at + "ln1", width, rms);
   layer.norm2 = read.norm(at + "ln2", width, rms);
   if (read.has(at + "attn_qkv.weight")) {
@@ -48,7 +48,7 @@ TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index)
 }
 
 // Reads the position embedding table and its size.
-void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weights) {
+void read_positions(TensorReader& read, VisionParams& params, EncoderWeights& weights) {
   const int64_t width = params.width, side = params.side_patches();
   const std::string name = "v.position_embd.weight";
   const auto fail = [&](const std::string& what) {
@@ -96,7 +96,7 @@ int64_t rows_of(TensorReader& read, const std::string& name, size_t dimension) {
   return rows;
 }
 
-void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weights) {
+void read_projector(TensorReader& read, VisionParams& params, EncoderWeights& weights) {
   const int64_t width = params.width, merged = width * params.merge * params.merge;
   const auto two_layers = [&](const std::string& one, const std::string& two, int64_t from) {
     const int64_t inner = rows_of(read, one + ".weight", 1);
@@ -159,7 +159,7 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
   }
 }
 
-void read_deepstack(TensorReader& read, VisionParams& params, TowerWeights& weights) {
+void read_deepstack(TensorReader& read, VisionParams& params, EncoderWeights& weights) {
   if (params.traits->projector != Projector::kQwen3Vl) return;
   const int64_t merged = int64_t{params.width} * params.merge * params.merge;
   params.deepstack.clear();
@@ -177,8 +177,8 @@ void read_deepstack(TensorReader& read, VisionParams& params, TowerWeights& weig
   }
 }
 
-TowerWeights read_all(TensorReader& read, VisionParams& params) {
-  TowerWeights weights;
+EncoderWeights read_all(TensorReader& read, VisionParams& params) {
+  EncoderWeights weights;
   const int64_t width = params.width;
   weights.patches = read.patch_kernel("v.patch_embd", width, params.patch_size);
   if (params.class_vector) weights.class_vector = read.vector("v.class_embd", width);
@@ -203,27 +203,28 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
 
 }  // namespace
 
-Status check_tower_tensors(const GgufFile& file, VisionParams& params) {
+Status check_encoder_tensors(const GgufFile& file, VisionParams& params) {
   TensorReader read(file, nullptr, nullptr, {});
   read_all(read, params);
   return read.status();
 }
 
-TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves) {
+EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves) {
   TensorReader read(file, nullptr, nullptr, halves);
   return read_all(read, params);
 }
 
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend, SixteenBits halves) {
+size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
+                            SixteenBits halves) {
   TensorReader read(file, &backend, nullptr, halves);
   read_all(read, params);
   return read.bytes();
 }
 
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
-                                        SixteenBits halves) {
+Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
+                                            SixteenBits halves) {
   TensorReader read(file, &backend, &backend, halves);
-  TowerWeights weights = read_all(read, params);
+  EncoderWeights weights = read_all(read, params);
   if (!read.ok()) return read.status().error();
   return weights;
 }

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/ops.h"
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 
 namespace monolith {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kElementsPerPiece = 16384;
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / std::max<int64_t>(1, dim)); }
 
-// Layout of TowerKeys::memory: the page table, keys and values, in floats.
+// Layout of EncoderKeys::memory: the page table, keys and values, in floats.
 struct KeyLayout {
   int64_t pages, key_page, value_stride, value_page;
   int64_t keys_at, values_at, all;
@@ -28,7 +28,7 @@ struct KeyLayout {
         keys_at(round_up_to_lanes(pages)),
         values_at(keys_at + n_heads * pages * key_page),
         all(values_at + n_heads * pages * value_page) {}
-  explicit KeyLayout(const TowerKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
+  explicit KeyLayout(const EncoderKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
 };
 
 }  // namespace
@@ -74,12 +74,12 @@ void CpuOps::rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_ro
   });
 }
 
-int64_t CpuOps::tower_key_floats(int max_rows, int n_heads, int head_dim) {
+int64_t CpuOps::encoder_key_floats(int max_rows, int n_heads, int head_dim) {
   return KeyLayout(max_rows, n_heads, head_dim).all;
 }
 
-void CpuOps::store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v, int64_t stride,
-                              int first_row, int n_rows) const {
+void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v,
+                                int64_t stride, int first_row, int n_rows) const {
   assert(first_row >= 0 && first_row + n_rows <= keys.max_rows);
   const KeyLayout layout(keys);
   auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
@@ -106,7 +106,7 @@ void CpuOps::store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const flo
       });
 }
 
-void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys& keys, const float* q, int64_t stride,
+void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKeys& keys, const float* q, int64_t stride,
                          const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const {
   const int dim = keys.head_dim;
   assert(dim <= scratch.max_head_dim_ && pool.size() <= scratch.threads_);

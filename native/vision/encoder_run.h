@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "vision/patch_grid.h"
-#include "vision/tower.h"
+#include "vision/encoder.h"
 
 namespace monolith {
 
-class PieceRun final : public TowerRun {
+class PieceRun final : public EncoderRun {
  public:
-  PieceRun(Tower& tower, const PreparedPiece& piece);
+  PieceRun(Encoder& encoder, const PreparedPiece& piece);
 
   bool advance(int64_t budget) override;
   int64_t left() const override { return total_ - done_; }
@@ -35,17 +35,17 @@ class PieceRun final : public TowerRun {
   void layer(int first, int count);
   void attend(int first, int count, float* normed);
   void feed_forward(int count, float* x);
-  void add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale,
+  void add_branch(const EncoderLinear& linear, float* from, int count, const float* post_norm, const float* scale,
                   float* x);
   void deepstack(int first, int count);
   void project(int first, int count);
   // Writes the results of merge blocks `first` and following to their embeddings, `offset` values into each embedding.
   void place(const float* rows, int first, int count, int64_t offset);
 
-  const VisionParams& params() const { return tower_.params(); }
-  const TowerWeights& weights() const { return tower_.weights(); }
-  const TowerMemory& memory() const { return tower_.memory(); }
-  const TowerLayer& current() const { return weights().layers[static_cast<size_t>(layer_)]; }
+  const VisionParams& params() const { return encoder_.params(); }
+  const EncoderWeights& weights() const { return encoder_.weights(); }
+  const EncoderMemory& memory() const { return encoder_.memory(); }
+  const EncoderLayer& current() const { return weights().layers[static_cast<size_t>(layer_)]; }
   bool windowed() const { return params().full_every > 0 && (layer_ + 1) % params().full_every != 0; }
   float* row(int index) const { return memory().x + int64_t{index} * params().width; }
   int view_height() const { return piece_.height / n_views_; }
@@ -54,7 +54,7 @@ class PieceRun final : public TowerRun {
   // Returns the index of the embedding for a merge block of the current view; -1 if the block is padding.
   int64_t place_of(int square) const;
 
-  Tower& tower_;
+  Encoder& encoder_;
   const PreparedPiece& piece_;
   const int n_views_;  // Each view is encoded separately.
   PatchGrid grid_;

@@ -1,10 +1,10 @@
-#include "vision/tower.h"
+#include "vision/encoder.h"
 
 #include <algorithm>
 #include <cassert>
 #include <string>
 
-#include "vision/tower_run.h"
+#include "vision/encoder_run.h"
 
 namespace monolith {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // Rows per operation: enough that reading the weights costs little compared with the multiplications.
 constexpr int kChunkRows = 384;
 
-int64_t most_hidden(const TowerWeights& weights) {
+int64_t most_hidden(const EncoderWeights& weights) {
   int64_t most = std::max(weights.first.rows, weights.merger.rows);
   for (const DeepstackPart& part : weights.deepstack) most = std::max(most, part.first.rows);
   return most;
@@ -20,7 +20,7 @@ int64_t most_hidden(const TowerWeights& weights) {
 
 }  // namespace
 
-TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
+EncoderSizes::EncoderSizes(const VisionParams& params, const EncoderWeights& weights)
     : most_rows(params.most_patches + (params.class_vector ? 1 : 0)),
       hidden(most_hidden(weights)),
       fixed16(weights.attends_in_fixed16()) {
@@ -31,22 +31,22 @@ TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
   most_cols = std::max<int64_t>({params.width * int64_t{square}, params.n_ff, params.patch_values(), hidden});
 }
 
-int64_t TowerSizes::floats(const VisionParams& params, const TowerOperations& operations) const {
+int64_t EncoderSizes::floats(const VisionParams& params, const EncoderOperations& operations) const {
   const int64_t chunk = chunk_rows, squares = chunk / (params.merge * params.merge);
   return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} +
          chunk * params.patch_values() + 4 * chunk * params.width + clamped + 2 * chunk * params.n_ff +
          squares * (hidden + params.n_embd) + key_floats(params, operations);
 }
 
-int64_t TowerSizes::key_floats(const VisionParams& params, const TowerOperations& operations) const {
+int64_t EncoderSizes::key_floats(const VisionParams& params, const EncoderOperations& operations) const {
   return fixed16 ? operations.fixed16_key_floats(most_rows, params.n_heads, params.head_dim())
-                 : operations.tower_key_floats(most_rows, params.n_heads, params.head_dim());
+                 : operations.encoder_key_floats(most_rows, params.n_heads, params.head_dim());
 }
 
-Tower::Tower(std::shared_ptr<const VisionModel> model, Backend& backend, TowerWeights weights)
+Encoder::Encoder(std::shared_ptr<const VisionModel> model, Backend& backend, EncoderWeights weights)
     : model_(std::move(model)), backend_(backend), weights_(std::move(weights)), sizes_(model_->params(), weights_) {}
 
-Status Tower::reserve() {
+Status Encoder::reserve() {
   const VisionParams& p = params();
   const int64_t chunk = sizes_.chunk_rows, squares = chunk / (p.merge * p.merge), width = p.width;
   Status status;
@@ -80,8 +80,8 @@ Status Tower::reserve() {
   return backend_.reserve(static_cast<int>(chunk), sizes_.most_cols, 1, p.head_dim());
 }
 
-void Tower::apply(const TowerLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
-  const TowerClamps& clamps = linear.clamps;
+void Encoder::apply(const EncoderLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
+  const EncoderClamps& clamps = linear.clamps;
   if (clamps.any) {
     assert(n_rows * linear.cols <= sizes_.clamped);
     backend_.copy_rows(x, linear.cols, n_rows, linear.cols, memory_.clamped);
@@ -96,20 +96,22 @@ void Tower::apply(const TowerLinear& linear, float* x, int n_rows, float* out, b
   if (clamps.any) operations().clamp(out, n_rows * linear.rows, clamps.out_low, clamps.out_high);
 }
 
-void Tower::norm(const TowerNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const {
+void Encoder::norm(const EncoderNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const {
   if (norm.bias != nullptr)
     backend_.layer_norm(x, norm.weight, norm.bias, eps, n_rows, dim, out);
   else
     backend_.rms_norm(x, norm.weight, eps, n_rows, dim, out);
 }
 
-std::unique_ptr<TowerRun> Tower::begin(const PreparedPiece& piece) { return std::make_unique<PieceRun>(*this, piece); }
+std::unique_ptr<EncoderRun> Encoder::begin(const PreparedPiece& piece) {
+  return std::make_unique<PieceRun>(*this, piece);
+}
 
 namespace {
 
 // Selects 16-bit integers if requested and supported by the device, otherwise 32-bit floats.
 SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
-  TowerOperations* const operations = backend.towers();
+  EncoderOperations* const operations = backend.encoders();
   if (operations == nullptr) return {};
   const bool fast = precision == VisionPrecision::kFast && operations->has_fixed16(model.params().head_dim());
   return {.integers = fast ? operations : nullptr, .bf16_as_f32 = operations->rounds_to_bf16()};
@@ -117,31 +119,32 @@ SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecisio
 
 }  // namespace
 
-size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
-                                 VisionPrecision precision) {
-  return tower_weight_bytes(file, model.params(), backend, halves_of(model, backend, precision));
+size_t VisionEncoder::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                                   VisionPrecision precision) {
+  return encoder_weight_bytes(file, model.params(), backend, halves_of(model, backend, precision));
 }
 
-size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
-                               VisionPrecision precision) {
-  if (backend.towers() == nullptr) return 0;
+size_t VisionEncoder::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                                 VisionPrecision precision) {
+  if (backend.encoders() == nullptr) return 0;
   VisionParams params = model.params();
   const SixteenBits halves = halves_of(model, backend, precision);
-  const TowerSizes sizes(params, tower_shapes(file, params, halves));
-  return static_cast<size_t>(sizes.floats(params, *backend.towers())) * sizeof(float) +
+  const EncoderSizes sizes(params, encoder_shapes(file, params, halves));
+  return static_cast<size_t>(sizes.floats(params, *backend.encoders())) * sizeof(float) +
          (halves.integers == nullptr ? 0 : halves.integers->fixed16_scratch_bytes(sizes.chunk_rows, sizes.most_cols));
 }
 
-Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
-                                                       Backend& backend, VisionPrecision precision) {
-  if (backend.towers() == nullptr)
+Result<std::unique_ptr<VisionEncoder>> VisionEncoder::load(const GgufFile& file,
+                                                           std::shared_ptr<const VisionModel> model, Backend& backend,
+                                                           VisionPrecision precision) {
+  if (backend.encoders() == nullptr)
     return Error{ErrorCode::kUnsupported, "backend \"" + backend.info().name + "\" does not support vision encoders"};
-  Result<TowerWeights> weights =
-      load_tower_weights(file, model->params(), backend, halves_of(*model, backend, precision));
+  Result<EncoderWeights> weights =
+      load_encoder_weights(file, model->params(), backend, halves_of(*model, backend, precision));
   if (!weights) return weights.error();
-  auto tower = std::make_unique<Tower>(std::move(model), backend, std::move(*weights));
-  if (Status s = tower->reserve(); !s) return s.error();
-  return std::unique_ptr<VisionTower>(std::move(tower));
+  auto encoder = std::make_unique<Encoder>(std::move(model), backend, std::move(*weights));
+  if (Status s = encoder->reserve(); !s) return s.error();
+  return std::unique_ptr<VisionEncoder>(std::move(encoder));
 }
 
 }  // namespace monolith

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/tower_operations.h"
+#include "backend/encoder_operations.h"
 #include "base/half.h"
 #include "check.h"
 #include "formats/gguf/quantize.h"
@@ -35,16 +35,16 @@ Seen see(const TinyModel& model, Asked& asked) {
   auto vision = VisionModel::load(*parsed.file, {});
   auto backend = make_cpu_backend({.threads = asked.threads, .isa = asked.isa});
   if (!vision || !backend) return check::fail(__FILE__, __LINE__, vision ? "no backend" : vision.error().message), seen;
-  auto tower = VisionTower::load(*parsed.file, *vision, **backend, asked.precision);
-  if (!tower) return check::fail(__FILE__, __LINE__, tower.error().message), seen;
-  CHECK(VisionTower::weight_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
-  CHECK(VisionTower::work_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
+  auto encoder = VisionEncoder::load(*parsed.file, *vision, **backend, asked.precision);
+  if (!encoder) return check::fail(__FILE__, __LINE__, encoder.error().message), seen;
+  CHECK(VisionEncoder::weight_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
+  CHECK(VisionEncoder::work_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
   const auto pixels = striped_picture(asked.width, asked.height);
   seen.plan = *(*vision)->plan(asked.width, asked.height);
   const auto pieces = (*vision)->prepare(seen.plan, {asked.width, asked.height, pixels});
   if (!pieces) return check::fail(__FILE__, __LINE__, pieces.error().message), seen;
   for (const PreparedPiece& piece : *pieces) {
-    const auto run = (*tower)->begin(piece);
+    const auto run = (*encoder)->begin(piece);
     int64_t left = run->total();
     for (++asked.n_advances; !run->advance(asked.budget); ++asked.n_advances) {
       CHECK(run->left() < left && run->left() > 0);
@@ -193,7 +193,7 @@ double distance(const Seen& a, const Seen& b) {
 TEST(fast_vision_encoders_have_16_bit_precision_with_any_split) {
   const auto backend = make_cpu_backend({});
   REQUIRE(backend.ok());
-  const bool has_integers = (*backend)->towers()->has_fixed16(64);
+  const bool has_integers = (*backend)->encoders()->has_fixed16(64);
   for (const char* type : kProjectorNames)
     for (const TensorType stored : {TensorType::kF16, TensorType::kBF16}) {
       const TinyVision model = in_sixteen_bits(type, stored);

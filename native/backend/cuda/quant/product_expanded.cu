@@ -3,7 +3,7 @@
 
 namespace monolith::cuda {
 
-void quant_product_lattices(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
+void quant_product_expanded(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
   if (product.layout.shape == QuantShape::kLevels3)
     return quant::launch_product<QuantShape::kLevels3, Numbers::kSigned16>(runtime, product, kernel);
   if (product.layout.numbers == Numbers::kScale16)

@@ -3,7 +3,7 @@
 // and the projector of Gemma 3. All layers have the same shape, so a few layers are enough to estimate the time of all
 // 27.
 //
-//   tower_bench [threads [layers [isa [image_size]]]]
+//   encoder_bench [threads [layers [isa [image_size]]]]
 #include <sys/resource.h>
 
 #include <chrono>
@@ -43,7 +43,7 @@ Bytes floats(uint64_t count, float value) {
   return bytes;
 }
 
-Bytes tower_file(uint32_t layers, uint32_t image) {
+Bytes encoder_file(uint32_t layers, uint32_t image) {
   GgufBuilder file;
   const float half[] = {0.5f, 0.5f, 0.5f};
   file.string("general.architecture", "clip").string("clip.projector_type", "gemma3");
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1, layers = argc > 2 ? std::atoi(argv[2]) : 2;
   const std::string isa = argc > 3 ? argv[3] : "auto";
   const int image = argc > 4 ? std::atoi(argv[4]) : 896;
-  const Bytes bytes = tower_file(static_cast<uint32_t>(layers), static_cast<uint32_t>(image));
+  const Bytes bytes = encoder_file(static_cast<uint32_t>(layers), static_cast<uint32_t>(image));
   const auto file = GgufFile::parse(bytes);
   if (!file) return std::printf("%s\n", file.error().message.c_str()), 1;
   const auto model = VisionModel::load(**file, {});
@@ -103,8 +103,8 @@ int main(int argc, char** argv) {
   if (!plain) return std::printf("%s\n", plain.error().message.c_str()), 1;
   const auto profile = std::make_shared<StepProfile>();
   auto backend = make_profiled_backend(std::move(*plain), profile);
-  auto tower = VisionTower::load(**file, *model, *backend);
-  if (!tower) return std::printf("%s\n", tower.error().message.c_str()), 1;
+  auto encoder = VisionEncoder::load(**file, *model, *backend);
+  if (!encoder) return std::printf("%s\n", encoder.error().message.c_str()), 1;
   std::vector<uint8_t> pixels(static_cast<size_t>(1600) * 1200 * 3);
   std::mt19937 random(1);
   for (uint8_t& byte : pixels) byte = static_cast<uint8_t>(random());
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
               backend->info().isa.c_str(), threads, layers, image, 1e3 * (processor_seconds() - began));
   began = processor_seconds();
   const double clock = seconds();
-  const auto run = (*tower)->begin((*pieces)[0]);
+  const auto run = (*encoder)->begin((*pieces)[0]);
   const auto work = static_cast<double>(run->total());
   while (!run->advance(INT64_MAX)) {
   }

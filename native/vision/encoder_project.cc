@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "vision/tower_run.h"
+#include "vision/encoder_run.h"
 
 namespace monolith {
 namespace {
@@ -16,8 +16,8 @@ constexpr float kMergedEps = 1e-5f;
 // merge block, merge block norm, merging linear layer, first linear layer with GELU, last linear layer.
 void PieceRun::project(int first, int count) {
   const VisionParams& p = params();
-  const TowerWeights& w = weights();
-  Backend& backend = tower_.backend();
+  const EncoderWeights& w = weights();
+  Backend& backend = encoder_.backend();
   const int patches = count * square_patches();
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
   // Like llama.cpp, LLaVA drops the first patch and passes the class token's row as the last patch.
@@ -25,49 +25,49 @@ void PieceRun::project(int first, int count) {
   float* const normed = memory().normed;
   int64_t width = int64_t{square_patches()} * p.width;
   if (w.post) {
-    tower_.norm(w.post, from, p.eps, patches, p.width, normed);
+    encoder_.norm(w.post, from, p.eps, patches, p.width, normed);
     from = normed;
   }
   if (w.patch_norm) {
-    tower_.norm(w.patch_norm, from, p.eps, patches, p.width, normed);
+    encoder_.norm(w.patch_norm, from, p.eps, patches, p.width, normed);
     from = normed;
   }
   if (pools) {
     width = p.width;
     const bool gemma4 = p.traits->projector == Projector::kGemma4;
     const auto share = static_cast<float>((gemma4 ? std::sqrt(static_cast<double>(p.width)) : 1.0) / square_patches());
-    tower_.operations().add_up_rows(from, square_patches(), share, count, width, memory().k);
+    encoder_.operations().add_up_rows(from, square_patches(), share, count, width, memory().k);
     from = memory().k;
     if (w.minus_bias != nullptr) backend.add_bias(from, w.minus_bias, count, width);
     if (w.column_scale != nullptr) backend.scale_columns(from, w.column_scale, count, width);
     if (gemma4) backend.rms_norm_heads(from, width, nullptr, p.eps, count, 1, static_cast<int>(width));
   }
   if (w.merged_norm) {
-    tower_.norm(w.merged_norm, from, pools ? p.eps : kMergedEps, count, width, normed);
+    encoder_.norm(w.merged_norm, from, pools ? p.eps : kMergedEps, count, width, normed);
     from = normed;
   }
   if (w.merger) {
-    tower_.apply(w.merger, from, count, memory().result);
+    encoder_.apply(w.merger, from, count, memory().result);
     from = memory().result;
   }
   if (w.first) {
-    tower_.apply(w.first, from, count, memory().hidden);
+    encoder_.apply(w.first, from, count, memory().hidden);
     from = memory().hidden;
     backend.activate(Activation::kGelu, from, count * w.first.rows);
   }
   float* const out = from == memory().result ? memory().hidden : memory().result;
-  tower_.apply(w.last, from, count, out);
+  encoder_.apply(w.last, from, count, out);
   place(out, first, count, 0);
 }
 
 void PieceRun::deepstack(int first, int count) {
   const VisionParams& p = params();
   const DeepstackPart& part = weights().deepstack[static_cast<size_t>(deepstack_)];
-  tower_.norm(part.norm, row(first * square_patches()), p.eps, count, int64_t{square_patches()} * p.width,
-              memory().normed);
-  tower_.apply(part.first, memory().normed, count, memory().hidden);
-  tower_.backend().activate(Activation::kGelu, memory().hidden, count * part.first.rows);
-  tower_.apply(part.last, memory().hidden, count, memory().result);
+  encoder_.norm(part.norm, row(first * square_patches()), p.eps, count, int64_t{square_patches()} * p.width,
+                memory().normed);
+  encoder_.apply(part.first, memory().normed, count, memory().hidden);
+  encoder_.backend().activate(Activation::kGelu, memory().hidden, count * part.first.rows);
+  encoder_.apply(part.last, memory().hidden, count, memory().result);
   place(memory().result, first, count, (1 + deepstack_) * p.n_embd);
 }
 
@@ -86,7 +86,7 @@ void PieceRun::place(const float* rows, int first, int count, int64_t offset) {
   for (int i = 0; i < count; ++i) {
     const int64_t at = place_of(grid_.square(first + i));
     if (at < 0) continue;
-    tower_.backend().read_floats(rows_.data() + at * p.row_width() + offset, rows + i * p.n_embd, p.n_embd);
+    encoder_.backend().read_floats(rows_.data() + at * p.row_width() + offset, rows + i * p.n_embd, p.n_embd);
   }
 }
 

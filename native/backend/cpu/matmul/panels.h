@@ -13,7 +13,7 @@
 // stores the records of all its panels, followed by the block scales of all panels. A thread that processes panels in
 // order therefore reads two runs of memory without gaps. Zen 4's prefetcher stops at a gap: with block scales stored
 // after each panel's records, one stream lost a third of its bandwidth (24 of 35 GB/s per core, instead of 34). The
-// arrays of a record are adjacent. StripLayout holds all offsets.
+// arrays of a record are adjacent. PanelLayout holds all offsets.
 //            in each record, k from its first                            block scales
 //   Q8_0     low [k/4]                                                   d [k/32][lane] binary16
 //   Q4_0     low [k/8]                                                   d [k/32][lane] binary16
@@ -36,7 +36,7 @@
 //   IQ2_*    low [k/16]  high [k/32]  scale [k/32][lane] byte            d [k/256][lane] binary16
 //   IQ3_*    low [k/8]                scale [k/32][lane] byte            d [k/256][lane] binary16
 //
-// Codebook types (i-quants) and TQ1_0 are expanded to one code per value (formats/gguf/lattice_types.h), because
+// Codebook types (i-quants) and TQ1_0 are expanded to one code per value (formats/gguf/expanded_types.h), because
 // codebook lookups take longer than reading the additional bits from memory. Bits per value, in the file and in this
 // layout:
 //   IQ1_S 1.56 2.31   IQ2_XXS 2.06 3.31   IQ2_S   2.56 3.31   IQ3_S 3.44 4.31
@@ -48,8 +48,8 @@
 //
 // The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated,
 // so that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
-// nibble. Scale bytes of codebook types are OpenedBlock::numbers, those of NVFP4 come from nvfp4_scale_bits().
-// strip_form() defines the meaning of the numbers for each type.
+// nibble. Scale bytes of codebook types are ExpandedBlock::numbers, those of NVFP4 come from nvfp4_scale_bits().
+// panel_form() defines the meaning of the numbers for each type.
 //
 // ACTIVATIONS are packed for each call into lines of 64 bytes (kernels.h). For quantized weights, a line holds 32
 // signed bytes, their scale, and constants derived from their sum.
@@ -80,15 +80,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/gguf/lattice_types.h"
+#include "formats/gguf/expanded_types.h"
 #include "formats/gguf/tensor_type.h"
 
 namespace monolith {
 
-inline constexpr int kStripRows = 16;
+inline constexpr int kPanelRows = 16;
 
 // Describes the codes, scales and minima of a quantized type. Used in constant expressions to specialize the kernels.
-struct StripForm {
+struct PanelForm {
   int low_bits, high_bits;  // Bits of a code; 0 for types that are not quantized.
   int offset;               // q = code - offset, if there are no levels.
   // If not kNone, q = levels_of()[code].
@@ -112,9 +112,9 @@ struct StripForm {
   bool minima;
   float factor = 1;  // A power of two. Also applies to kUnsigned.
 };
-constexpr StripForm strip_form(TensorType type) {
-  using enum StripForm::Scale;
-  using enum StripForm::Levels;
+constexpr PanelForm panel_form(TensorType type) {
+  using enum PanelForm::Scale;
+  using enum PanelForm::Levels;
   switch (type) {
     case TensorType::kQ8_0: return {8, 0, 128, kNone, 32, 32, kHalf, false};
     case TensorType::kQ4_0: return {4, 0, 8, kNone, 32, 32, kHalf, false};
@@ -149,22 +149,22 @@ constexpr StripForm strip_form(TensorType type) {
   }
   return {};
 }
-// Table of 16 levels; null for kNone. StripForm stores an enum instead of the address, because an address is not a
+// Table of 16 levels; null for kNone. PanelForm stores an enum instead of the address, because an address is not a
 // constant expression in GCC with UBSan.
-constexpr const int8_t* levels_of(StripForm::Levels levels) {
+constexpr const int8_t* levels_of(PanelForm::Levels levels) {
   switch (levels) {
-    case StripForm::kIq4: return kIq4Levels;
-    case StripForm::kMxfp4: return kMxfp4Levels;
-    case StripForm::kIq1m: return kIq1mLevels;
-    case StripForm::kIq2: return kIq2Levels;
-    case StripForm::kIq3xxs: return kIq3xxsLevels;
-    case StripForm::kIq3s: return kIq3sLevels;
-    case StripForm::kNone: break;
+    case PanelForm::kIq4: return kIq4Levels;
+    case PanelForm::kMxfp4: return kMxfp4Levels;
+    case PanelForm::kIq1m: return kIq1mLevels;
+    case PanelForm::kIq2: return kIq2Levels;
+    case PanelForm::kIq3xxs: return kIq3xxsLevels;
+    case PanelForm::kIq3s: return kIq3sLevels;
+    case PanelForm::kNone: break;
   }
   return nullptr;
 }
 // Largest magnitude of the levels.
-constexpr int largest_level(StripForm::Levels levels) {
+constexpr int largest_level(PanelForm::Levels levels) {
   int largest = 0;
   for (int i = 0; i < 16; ++i) {
     const int level = levels_of(levels)[i], magnitude = level < 0 ? -level : level;
@@ -175,25 +175,25 @@ constexpr int largest_level(StripForm::Levels levels) {
 
 // d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k, and of minima if they
 // are stored separately.
-constexpr int d_size(StripForm form) {
-  return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2;
+constexpr int d_size(PanelForm form) {
+  return form.scale == PanelForm::kE4m3 ? 0 : form.scale == PanelForm::kPower ? 1 : 2;
 }
-constexpr int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
+constexpr int scales_of_block(PanelForm form) { return form.step == 32 || form.scale == PanelForm::kOddPair ? 1 : 2; }
 // Distance in bytes from the scale of a block's first step to that of its second.
-constexpr int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
+constexpr int second_scale(PanelForm form) { return (scales_of_block(form) - 1) * kPanelRows; }
 
 // Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. Absent arrays have the
 // offset of the next one.
-struct StripRecord {
+struct PanelRecord {
   int high, scales, minima, bytes;
 };
-constexpr StripRecord strip_record(StripForm form) {
-  const bool scaled = form.scale != StripForm::kHalf && form.scale != StripForm::kPower;
-  const bool minima = scaled && form.minima && form.scale != StripForm::kNibble && form.scale != StripForm::kDelta;
-  const int numbers = form.record / 32 * scales_of_block(form) * kStripRows;
-  StripRecord record{};
-  record.high = form.record * kStripRows * form.low_bits / 8;
-  record.scales = record.high + form.record * kStripRows * form.high_bits / 8;
+constexpr PanelRecord panel_record(PanelForm form) {
+  const bool scaled = form.scale != PanelForm::kHalf && form.scale != PanelForm::kPower;
+  const bool minima = scaled && form.minima && form.scale != PanelForm::kNibble && form.scale != PanelForm::kDelta;
+  const int numbers = form.record / 32 * scales_of_block(form) * kPanelRows;
+  PanelRecord record{};
+  record.high = form.record * kPanelRows * form.low_bits / 8;
+  record.scales = record.high + form.record * kPanelRows * form.high_bits / 8;
   record.minima = record.scales + (scaled ? numbers : 0);
   record.bytes = record.minima + (minima ? numbers : 0);
   return record;
@@ -201,26 +201,26 @@ constexpr StripRecord strip_record(StripForm form) {
 
 // Returns the byte offset of the block minima in a record. If scale and minimum share a byte, this is the offset of the
 // scales.
-constexpr int minima_at(StripForm form) {
-  const StripRecord record = strip_record(form);
-  return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;
+constexpr int minima_at(PanelForm form) {
+  const PanelRecord record = panel_record(form);
+  return form.scale == PanelForm::kNibble || form.scale == PanelForm::kDelta ? record.scales : record.minima;
 }
 
 // Record sizes of F8_E4M3_128.
-inline constexpr int kF8Record = 128, kF8ScaleBytes = kStripRows * 4,
-                     kF8RecordBytes = kF8ScaleBytes + kF8Record * kStripRows;
+inline constexpr int kF8Record = 128, kF8ScaleBytes = kPanelRows * 4,
+                     kF8RecordBytes = kF8ScaleBytes + kF8Record * kPanelRows;
 
 // The part of the layout that depends on the matrix.
-struct StripLayout {
+struct PanelLayout {
   TensorType type;
-  int64_t cols;            // Columns of the matrix, without padding.
-  size_t records, halves;  // Bytes of a panel in the matrix's two areas, multiples of 64.
-  size_t d, d_min;         // Byte offsets in the panel's block scales. Equal for kDelta.
+  int64_t cols;                  // Columns of the matrix, without padding.
+  size_t records, block_scales;  // Bytes of a panel in the matrix's two areas, multiples of 64.
+  size_t d, d_min;               // Byte offsets in the panel's block scales. Equal for kDelta.
 
-  size_t bytes() const { return records + halves; }
+  size_t bytes() const { return records + block_scales; }
 };
 
 // `cols` must be positive and a multiple of the type's block size (asserted).
-StripLayout strip_layout(TensorType type, int64_t cols);
+PanelLayout panel_layout(TensorType type, int64_t cols);
 
 }  // namespace monolith

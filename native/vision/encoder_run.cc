@@ -1,4 +1,4 @@
-#include "vision/tower_run.h"
+#include "vision/encoder_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,11 +13,11 @@ constexpr int kMinRows = 32;
 
 }  // namespace
 
-PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
-    : tower_(tower),
+PieceRun::PieceRun(Encoder& encoder, const PreparedPiece& piece)
+    : encoder_(encoder),
       piece_(piece),
       n_views_(piece.tiled ? piece.tiled->n_views() : 1),
-      grid_(tower.params(), piece.width, view_height()) {
+      grid_(encoder.params(), piece.width, view_height()) {
   const VisionParams& p = params();
   const ColourLevels levels = colour_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
@@ -27,8 +27,8 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
   std::vector<float> own, partner;
   grid_.rotations(own, partner);
   if (!own.empty()) {
-    tower.backend().write_floats(memory().own, own.data(), static_cast<int64_t>(own.size()));
-    tower.backend().write_floats(memory().partner, partner.data(), static_cast<int64_t>(partner.size()));
+    encoder.backend().write_floats(memory().own, own.data(), static_cast<int64_t>(own.size()));
+    encoder.backend().write_floats(memory().partner, partner.data(), static_cast<int64_t>(partner.size()));
   }
   const int64_t breaks = p.breaks_rows ? grid_.square_rows() - 1 : 0;
   const int64_t of_view = int64_t{grid_.square_rows()} * grid_.square_columns();
@@ -37,8 +37,8 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
   // Writes the newline or break embedding into the last column of `lines` rows, starting at embedding `from`.
   const auto put_breaks = [&](int64_t from, int64_t lines, int64_t columns) {
     for (int64_t i = 0; i < lines; ++i)
-      tower.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(),
-                                  weights().row_break, p.n_embd);
+      encoder.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(),
+                                    weights().row_break, p.n_embd);
   };
   put_breaks(0, breaks, grid_.square_columns());
   if (piece.tiled) put_breaks(of_view, piece.tiled->grid_rows, piece.tiled->grid_columns);
@@ -112,16 +112,16 @@ void PieceRun::next_phase() {
 
 bool PieceRun::advance(int64_t budget) {
   if (phase_ == Phase::kDone) return true;
-  tower_.backend().begin_step({.model = this,
-                               .tokens = {},
-                               .logit_rows = {},
-                               .segment_lists = {},
-                               .max_rows = tower_.sizes().chunk_rows,
-                               .recordable = false});
+  encoder_.backend().begin_step({.model = this,
+                                 .tokens = {},
+                                 .logit_rows = {},
+                                 .segment_lists = {},
+                                 .max_rows = encoder_.sizes().chunk_rows,
+                                 .recordable = false});
   int64_t left = budget;
   do {
     const bool squares = phase_ == Phase::kDeepstack || phase_ == Phase::kProject;
-    const int most = tower_.sizes().chunk_rows / (squares ? square_patches() : 1);
+    const int most = encoder_.sizes().chunk_rows / (squares ? square_patches() : 1);
     const int least = std::min(most, kMinRows);
     const int64_t work = std::max<int64_t>(1, work_of_row(phase_));
     const int wanted = static_cast<int>(std::clamp<int64_t>(left / work, least, most));
@@ -132,7 +132,7 @@ bool PieceRun::advance(int64_t budget) {
     done_ += count * work;
     if (next_row_ == rows_of(phase_)) next_phase();
   } while (phase_ != Phase::kDone && left > 0);
-  tower_.backend().end_step();
+  encoder_.backend().end_step();
   if (phase_ != Phase::kDone) return false;
   done_ = total_;
   return true;
@@ -151,7 +151,7 @@ void PieceRun::compute(int first, int count) {
 
 void PieceRun::embed(int first, int count) {
   const VisionParams& p = params();
-  TowerOperations& operations = tower_.operations();
+  EncoderOperations& operations = encoder_.operations();
   const int patches = std::min(first + count, grid_.n_patches()) - first;
   float* const x = row(first);
   if (patches > 0) {
@@ -159,7 +159,7 @@ void PieceRun::embed(int first, int count) {
     operations.take_patches({pixels, piece_.width, p.patch_size, levels_.data()},
                             grid_.places().subspan(static_cast<size_t>(first), static_cast<size_t>(patches)),
                             memory().patches);
-    tower_.apply(weights().patches, memory().patches, patches, x);
+    encoder_.apply(weights().patches, memory().patches, patches, x);
     if (grid_.conv_kernel_size() > 0) {
       grid_.taps(first, patches, tap_rows_, tap_weights_);
       operations.add_table_rows({grid_.conv_kernel_size(), tap_rows_.data(), tap_weights_.data()}, weights().positions,
@@ -168,79 +168,80 @@ void PieceRun::embed(int first, int count) {
   }
   if (first + count > grid_.n_patches()) {  // The class token is the last row.
     float* const last = row(grid_.n_patches());
-    tower_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
+    encoder_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
     const int32_t position = p.class_first() ? 0 : p.n_positions;
     const float one = 1;
     operations.add_table_rows({1, &position, &one}, weights().positions, 1, p.width, last);
   }
-  if (weights().pre) tower_.norm(weights().pre, x, p.eps, count, p.width, x);
+  if (weights().pre) encoder_.norm(weights().pre, x, p.eps, count, p.width, x);
 }
 
 void PieceRun::store_keys(int first, int count) {
   const VisionParams& p = params();
-  const TowerLayer& own = current();
+  const EncoderLayer& own = current();
   const int head = p.head_dim();
-  tower_.norm(own.norm1, row(first), p.eps, count, p.width, memory().normed);
-  tower_.apply(own.k, memory().normed, count, memory().k);
-  tower_.apply(own.v, memory().normed, count, memory().v);
+  encoder_.norm(own.norm1, row(first), p.eps, count, p.width, memory().normed);
+  encoder_.apply(own.k, memory().normed, count, memory().k);
+  encoder_.apply(own.v, memory().normed, count, memory().v);
   if (own.k_norm != nullptr) {
-    tower_.backend().rms_norm_heads(memory().k, p.width, own.k_norm, p.eps, count, p.n_heads, head);
-    tower_.backend().rms_norm_heads(memory().v, p.width, nullptr, p.eps, count, p.n_heads, head);
+    encoder_.backend().rms_norm_heads(memory().k, p.width, own.k_norm, p.eps, count, p.n_heads, head);
+    encoder_.backend().rms_norm_heads(memory().v, p.width, nullptr, p.eps, count, p.n_heads, head);
   }
   if (memory().own != nullptr)
-    tower_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
-                                     grid_.rotation_style(), grid_.rotation_section()},
-                                    count, memory().k, p.width, p.n_heads, head);
-  tower_.operations().store_tower_keys(memory().keys, memory().k, memory().v, p.width, first, count);
+    encoder_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
+                                       grid_.rotation_style(), grid_.rotation_section()},
+                                      count, memory().k, p.width, p.n_heads, head);
+  encoder_.operations().store_encoder_keys(memory().keys, memory().k, memory().v, p.width, first, count);
 }
 
 void PieceRun::layer(int first, int count) {
   const VisionParams& p = params();
-  tower_.norm(current().norm1, row(first), p.eps, count, p.width, memory().normed);
+  encoder_.norm(current().norm1, row(first), p.eps, count, p.width, memory().normed);
   attend(first, count, memory().normed);
   feed_forward(count, row(first));
 }
 
 void PieceRun::attend(int first, int count, float* normed) {
   const VisionParams& p = params();
-  const TowerLayer& own = current();
+  const EncoderLayer& own = current();
   const int head = p.head_dim();
-  tower_.apply(own.q, normed, count, memory().q);
+  encoder_.apply(own.q, normed, count, memory().q);
   if (own.q_norm != nullptr)
-    tower_.backend().rms_norm_heads(memory().q, p.width, own.q_norm, p.eps, count, p.n_heads, head);
+    encoder_.backend().rms_norm_heads(memory().q, p.width, own.q_norm, p.eps, count, p.n_heads, head);
   if (memory().own != nullptr)
-    tower_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
-                                     grid_.rotation_style(), grid_.rotation_section()},
-                                    count, memory().q, p.width, p.n_heads, head);
+    encoder_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
+                                       grid_.rotation_style(), grid_.rotation_section()},
+                                      count, memory().q, p.width, p.n_heads, head);
   // If queries and keys are normed, their products are not scaled.
   const float scale = own.q_norm != nullptr ? 1.0f : 1.0f / std::sqrt(static_cast<float>(head));
-  tower_.operations().attend_rows(memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
-                                  grid_.limits(windowed()).data() + first, count, scale, memory().v);
+  encoder_.operations().attend_rows(memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
+                                    grid_.limits(windowed()).data() + first, count, scale, memory().v);
   add_branch(own.out, memory().v, count, own.attn_post, own.scale1, row(first));
 }
 
 void PieceRun::feed_forward(int count, float* x) {
   const VisionParams& p = params();
-  const TowerLayer& own = current();
-  tower_.norm(own.norm2, x, p.eps, count, p.width, memory().normed);
-  tower_.apply(own.up, memory().normed, count, memory().up);
+  const EncoderLayer& own = current();
+  encoder_.norm(own.norm2, x, p.eps, count, p.width, memory().normed);
+  encoder_.apply(own.up, memory().normed, count, memory().up);
   if (own.gate) {
-    tower_.apply(own.gate, memory().normed, count, memory().gate);
-    tower_.backend().gated(p.activation, memory().gate, memory().up, count, p.n_ff, memory().up);
+    encoder_.apply(own.gate, memory().normed, count, memory().gate);
+    encoder_.backend().gated(p.activation, memory().gate, memory().up, count, p.n_ff, memory().up);
   } else {
-    tower_.backend().activate(p.activation, memory().up, int64_t{count} * p.n_ff);
+    encoder_.backend().activate(p.activation, memory().up, int64_t{count} * p.n_ff);
   }
   add_branch(own.down, memory().up, count, own.ffn_post, own.scale2, x);
 }
 
-void PieceRun::add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale,
-                          float* x) {
+void PieceRun::add_branch(const EncoderLinear& linear, float* from, int count, const float* post_norm,
+                          const float* scale, float* x) {
   const VisionParams& p = params();
-  if (post_norm == nullptr && scale == nullptr && !linear.clamps.any) return tower_.apply(linear, from, count, x, true);
-  tower_.apply(linear, from, count, memory().k);
-  if (post_norm != nullptr) tower_.backend().rms_norm(memory().k, post_norm, p.eps, count, p.width, memory().k);
-  if (scale != nullptr) tower_.backend().scale_columns(memory().k, scale, count, p.width);
-  tower_.backend().add_rows(x, memory().k, 1.0f, nullptr, count, p.width);
+  if (post_norm == nullptr && scale == nullptr && !linear.clamps.any)
+    return encoder_.apply(linear, from, count, x, true);
+  encoder_.apply(linear, from, count, memory().k);
+  if (post_norm != nullptr) encoder_.backend().rms_norm(memory().k, post_norm, p.eps, count, p.width, memory().k);
+  if (scale != nullptr) encoder_.backend().scale_columns(memory().k, scale, count, p.width);
+  encoder_.backend().add_rows(x, memory().k, 1.0f, nullptr, count, p.width);
 }
 
 }  // namespace monolith

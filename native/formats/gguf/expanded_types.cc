@@ -1,12 +1,12 @@
 // The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h). Pure
 // functions; can be called from any thread.
-#include "formats/gguf/lattice_types.h"
+#include "formats/gguf/expanded_types.h"
 
 #include <bit>
 #include <cstring>
 
 #include "base/half.h"
-#include "formats/gguf/lattice_tables.h"
+#include "formats/gguf/codebooks.h"
 
 namespace monolith {
 namespace {
@@ -65,31 +65,31 @@ uint8_t* open_ternary(Bytes bytes, int n, int digits, uint8_t* codes) {
 }  // namespace
 
 template <TensorType T>
-void open_block(Bytes block, OpenedBlock& opened) {
-  uint8_t* codes = opened.codes;
-  opened.d = load16(block);
+void expand_block(Bytes block, ExpandedBlock& expanded) {
+  uint8_t* codes = expanded.codes;
+  expanded.d = load16(block);
   switch (T) {
     // TQ1_0: 48 bytes with five digits each (a group of 32 bytes, then 16), 4 bytes with four digits each, d.
     case TensorType::kTQ1_0: {
       codes = open_ternary(block, 32, 5, codes);
       codes = open_ternary(block + 32, 16, 5, codes);
       open_ternary(block + 48, 4, 4, codes);
-      opened.d = load16(block + 52);
+      expanded.d = load16(block + 52);
       break;
     }
     // TQ2_0: 64 bytes, d. Each group of 32 bytes holds 128 values: bits 2j and 2j + 1 of byte i are value 32 j + i.
     case TensorType::kTQ2_0:
       for (int i = 0; i < 256; ++i) codes[i] = block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-      opened.d = load16(block + 64);
+      expanded.d = load16(block + 64);
       break;
     // IQ1_S: d, 32 bytes with the low bits of the codebook indices, eight 16-bit words. Each word serves 32 values:
     // four times 3 upper index bits, s, and the sign of delta.
     case TensorType::kIQ1_S:
       for (int i = 0; i < 8; ++i) {
         const int word = load16(block + 34 + 2 * i);
-        opened.numbers[i] = odd(word >> 12 & 7) | (word >> 15) << 7;
+        expanded.numbers[i] = odd(word >> 12 & 7) | (word >> 15) << 7;
         for (int j = 0; j < 4; ++j, codes += 8)
-          put8(codes, spread_pairs(kIq1Lattice[block[2 + 4 * i + j] | (word >> (3 * j) & 7) << 8]));
+          put8(codes, spread_pairs(kIq1Codebook[block[2 + 4 * i + j] | (word >> (3 * j) & 7) << 8]));
       }
       break;
     // IQ1_M: 32 bytes with the low bits of the codebook indices, 16 bytes of two nibbles each (three upper index bits
@@ -97,14 +97,14 @@ void open_block(Bytes block, OpenedBlock& opened) {
     case TensorType::kIQ1_M: {
       uint16_t d = 0;
       for (int i = 0; i < 4; ++i) d |= static_cast<uint16_t>(block[49 + 2 * i] >> 4 << (4 * i));
-      opened.d = d;
+      expanded.d = d;
       for (int i = 0; i < 8; ++i) {
         const int scales = load16(block + 48 + i / 2 * 2) >> (i % 2 * 6);
-        opened.numbers[i] = static_cast<uint8_t>((scales & 7) | (scales >> 3 & 7) << 4);
+        expanded.numbers[i] = static_cast<uint8_t>((scales & 7) | (scales >> 3 & 7) << 4);
         for (int j = 0; j < 4; ++j, codes += 8) {
           const int upper = block[32 + 2 * i + j / 2] >> (j % 2 * 4);
           const uint64_t sign = (upper >> 3 & 1) * 0x0404040404040404u;
-          put8(codes, spread_pairs(kIq1Lattice[block[4 * i + j] | (upper & 7) << 8]) | sign);
+          put8(codes, spread_pairs(kIq1Codebook[block[4 * i + j] | (upper & 7) << 8]) | sign);
         }
       }
       break;
@@ -113,38 +113,38 @@ void open_block(Bytes block, OpenedBlock& opened) {
     case TensorType::kIQ2_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 6 + 8 * i);
-        opened.numbers[i] = odd(word >> 28);
+        expanded.numbers[i] = odd(word >> 28);
         for (int j = 0; j < 4; ++j, codes += 8)
-          put8(codes, spread_pairs(kIq2xxsLattice[block[2 + 8 * i + j]]) |
+          put8(codes, spread_pairs(kIq2xxsCodebook[block[2 + 8 * i + j]]) |
                           spread_bits(with_parity(word >> (7 * j) & 127)) << 2);
       }
       break;
     // IQ2_XS: d, 32 16-bit words (a 9-bit codebook index and 7 signs), 8 bytes with two values of s each.
     case TensorType::kIQ2_XS:
-      std::memcpy(opened.numbers, block + 66, 8);
+      std::memcpy(expanded.numbers, block + 66, 8);
       for (int i = 0; i < 32; ++i, codes += 8) {
         const uint32_t word = load16(block + 2 + 2 * i);
-        put8(codes, spread_pairs(kIq2xsLattice[word & 511]) | spread_bits(with_parity(word >> 9)) << 2);
+        put8(codes, spread_pairs(kIq2xsCodebook[word & 511]) | spread_bits(with_parity(word >> 9)) << 2);
       }
       break;
     // IQ2_S: d, 32 bytes with the low bits of the codebook indices, 32 bytes of signs, 8 bytes with the upper bit pairs
     // of the indices, 8 bytes with two values of s each.
     case TensorType::kIQ2_S:
-      std::memcpy(opened.numbers, block + 74, 8);
+      std::memcpy(expanded.numbers, block + 74, 8);
       for (int i = 0; i < 32; ++i, codes += 8) {
         const int upper = block[66 + i / 4] >> (i % 4 * 2) & 3;
-        put8(codes, spread_pairs(kIq2sLattice[block[2 + i] | upper << 8]) | spread_bits(block[34 + i]) << 2);
+        put8(codes, spread_pairs(kIq2sCodebook[block[2 + i] | upper << 8]) | spread_bits(block[34 + i]) << 2);
       }
       break;
     // IQ3_XXS: d, 64 bytes that are codebook indices, eight 32-bit words (four times 7 signs, s).
     case TensorType::kIQ3_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 66 + 4 * i);
-        opened.numbers[i] = odd(word >> 28);
+        expanded.numbers[i] = odd(word >> 28);
         for (int j = 0; j < 4; ++j, codes += 8) {
           Bytes points = block + 2 + 8 * i + 2 * j;
           put8(codes,
-               iq3_codes(kIq3xxsLattice[points[0]], kIq3xxsLattice[points[1]], with_parity(word >> (7 * j) & 127)));
+               iq3_codes(kIq3xxsCodebook[points[0]], kIq3xxsCodebook[points[1]], with_parity(word >> (7 * j) & 127)));
         }
       }
       break;
@@ -152,12 +152,12 @@ void open_block(Bytes block, OpenedBlock& opened) {
     // four bytes with two values of s each.
     case TensorType::kIQ3_S:
       for (int i = 0; i < 8; ++i) {
-        opened.numbers[i] = odd(block[106 + i / 2] >> (i % 2 * 4) & 15);
+        expanded.numbers[i] = odd(block[106 + i / 2] >> (i % 2 * 4) & 15);
         for (int j = 0; j < 4; ++j, codes += 8) {
           Bytes points = block + 2 + 8 * i + 2 * j;
           const int ninth = block[66 + i] >> (2 * j);
-          put8(codes, iq3_codes(kIq3sLattice[points[0] | (ninth & 1) << 8],
-                                kIq3sLattice[points[1] | (ninth >> 1 & 1) << 8], block[74 + 4 * i + j]));
+          put8(codes, iq3_codes(kIq3sCodebook[points[0] | (ninth & 1) << 8],
+                                kIq3sCodebook[points[1] | (ninth >> 1 & 1) << 8], block[74 + 4 * i + j]));
         }
       }
       break;
@@ -166,12 +166,12 @@ void open_block(Bytes block, OpenedBlock& opened) {
 }
 
 template <TensorType T>
-void decode_lattice(Bytes block, float* out) {
-  OpenedBlock opened;
-  open_block<T>(block, opened);
-  const float d = half_to_float(opened.d);
+void decode_expanded(Bytes block, float* out) {
+  ExpandedBlock expanded;
+  expand_block<T>(block, expanded);
+  const float d = half_to_float(expanded.d);
   for (int i = 0; i < 256; ++i) {
-    const uint8_t number = opened.numbers[i / 32], code = opened.codes[i];
+    const uint8_t number = expanded.numbers[i / 32], code = expanded.codes[i];
     // Each entry of `numbers` holds two values of s, one per 16 values.
     const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));
     switch (T) {
@@ -196,9 +196,9 @@ void decode_lattice(Bytes block, float* out) {
   }
 }
 
-#define FOR_TYPE(T)                                             \
-  template void open_block<TensorType::T>(Bytes, OpenedBlock&); \
-  template void decode_lattice<TensorType::T>(Bytes, float*);
+#define FOR_TYPE(T)                                                 \
+  template void expand_block<TensorType::T>(Bytes, ExpandedBlock&); \
+  template void decode_expanded<TensorType::T>(Bytes, float*);
 FOR_TYPE(kIQ1_S)
 FOR_TYPE(kIQ1_M)
 FOR_TYPE(kIQ2_XXS)

@@ -5,7 +5,7 @@ import type { Metadata } from './gguf-writer.js';
 import type { RandomTensor } from './model-tensors.js';
 import type { WeightType } from './random-weights.js';
 
-export interface RandomTowerOptions {
+export interface RandomEncoderOptions {
   readonly out: string;
   readonly rowWidth: number; // embedding width of the text model
   readonly kind?: keyof typeof TOWERS; // default so400m
@@ -13,7 +13,7 @@ export interface RandomTowerOptions {
   readonly layers?: number; // default: as many as in the published encoder
 }
 
-interface TowerShape {
+interface EncoderShape {
   readonly projector: string;
   readonly image: number;
   readonly width: number;
@@ -47,16 +47,16 @@ const TOWERS = {
     mean: [0.485, 0.456, 0.406],
     std: [0.229, 0.224, 0.225],
   },
-} as const satisfies Record<string, TowerShape>;
+} as const satisfies Record<string, EncoderShape>;
 
 /** Writes the file unless it exists. */
-export function makeRandomTower({
+export function makeRandomEncoder({
   out,
   rowWidth,
   kind = 'so400m',
   type = 'f16',
   layers = TOWERS[kind].layers,
-}: RandomTowerOptions): { written: boolean; bytes: number } {
+}: RandomEncoderOptions): { written: boolean; bytes: number } {
   const { projector, image, width, inner, heads, mean, std } = TOWERS[kind];
   const count = (key: string, value: number) => [`clip.vision.${key}`, { type: 'uint32', value }] as const;
   const numbers = (value: readonly number[]) => ({ type: 'float32s', value: [...value] }) as const;

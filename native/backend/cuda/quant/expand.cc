@@ -1,4 +1,4 @@
-#include "backend/cuda/quant/opened.h"
+#include "backend/cuda/quant/expand.h"
 
 #include <cstring>
 
@@ -8,7 +8,7 @@ namespace {
 // Returns the block scale for 16 values, to be multiplied by d. The codebook values are eight times those of the type's
 // formula.
 template <TensorType T>
-int number_of(const OpenedBlock& block, int i) {
+int number_of(const ExpandedBlock& block, int i) {
   const int number = block.numbers[i / 2];
   switch (T) {
     case TensorType::kIQ1_S: return number & 15;
@@ -24,26 +24,26 @@ template <TensorType T>
 void open(const uint8_t* from, int64_t n_blocks, uint8_t* to) {
   constexpr bool kTernary = T == TensorType::kTQ1_0 || T == TensorType::kTQ2_0;
   const auto block_bytes = traits_of(T).block_bytes;
-  OpenedBlock opened;
-  for (int64_t at = 0; at < n_blocks; ++at, from += block_bytes, to += kOpenedBytes) {
-    open_block<T>(from, opened);
-    std::memcpy(to, &opened.d, sizeof opened.d);
+  ExpandedBlock expanded;
+  for (int64_t at = 0; at < n_blocks; ++at, from += block_bytes, to += kExpandedBytes) {
+    expand_block<T>(from, expanded);
+    std::memcpy(to, &expanded.d, sizeof expanded.d);
     for (int i = 0; i < 16; ++i)  // Ternary types have a scale and a minimum of one each.
-      to[kOpenedNumbersAt + i] = static_cast<uint8_t>(kTernary ? 0x11 : number_of<T>(opened, i) + 128);
+      to[kExpandedNumbersAt + i] = static_cast<uint8_t>(kTernary ? 0x11 : number_of<T>(expanded, i) + 128);
     if (T == TensorType::kIQ1_S)  // The sign of delta becomes the third bit, as in IQ1_M's codes.
-      for (int i = 0; i < 256; ++i) opened.codes[i] |= static_cast<uint8_t>(opened.numbers[i / 32] >> 7 << 2);
+      for (int i = 0; i < 256; ++i) expanded.codes[i] |= static_cast<uint8_t>(expanded.numbers[i / 32] >> 7 << 2);
     for (int i = 0; i < 128; ++i)
-      to[kOpenedCodesAt + i] = static_cast<uint8_t>(opened.codes[2 * i] | opened.codes[2 * i + 1] << 4);
+      to[kExpandedCodesAt + i] = static_cast<uint8_t>(expanded.codes[2 * i] | expanded.codes[2 * i + 1] << 4);
   }
 }
 
 }  // namespace
 
 size_t packed_from_bytes(TensorType type) {
-  return is_lattice_type(type) ? size_t{kOpenedBytes} : static_cast<size_t>(traits_of(type).block_bytes);
+  return is_expanded_type(type) ? size_t{kExpandedBytes} : static_cast<size_t>(traits_of(type).block_bytes);
 }
 
-void open_blocks(TensorType type, const std::byte* from_bytes, int64_t n_values, std::byte* to_bytes) {
+void expand_blocks(TensorType type, const std::byte* from_bytes, int64_t n_values, std::byte* to_bytes) {
   const auto* const from = reinterpret_cast<const uint8_t*>(from_bytes);
   auto* const to = reinterpret_cast<uint8_t*>(to_bytes);
   const int64_t n = n_values / 256;

@@ -10,12 +10,12 @@
 namespace monolith::testing {
 
 // Rows that each attend only to the rows of their own window.
-struct TowerAttentionCase {
+struct EncoderAttentionCase {
   int n_rows, n_heads, head_dim;
   std::vector<int32_t> starts, limits;
   std::vector<float> q, k, v;
 
-  TowerAttentionCase(int rows, int heads, int dim, const std::vector<int>& windows)
+  EncoderAttentionCase(int rows, int heads, int dim, const std::vector<int>& windows)
       : n_rows(rows),
         n_heads(heads),
         head_dim(dim),
