@@ -54,7 +54,7 @@ struct KvShape {
   int most_kv_heads() const;
 };
 
-// What a backend can store in the KV cache, apart from keys and values of equal size.
+// Kinds of KV cache entries that a backend can store, apart from keys and values of equal size.
 struct KeptStates {
   bool other_values = false;  // Values whose size differs from that of the keys.
   bool latents = false;

@@ -62,8 +62,8 @@ struct KvPlace {
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
-// What the backend stores for each layer and where in a page, followed by the entries for compressed blocks and indexer
-// keys of the layers that have them.
+// The data that the backend stores for each layer and its place in a page, followed by the entries for compressed
+// blocks and indexer keys of the layers that have them.
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

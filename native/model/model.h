@@ -1,5 +1,5 @@
-// What a model computes: its hyperparameters, its weights and the order of operations of its forward pass. This layer
-// knows nothing about requests or scheduling.
+// The computation of a model: its hyperparameters, its weights and the order of operations of its forward pass. This
+// layer knows nothing about requests or scheduling.
 #pragma once
 
 #include <algorithm>

@@ -45,7 +45,7 @@ export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** What is stored in place of an address or e-mail. Hashed, because user input can be long and is private. */
+/** Stored in place of an IP or e-mail address: a hash, because user input can be long and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait`: milliseconds. */

@@ -4,7 +4,7 @@ import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 
-/** What a key authenticates as, and until when. */
+/** The identity that a key authenticates, and the time when it expires. */
 export interface KeyHolder {
   readonly keyId: string;
   /** Permanently revoked, independent of any clock. */

@@ -120,7 +120,8 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // Requested again before it was unloaded. Other threads may still use the engine, so it must not be drained.
+      // The model was requested again before it was unloaded. Other threads may still use its engine, so it must not be
+      // drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;

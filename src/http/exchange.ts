@@ -121,7 +121,10 @@ export interface Route {
   countedAs?: string;
   /** POST, PATCH, PUT: the body may be omitted and is then undefined. */
   bodyOptional?: true;
-  /** Served without an API key, also while draining (health, dashboard). `identity` must not be read before actAs(). */
+  /**
+   * Served without an API key, and even while the server is draining (health, dashboard). `identity` must not be read
+   * before actAs().
+   */
   public?: true;
   /** Only for this server's own pages: no CORS headers are sent, so other sites cannot read the response. */
   sameOrigin?: true;

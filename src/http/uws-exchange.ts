@@ -33,7 +33,7 @@ export interface ExchangeHost {
   /** Queue for large reads and responses. */
   turns: ParseQueue;
   answers: ResponseMemoryBudget;
-  /** Maximum time a client may take to read a large response. */
+  /** Maximum time, in ms, that a client may take to read a large response. */
   answerTimeoutMs: number;
   /** Take the client's address from X-Forwarded-For. */
   trustProxy: boolean;

@@ -38,13 +38,13 @@ export interface ResponseHead {
   readonly previousId: string | null;
 }
 
-/** What a client retrieves. */
+/** A response as a client retrieves it. */
 export interface StoredResponse extends ResponseHead {
   /** The resource as last published, including its output. */
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
-/** What a continuation needs of a response. */
+/** The parts of a response that a continuation needs. */
 export interface ChainedResponse extends ResponseHead {
   readonly input: readonly StoredItem[]; // of this request only, without the chain's
   readonly output: readonly StoredItem[];

@@ -2,7 +2,7 @@
 // exactly, have at most 159 counts regardless of the number of values, and return percentiles within SKETCH_ERROR of
 // the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). Pure.
 
-/** Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds; bucket 0 those below 1 ms. */
+/** Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds; bucket 0 holds those below 1 ms. */
 const GROWTH = 1.1;
 /** The last bucket holds one hour and more. */
 const LAST = 1 + Math.floor(Math.log(3_600_000) / Math.log(GROWTH));

@@ -12,7 +12,7 @@ export interface Sample {
   arenas: number;
 }
 
-/** What a JavaScript thread retains, in bytes (collect.ts). */
+/** Memory that a JavaScript thread retains, in bytes (collect.ts). */
 export interface Isolate {
   thread: number;
   used: number;

@@ -186,7 +186,7 @@ function tensorsOf(plan: Plan): Tensor[] {
   matrix('blk.0.ffn_gate.weight', width, 32);
   matrix('blk.0.ffn_up.weight', width, 32);
   matrix('blk.0.ffn_down.weight', 32, width);
-  // The input has one equal value per head and two more; the norm maps each of them to 1 again.
+  // The input has two values plus one per head, all equal. These factors make the norm map each of them to 1.
   vector('output_norm.weight', width, () => Math.sqrt((2 + heads) / width));
   matrix('output.weight', width, vocabulary, (put) => {
     for (let byte = 0; byte < 256; byte++) put(byte, one, -BYTE_HANDICAP);

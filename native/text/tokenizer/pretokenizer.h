@@ -84,7 +84,7 @@ class PreTokenizer {
   uint8_t size_ = 0;
 };
 
-// What a name in tokenizer.ggml.pre implies: how text is split, and the options that llama.cpp ties to the name.
+// The meaning of a name in tokenizer.ggml.pre: how text is split, and the options that llama.cpp ties to the name.
 struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;

@@ -20,7 +20,7 @@ export interface Asked {
   readonly verifier: string;
 }
 
-/** What the provider asserts about a person. */
+/** The provider's claims about a person. */
 export interface Claims {
   readonly issuer: string;
   readonly subject: string;

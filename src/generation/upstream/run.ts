@@ -17,7 +17,7 @@ import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault
 import type { FairSlots } from '../fair-slots.js';
 import { leastBusy, type Server, type UpstreamSettings } from './server.js';
 
-/** What the runs of a model share. */
+/** State that the runs of a model share. */
 export interface RunDeps {
   readonly model: string;
   readonly servers: readonly Server[];

@@ -17,7 +17,7 @@ export interface CompletionEnvelope {
   fingerprint: string;
 }
 
-/** What the response includes for one prompt. */
+/** The parts of the response for one prompt. */
 export interface PromptRules {
   /** Index of the prompt's first choice. */
   readonly first: number;

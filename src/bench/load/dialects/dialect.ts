@@ -1,4 +1,4 @@
-// What the driver needs to know about an API format: path, request body, and the meaning of its events.
+// The properties of an API format that the driver uses: path, request body, and the meaning of its events.
 
 import type { Target, Turn } from '../types.js';
 

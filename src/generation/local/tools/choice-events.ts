@@ -6,7 +6,7 @@ import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
 
-/** What the choices of one request share. */
+/** State that the choices of one request share. */
 export interface CallRules {
   readonly syntax: ToolSyntax;
   readonly tools: CallableTools;

@@ -4,7 +4,7 @@
 import { MAX_HELD, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
 import { At, isJsonSpace, JsonScanner } from './json-scanner.js';
 
-/** What the current characters belong to. */
+/** The part of the call to which the current characters belong. */
 type Part = 'between' | 'key' | 'name' | 'object' | 'string';
 
 const NAME_KEYS: ReadonlySet<string> = new Set(['name', 'tool_name']);

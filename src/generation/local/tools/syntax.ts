@@ -13,7 +13,7 @@ export interface ToolSyntax extends CallSyntax {
   head(tool: string): string;
   /** Like head(), for tools whose name is a prefix of another's, if the head itself has nothing that ends the name. */
   headApart?(tool: string): string;
-  /** What the model makes up between head and arguments: an ID, and the text after it. */
+  /** Text that the model chooses between head and arguments: an ID, and the text after it. */
   readonly lead?: GrammarOptions['lead'];
   /** The notation of the arguments. Absent: a JSON object. */
   spelling?(schema: ParametersSchema): NonNullable<GrammarOptions['spelling']>;

@@ -1,4 +1,5 @@
-// What the chat completions and completions formats share: sampling, log-probabilities, usage and end reasons. Pure.
+// Parts that the chat completions and completions formats share: sampling, log-probabilities, usage and end reasons.
+// Pure.
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../shared/errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';

@@ -21,7 +21,7 @@ const READ = 512;
 
 type DueKey = [kind: 'created', createdAt: number, id: string];
 
-/** What is needed to erase one response. */
+/** The data needed to erase one response. */
 interface ExpiredResponse {
   id: string;
   hasImages: boolean;

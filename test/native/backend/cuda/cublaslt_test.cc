@@ -254,7 +254,7 @@ TEST(unusable_cublaslt_is_rejected) {
   CHECK_EQ(fake.handles, 0);
   fake = {};
 
-  // What the backend reports with and without a usable library.
+  // The backend's report with and without a usable library.
   const auto isa = [](bool invariant, const std::string& path) {
     CudaBackendOptions options;
     options.invariant = invariant, options.cublaslt = path;

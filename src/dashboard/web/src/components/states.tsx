@@ -1,4 +1,4 @@
-// What a page shows while it is empty, loading or failed.
+// Contents of a page that is empty, is loading or has failed.
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiFailure, messageOf } from '../api.js';

@@ -98,7 +98,7 @@ export function received(answer: Answer, data: string, now: number): Answer {
   return next;
 }
 
-/** The stream ended. Without a finish reason it was interrupted. */
+/** Marks the end of the stream. A stream that ends without a finish reason was interrupted. */
 export function ended(answer: Answer, now: number): Answer {
   if (answer.endedAt !== null) return answer;
   if (answer.finishReason !== null) return { ...answer, state: 'done', endedAt: now };
