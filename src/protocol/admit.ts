@@ -22,9 +22,13 @@ import { headerPaths } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
 
-export interface GenerationDeps {
+/** What counting or tokenizing a prompt needs. */
+export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
+}
+
+export interface GenerationDeps extends PromptDeps {
   admission: Admission;
   telemetry: Telemetry;
   /** Receives one record for every admitted generation after it has ended. */
@@ -60,7 +64,7 @@ export interface AdmittedGeneration {
 
 /** Looks up a model by its public name and checks that this key may use it. Throws ApiError 404, 403. */
 export function findModel(
-  deps: Pick<GenerationDeps, 'models'>,
+  deps: Pick<PromptDeps, 'models'>,
   caller: Caller,
   name: string,
   scope: Scope = 'inference',
@@ -87,7 +91,7 @@ interface LoadedRequest {
  * signal's reason.
  */
 async function loadRequest(
-  deps: Pick<GenerationDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images'>,
   caller: Caller,
   {
     model,
@@ -116,7 +120,7 @@ async function loadRequest(
 
 /** Returns the number of prompt tokens, or null if the client disconnected meanwhile. Throws ApiError 422, 503. */
 export async function countPrompt(
-  deps: Pick<GenerationDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,
@@ -141,7 +145,7 @@ export async function countPrompt(
  * 503.
  */
 export async function promptTokens(
-  deps: Pick<GenerationDeps, 'images'>,
+  deps: Pick<PromptDeps, 'images'>,
   caller: Caller,
   model: ServedModel,
   asked: GenerationRequest,

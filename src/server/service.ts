@@ -17,7 +17,7 @@ import type { Admission } from '../admission/admission.js';
 import { ledgerOf } from '../admission/counter-memory.js';
 import { openAdmission } from '../admission/open-admission.js';
 import { dashboardRoutes } from '../dashboard/api/routes.js';
-import type { DashboardDeps } from '../dashboard/api/deps.js';
+import type { DashboardRouteDeps } from '../dashboard/api/routes.js';
 import { SessionGuard } from '../dashboard/api/session-guard.js';
 import { AccountMailer } from '../dashboard/api/account-mailer.js';
 import { DashboardOrigin } from '../dashboard/origin.js';
@@ -48,7 +48,7 @@ import { tokenRoutes } from '../protocol/tokens/routes.js';
 import { DynamicModels } from '../dashboard/admin/dynamic-models.js';
 import { ModelSettings } from '../dashboard/admin/model-settings.js';
 import { sessionOperators, tokenOperators } from '../dashboard/admin/operator-guard.js';
-import type { OperatorDeps } from '../dashboard/admin/deps.js';
+import type { OperatorRouteDeps } from '../dashboard/admin/routes.js';
 import { operatorRoutes } from '../dashboard/admin/routes.js';
 import type { GenerationDeps } from '../protocol/admit.js';
 import { Affinity } from '../protocol/affinity.js';
@@ -56,7 +56,6 @@ import { RunningGenerations } from '../protocol/running-generations.js';
 import { messagesRoutes } from '../protocol/messages/routes.js';
 import { BackgroundResponses } from '../protocol/responses/background.js';
 import { responsesRoutes } from '../protocol/responses/routes.js';
-import type { ResponsesDeps } from '../protocol/responses/deps.js';
 import { responsesSocket } from '../protocol/responses/socket.js';
 import { RunningResponses } from '../protocol/responses/stored-running.js';
 import { OidcProvider } from '../accounts/oidc/provider.js';
@@ -379,7 +378,7 @@ async function open(
     generations,
     affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
   };
-  const responsesDeps: ResponsesDeps = {
+  const responsesDeps = {
     ...generation,
     sealer,
     responses,
@@ -447,7 +446,9 @@ async function open(
   const accountMailer = new AccountMailer(directory.signIns, mailer, origin.fixed, (err) =>
     log.error({ err }, 'cannot compose an e-mail'),
   );
-  const dashboard: DashboardDeps = {
+  const { signIns, signUps, users, organizations, members, invites, identities } = directory;
+  const { ownAccount, secondFactors, apiKeys, attempts, audit, now } = directory;
+  const dashboard: DashboardRouteDeps = {
     config,
     guard,
     origin,
@@ -457,14 +458,25 @@ async function open(
     saved,
     requestLog,
     stored,
-    directory,
-    accounts,
+    signIns,
+    signUps,
+    users,
+    organizations,
+    members,
+    invites,
+    identities,
+    ownAccount,
+    secondFactors,
+    apiKeys,
+    attempts,
+    audit,
+    now,
     admission,
     responses,
     background,
     pool,
     models,
-    telemetry,
+    log,
     chat,
     mailer: accountMailer,
     codes,
@@ -495,21 +507,26 @@ async function open(
     },
   });
   undo.add(() => tunings.close());
-  const operator: OperatorDeps = {
+  const operator: OperatorRouteDeps = {
     tuneRuns,
     tunings,
     hub,
     hubEndpoint: config.hub.endpoint,
     pulls,
     fileFacts: new FileFacts(loadOptions(config)),
-    note: (actor, action, target) => directory.audit.note(null, actor, action, target),
+    note: (actor, action, target) => audit.note(null, actor, action, target),
     config,
     origin,
     usage: usageStore,
     prices,
     requestLog,
-    directory,
-    accounts,
+    signIns,
+    users,
+    organizations,
+    secondFactors,
+    apiKeys,
+    audit,
+    now,
     pool,
     models,
     modelSettings,

@@ -5,25 +5,30 @@ import { z } from 'zod';
 import { fitOf } from '../../engine/file-facts.js';
 import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
 import type { DiskModel, DiskState } from '../../shared/wire/dashboard.js';
-import type { OperatorDeps } from './deps.js';
-import type { OperatorGuard } from './operator-guard.js';
 import type { Route } from '../../http/exchange.js';
+import type { FileFacts } from '../../engine/file-facts.js';
+import type { Hub } from '../../hub/hub.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { NoteOperation, OperatorGuard } from './operator-guard.js';
+import type { Pulls } from './pulls.js';
 
 const pullBody = z.object({ model: z.string().min(1).max(512) });
 
 /** Maximum number of models listed, because a cache can contain thousands of files. */
 const MAX_SHOWN = 200;
 
+export interface DiskDeps {
+  hub: Hub;
+  hubEndpoint: string;
+  pulls: Pulls;
+  fileFacts: FileFacts;
+  pool: Pick<ModelPool, 'list'>;
+  note: NoteOperation;
+}
+
 export function diskRoutes(
   guard: OperatorGuard,
-  {
-    hub,
-    hubEndpoint,
-    pulls,
-    fileFacts,
-    pool,
-    note,
-  }: Pick<OperatorDeps, 'hub' | 'hubEndpoint' | 'pulls' | 'fileFacts' | 'pool' | 'note'>,
+  { hub, hubEndpoint, pulls, fileFacts, pool, note }: DiskDeps,
 ): Route[] {
   return [
     guard({

@@ -1,16 +1,18 @@
 // GET …/live/history and …/live/keys: the live view's history of the last 30 days, and the load by sender.
 
-import { dateField } from '../api/key-fields.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveHistory, LiveKeys, LiveMark } from '../../shared/wire/dashboard.js';
+import type { ApiKeys } from '../../accounts/api-keys.js';
+import type { AuditLog } from '../../accounts/audit.js';
+import type { Organizations } from '../../accounts/organizations.js';
+import { dateField } from '../api/key-fields.js';
 import { ringFor, RINGS } from './live-history.js';
-import type { KeySlot, LiveSpan } from './live-history.js';
+import type { KeySlot, LiveHistory as LiveHistoryStore, LiveSpan } from './live-history.js';
 import { sampleOf } from './live-sums.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
-import type { OperatorDeps } from './deps.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
@@ -19,9 +21,17 @@ const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
 
-type Deps = Pick<OperatorDeps, 'history' | 'directory'>;
+export interface LivePastDeps {
+  history: LiveHistoryStore;
+  audit: Pick<AuditLog, 'list'>;
+  organizations: Pick<Organizations, 'get'>;
+  apiKeys: Pick<ApiKeys, 'get'>;
+}
 
-export function livePastRoutes(guard: OperatorGuard, { history, directory }: Deps): Route[] {
+export function livePastRoutes(
+  guard: OperatorGuard,
+  { history, audit, organizations, apiKeys }: LivePastDeps,
+): Route[] {
   return [
     guard({
       method: 'GET',
@@ -36,7 +46,7 @@ export function livePastRoutes(guard: OperatorGuard, { history, directory }: Dep
           to: time(span.to),
           step_s: ring.stepS,
           samples: slots.map(({ at, sum }) => sampleOf(sum, time(at))),
-          marks: await marksIn(span, directory),
+          marks: await marksIn(span, audit),
         };
         exchange.json(200, body);
       },
@@ -49,7 +59,10 @@ export function livePastRoutes(guard: OperatorGuard, { history, directory }: Dep
         const span = readSpan(exchange.query);
         const organization = askedOrganization(exchange.query);
         const ring = ringFor(span, Date.now() / 1000);
-        exchange.json(200, await keysIn(await history.keys(ring, span), ring.stepS, organization, directory));
+        exchange.json(
+          200,
+          await keysIn(await history.keys(ring, span), ring.stepS, organization, { organizations, apiKeys }),
+        );
       },
     }),
   ];
@@ -79,10 +92,7 @@ const time = (seconds: number): string => new Date(seconds * 1000).toISOString()
  * Engine and model changes from the server's audit log, oldest first. Downloads are left out because they change
  * nothing that runs.
  */
-async function marksIn(
-  { from, to }: LiveSpan,
-  { audit }: Pick<OperatorDeps['directory'], 'audit'>,
-): Promise<LiveMark[]> {
+async function marksIn({ from, to }: LiveSpan, audit: LivePastDeps['audit']): Promise<LiveMark[]> {
   const marks: LiveMark[] = [];
   let after: string | null = null;
   for (let page = 0; page < MARK_PAGES; page++) {
@@ -103,7 +113,7 @@ async function keysIn(
   slots: readonly KeySlot[],
   stepS: number,
   organization: string | null,
-  { organizations, apiKeys }: Pick<OperatorDeps['directory'], 'organizations' | 'apiKeys'>,
+  { organizations, apiKeys }: Pick<LivePastDeps, 'organizations' | 'apiKeys'>,
 ): Promise<LiveKeys> {
   const idOf = (one: KeyCounts): string | null =>
     organization === null ? one.organizationId : one.organizationId === organization ? one.keyId : null;

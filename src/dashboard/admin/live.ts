@@ -1,14 +1,17 @@
 // Live view of the engines for operators.
 
-import { sessionCookie } from '../api/cookie.js';
 import type { Exchange, Route } from '../../http/exchange.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import { sessionCookie } from '../api/cookie.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
+import type { LiveView } from './live-view.js';
 
-export function liveRoutes(
-  guard: OperatorGuard,
-  { live, directory: { signIns } }: Pick<OperatorDeps, 'live' | 'directory'>,
-): Route[] {
+export interface LiveDeps {
+  live: Pick<LiveView, 'watch'>;
+  signIns: Pick<SignIns, 'find'>;
+}
+
+export function liveRoutes(guard: OperatorGuard, { live, signIns }: LiveDeps): Route[] {
   return [
     guard({
       method: 'GET',

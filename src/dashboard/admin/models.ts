@@ -2,8 +2,6 @@
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
-import { dateField } from '../api/key-fields.js';
-import { describeModels } from '../api/models.js';
 import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../../shared/wire/dashboard.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import { MAX_IDLE_MINUTES } from '../../config/kinds.js';
@@ -11,8 +9,15 @@ import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
 import { apiError } from '../../shared/errors.js';
 import { NOTICE_DAYS, type DeclaredDeprecation } from '../../generation/model-deprecation.js';
 import type { Route } from '../../http/exchange.js';
+import type { FileFacts } from '../../engine/file-facts.js';
+import type { ModelLifecycle } from '../../engine/model-lifecycle.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { ServedModels } from '../../generation/served-models.js';
+import { dateField } from '../api/key-fields.js';
+import { describeModels } from '../api/models.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
+import type { DynamicModels } from './dynamic-models.js';
+import type { ModelSettings } from './model-settings.js';
 
 const DAY_MS = 86_400_000;
 
@@ -30,16 +35,18 @@ const serveBody = z.object({
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorServe]: unknown }>;
 
+export interface ModelDeps {
+  pool: ModelPool;
+  models: ServedModels;
+  modelSettings: ModelSettings;
+  served: DynamicModels;
+  lifecycle: Pick<ModelLifecycle, 'load'>;
+  fileFacts: FileFacts;
+}
+
 export function modelRoutes(
   guard: OperatorGuard,
-  {
-    pool,
-    models,
-    modelSettings,
-    served,
-    lifecycle,
-    fileFacts,
-  }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'served' | 'lifecycle' | 'fileFacts'>,
+  { pool, models, modelSettings, served, lifecycle, fileFacts }: ModelDeps,
 ): Route[] {
   return [
     guard({
@@ -161,7 +168,7 @@ export function modelRoutes(
   }
 
   function describeAll(): OperatorModel[] {
-    return describeModels(models, pool).map((one) => {
+    return describeModels({ models, pool }).map((one) => {
       const status = pool.get(one.id)?.status;
       return {
         ...one,

@@ -6,10 +6,10 @@ import type { z } from 'zod';
 import { addressGroup, capped, MAX_ATTEMPTS, tooMany } from '../../accounts/attempts.js';
 import type { Attempts, Counted } from '../../accounts/attempts.js';
 import type { Actor } from '../../accounts/audit.js';
-import type { Guard } from '../api/guard.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { validated } from '../../protocol/validation.js';
+import type { Guard } from '../api/guard.js';
 
 export interface OperatorCall<B> {
   readonly exchange: Exchange;
@@ -20,6 +20,9 @@ export interface OperatorCall<B> {
   /** Parsed by the schema; undefined without one. */
   readonly body: B;
 }
+
+/** Adds an entry to the server's audit log. */
+export type NoteOperation = (actor: Actor, action: string, target: string) => Promise<void>;
 
 /** Path relative to the prefix: '/organizations/:org'. */
 export interface OperatorRoute<B> {

@@ -2,17 +2,17 @@
 // within a second on other threads and in other processes.
 
 import { z } from 'zod';
-import type { OrganizationOverview } from '../../accounts/organizations.js';
-import { limitsField, checkLimits } from '../api/key-fields.js';
-import { organizationObject } from '../api/objects.js';
-import { readPage } from '../api/paging.js';
+import type { OrganizationOverview, Organizations } from '../../accounts/organizations.js';
 import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '../../shared/wire/dashboard.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import { limitsField, checkLimits } from '../api/key-fields.js';
+import { organizationObject } from '../api/objects.js';
+import { readPage } from '../api/paging.js';
+import type { MonthTokens } from '../api/limits.js';
+import type { OrganizationLimits } from '../api/objects.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
-
-type Deps = Pick<OperatorDeps, 'directory' | 'pool' | 'organizationLimits' | 'monthTokens'>;
 
 const patchBody = z.object({
   status: z.enum(['active', 'suspended']).nullish(),
@@ -21,11 +21,18 @@ const patchBody = z.object({
   monthly_token_cap: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
 
-export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
-  const {
-    directory: { organizations },
-    pool,
-  } = deps;
+interface DescribeDeps {
+  organizationLimits: OrganizationLimits;
+  monthTokens: MonthTokens;
+}
+
+export interface OrganizationDeps extends DescribeDeps {
+  organizations: Organizations;
+  pool: Pick<ModelPool, 'list'>;
+}
+
+export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps): Route[] {
+  const { organizations, pool } = deps;
   return [
     guard({
       method: 'GET',
@@ -92,12 +99,12 @@ function known(organization: OrganizationOverview | null): OrganizationOverview 
   return organization;
 }
 
-const describeOne = async (organization: OrganizationOverview, deps: Deps): Promise<OperatorOrganization> =>
+const describeOne = async (organization: OrganizationOverview, deps: DescribeDeps): Promise<OperatorOrganization> =>
   (await describe([organization], deps))[0] as OperatorOrganization;
 
 async function describe(
   organizations: readonly OrganizationOverview[],
-  { organizationLimits, monthTokens }: Deps,
+  { organizationLimits, monthTokens }: DescribeDeps,
 ): Promise<OperatorOrganization[]> {
   const tokens = await monthTokens(organizations.map(({ id }) => id));
   return organizations.map((organization, at) => {

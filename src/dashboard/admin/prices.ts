@@ -2,11 +2,11 @@
 // nothing is charged.
 
 import { z } from 'zod';
-import { NO_PRICES } from '../api/usage.js';
 import type { Route } from '../../http/exchange.js';
 import type { ModelPrice, PriceTable } from '../../shared/wire/dashboard.js';
+import type { PriceStore } from '../../usage/price-store.js';
+import { NO_PRICES } from '../api/usage.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
 
 const MAX_MODELS = 1_000;
 
@@ -19,7 +19,11 @@ const body = z.object({
     .refine((models) => Object.keys(models).length <= MAX_MODELS, `may list at most ${MAX_MODELS} models`),
 }) satisfies z.ZodType<PriceTable>;
 
-export function priceRoutes(guard: OperatorGuard, { prices }: Pick<OperatorDeps, 'prices'>): Route[] {
+export interface PriceDeps {
+  prices: PriceStore;
+}
+
+export function priceRoutes(guard: OperatorGuard, { prices }: PriceDeps): Route[] {
   return [
     guard({
       method: 'GET',

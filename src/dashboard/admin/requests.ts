@@ -1,15 +1,19 @@
 // GET …/requests: requests of all organizations or, with `organization`, of one. Without prompts and responses.
 
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from '../api/paging.js';
 import { readRequestQuery, requestDetail, requestPage } from '../api/request-fields.js';
 import { readingRequests } from '../api/requests.js';
-import { apiError } from '../../shared/errors.js';
-import type { Route } from '../../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
-import type { OperatorDeps } from './deps.js';
 
-export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<OperatorDeps, 'requestLog'>): Route[] {
+export interface RequestDeps {
+  requestLog: Pick<RequestLog, 'list' | 'find'>;
+}
+
+export function requestRoutes(guard: OperatorGuard, { requestLog }: RequestDeps): Route[] {
   return [
     guard({
       method: 'GET',

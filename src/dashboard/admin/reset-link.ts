@@ -1,17 +1,23 @@
 // POST /users/{id}/reset-link: creates a password reset link for servers that send no mail. The operator passes it on.
 
 import { TOKEN_MS } from '../../accounts/tokens.js';
-import { resetUrl } from '../api/objects.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { readServerRecord } from '../../storage/data-dir-lock.js';
+import type { Config } from '../../config/settings.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import { resetUrl } from '../api/objects.js';
+import type { DashboardOrigin } from '../origin.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
 
-export function resetLinkRoutes(
-  guard: OperatorGuard,
-  { config, directory, origin }: Pick<OperatorDeps, 'config' | 'directory' | 'origin'>,
-): Route[] {
+export interface ResetLinkDeps {
+  signIns: Pick<SignIns, 'handedToken'>;
+  origin: DashboardOrigin;
+  config: Pick<Config, 'data_dir'>;
+  now: () => number;
+}
+
+export function resetLinkRoutes(guard: OperatorGuard, { signIns, origin, config, now }: ResetLinkDeps): Route[] {
   return [
     guard({
       method: 'POST',
@@ -23,11 +29,11 @@ export function resetLinkRoutes(
           userId !== null
             ? origin.base(exchange)
             : (origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange));
-        const token = await directory.signIns.handedToken(id, actor);
+        const token = await signIns.handedToken(id, actor);
         if (token === null) throw apiError('resource_not_found', 'User not found.', 'user');
         exchange.json(200, {
           url: resetUrl(base, token),
-          expires_at: new Date(directory.now() + TOKEN_MS).toISOString(),
+          expires_at: new Date(now() + TOKEN_MS).toISOString(),
         });
       },
     }),

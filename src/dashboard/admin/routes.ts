@@ -1,23 +1,37 @@
 // All operator routes, once for each way to authenticate.
 
 import type { Route } from '../../http/exchange.js';
-import { auditLogRoutes } from './audit-log.js';
-import type { OperatorDeps } from './deps.js';
-import { diskRoutes } from './disk.js';
-import { livePastRoutes } from './live-past.js';
-import { liveRoutes } from './live.js';
-import { modelRoutes } from './models.js';
+import { auditLogRoutes, type AuditLogDeps } from './audit-log.js';
+import { diskRoutes, type DiskDeps } from './disk.js';
+import { livePastRoutes, type LivePastDeps } from './live-past.js';
+import { liveRoutes, type LiveDeps } from './live.js';
+import { modelRoutes, type ModelDeps } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
-import { organizationRoutes } from './organizations.js';
-import { tunableRoutes } from './tunables.js';
-import { tuningRoutes } from './tuning.js';
-import { usageRoutes } from './usage.js';
-import { priceRoutes } from './prices.js';
-import { requestRoutes } from './requests.js';
-import { resetLinkRoutes } from './reset-link.js';
-import { userRoutes } from './users.js';
+import { organizationRoutes, type OrganizationDeps } from './organizations.js';
+import { tunableRoutes, type TunableDeps } from './tunables.js';
+import { tuningRoutes, type TuningDeps } from './tuning.js';
+import { usageRoutes, type UsageDeps } from './usage.js';
+import { priceRoutes, type PriceDeps } from './prices.js';
+import { requestRoutes, type RequestDeps } from './requests.js';
+import { resetLinkRoutes, type ResetLinkDeps } from './reset-link.js';
+import { userRoutes, type UserDeps } from './users.js';
 
-export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
+/** The dependencies of all route files together. */
+export type OperatorRouteDeps = OrganizationDeps &
+  UserDeps &
+  ResetLinkDeps &
+  AuditLogDeps &
+  ModelDeps &
+  DiskDeps &
+  UsageDeps &
+  RequestDeps &
+  PriceDeps &
+  TunableDeps &
+  TuningDeps &
+  LiveDeps &
+  LivePastDeps;
+
+export function operatorRoutes(guard: OperatorGuard, deps: OperatorRouteDeps): Route[] {
   return [
     ...organizationRoutes(guard, deps),
     ...userRoutes(guard, deps),

@@ -5,9 +5,13 @@ import type { EngineTunablesPatch } from '../../shared/wire/dashboard.js';
 import type { Route } from '../../http/exchange.js';
 import { holdBody, tunablesPatch } from './engine-tuning.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
+import type { EngineTuning } from './engine-tuning.js';
 
-export function tunableRoutes(guard: OperatorGuard, { tuning }: Pick<OperatorDeps, 'tuning'>): Route[] {
+export interface TunableDeps {
+  tuning: EngineTuning;
+}
+
+export function tunableRoutes(guard: OperatorGuard, { tuning }: TunableDeps): Route[] {
   return [
     guard({
       method: 'GET',

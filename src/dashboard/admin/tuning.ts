@@ -5,10 +5,13 @@ import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { MIN_TRIALS, MAX_TRIAL_S, MAX_TRIALS } from '../../bench/tune/plan.js';
 import type { TuneStart } from '../../shared/wire/tuning.js';
-import type { OperatorDeps } from './deps.js';
-import type { OperatorGuard } from './operator-guard.js';
+import type { RequestLog } from '../../usage/requests/request-log.js';
+import type { NoteOperation, OperatorGuard } from './operator-guard.js';
 import { recentShapes } from './request-shapes.js';
 import { tuneRunBody } from './tune-run-body.js';
+import type { EngineTuning } from './engine-tuning.js';
+import type { TuneRunStore } from './tune-runs.js';
+import type { Tunings } from './tunings.js';
 
 const MAX_TOKENS = 1_000_000;
 
@@ -30,15 +33,17 @@ const startBody = z.object({
   apply: z.boolean(),
 }) satisfies z.ZodType<TuneStart>;
 
+export interface TuningDeps {
+  tuning: EngineTuning;
+  tuneRuns: TuneRunStore;
+  tunings: Tunings;
+  requestLog: Pick<RequestLog, 'list'>;
+  note: NoteOperation;
+}
+
 export function tuningRoutes(
   guard: OperatorGuard,
-  {
-    tuning,
-    tuneRuns,
-    tunings,
-    requestLog,
-    note,
-  }: Pick<OperatorDeps, 'tuning' | 'tuneRuns' | 'tunings' | 'requestLog' | 'note'>,
+  { tuning, tuneRuns, tunings, requestLog, note }: TuningDeps,
 ): Route[] {
   return [
     guard({

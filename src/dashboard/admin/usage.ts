@@ -1,24 +1,28 @@
 // GET …/usage: usage of each organization or, with `organization`, of one, by model over a range of hours.
 
-import { dateField } from '../api/key-fields.js';
-import { readPage } from '../api/paging.js';
 import type { ListPage } from '../../shared/wire/dashboard.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { UsageTotal } from '../../usage/usage-store.js';
+import type { UsageStore, UsageTotal } from '../../usage/usage-store.js';
+import type { Organizations } from '../../accounts/organizations.js';
+import type { PriceStore } from '../../usage/price-store.js';
+import { dateField } from '../api/key-fields.js';
+import { readPage } from '../api/paging.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
-import type { OperatorDeps } from './deps.js';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_MS = 30 * DAY_MS;
 const MAX_MS = 731 * DAY_MS;
 
-export function usageRoutes(
-  guard: OperatorGuard,
-  { directory: { organizations }, usage, prices }: Pick<OperatorDeps, 'directory' | 'usage' | 'prices'>,
-): Route[] {
+export interface UsageDeps {
+  organizations: Pick<Organizations, 'page'>;
+  usage: Pick<UsageStore, 'totals'>;
+  prices: Pick<PriceStore, 'get'>;
+}
+
+export function usageRoutes(guard: OperatorGuard, { organizations, usage, prices }: UsageDeps): Route[] {
   return [
     guard({
       method: 'GET',

@@ -3,22 +3,24 @@
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
-import type { ListedUser } from '../../accounts/users.js';
-import { userObject } from '../api/objects.js';
-import { listPage, readPage } from '../api/paging.js';
+import type { ListedUser, Users } from '../../accounts/users.js';
 import type { OperatorUser, OperatorUserPatch } from '../../shared/wire/dashboard.js';
 import type { Route } from '../../http/exchange.js';
+import type { SecondFactors } from '../../accounts/second-factors.js';
+import { userObject } from '../api/objects.js';
+import { listPage, readPage } from '../api/paging.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './deps.js';
 
 const patchBody = z.object({ locked: z.boolean().nullish(), operator: z.boolean().nullish() }) satisfies z.ZodType<{
   [K in keyof OperatorUserPatch]: unknown;
 }>;
 
-export function userRoutes(
-  guard: OperatorGuard,
-  { directory: { users, secondFactors } }: Pick<OperatorDeps, 'directory'>,
-): Route[] {
+export interface UserDeps {
+  users: Users;
+  secondFactors: Pick<SecondFactors, 'reset'>;
+}
+
+export function userRoutes(guard: OperatorGuard, { users, secondFactors }: UserDeps): Route[] {
   return [
     guard({
       method: 'GET',

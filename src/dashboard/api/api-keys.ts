@@ -3,13 +3,14 @@
 
 import { z } from 'zod';
 import { checkChanger, DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
-import type { CreatedKey } from '../../accounts/api-keys.js';
+import type { ApiKeys, CreatedKey } from '../../accounts/api-keys.js';
 import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { ApiKeyObject, CreatedApiKey } from '../../shared/wire/dashboard.js';
-import type { MemberCall } from './guard.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { Guard, MemberCall } from './guard.js';
 import {
   checkExpiry,
   checkLimits,
@@ -21,7 +22,6 @@ import {
   limitsField,
 } from './key-fields.js';
 import { listPage, readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/api-keys';
 const ONE = `${LIST}/:id`;
@@ -36,11 +36,14 @@ const createBody = z.object({ name: keyNameField, ...permissions });
 const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
 const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_OVERLAP_S).nullish() });
 
-export function apiKeyRoutes({
-  guard,
-  accounts: { keys, now },
-  pool,
-}: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
+export interface ApiKeyDeps {
+  guard: Guard;
+  apiKeys: ApiKeys;
+  pool: Pick<ModelPool, 'list'>;
+  now: () => number;
+}
+
+export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): Route[] {
   const shown = (key: KeyRecord): ApiKeyObject => keyObject(key, new Date(now()));
   const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...shown(key), secret });
   const served = (): string[] => pool.list().map(({ model }) => model.id);

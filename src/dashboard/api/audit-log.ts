@@ -2,17 +2,23 @@
 
 import type { Route } from '../../http/exchange.js';
 import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
+import type { AuditLog } from '../../accounts/audit.js';
 import { readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
 
-export function auditLogRoutes({ guard, directory }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
+export interface AuditLogDeps {
+  guard: Guard;
+  audit: AuditLog;
+}
+
+export function auditLogRoutes({ guard, audit }: AuditLogDeps): Route[] {
   return [
     guard.member('admin', {
       method: 'GET',
       path: '/organizations/:org/audit-log',
       handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const { data, next } = await directory.audit.list(organization.id, limit, after);
+        const { data, next } = await audit.list(organization.id, limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);
       },

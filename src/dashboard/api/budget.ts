@@ -6,12 +6,15 @@ import { hex } from '../../shared/ids.js';
 import { hasRole } from '../../accounts/members.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
 import type { Route } from '../../http/exchange.js';
-import type { Budget } from '../../usage/budget-store.js';
+import type { Budget, BudgetStore } from '../../usage/budget-store.js';
 import { spentInMonth } from '../../usage/budget-watch.js';
 import { isInternal } from '../../usage/webhook.js';
 import type { BudgetObject, Role } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { Config } from '../../config/settings.js';
+import type { PriceStore } from '../../usage/price-store.js';
+import type { UsageStore } from '../../usage/usage-store.js';
 import { readingUsage } from './usage.js';
+import type { Guard } from './guard.js';
 
 const PATH = '/organizations/:org/budget';
 const isAddress = (value: string): boolean =>
@@ -28,13 +31,15 @@ const body = z.object({
     .default(null),
 });
 
-export function budgetRoutes({
-  config,
-  guard,
-  budgets,
-  prices,
-  usage,
-}: Pick<DashboardDeps, 'config' | 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
+export interface BudgetDeps {
+  guard: Guard;
+  budgets: BudgetStore;
+  prices: PriceStore;
+  usage: UsageStore;
+  config: Pick<Config, 'webhooks'>;
+}
+
+export function budgetRoutes({ guard, budgets, prices, usage, config }: BudgetDeps): Route[] {
   const shown = async (organizationId: string, role: Role, budget: Budget | null): Promise<BudgetObject> => {
     const table = await prices.get();
     const now = Date.now();

@@ -4,12 +4,20 @@
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { DashboardImagePlan } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { ServedModels } from '../../generation/served-models.js';
+import type { Guard } from './guard.js';
 
 const MAX_NAME = 128;
 const MAX_SIDE = 1e6;
 
-export function imagePlanRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {
+export interface ImagePlanDeps {
+  guard: Guard;
+  models: Pick<ServedModels, 'find'>;
+  pool: Pick<ModelPool, 'get'>;
+}
+
+export function imagePlanRoutes({ guard, models, pool }: ImagePlanDeps): Route[] {
   return [
     guard.member('developer', {
       method: 'GET',

@@ -3,21 +3,27 @@
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
 import type { InvitePreview } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Invites } from '../../accounts/invites.js';
+import type { DashboardOrigin } from '../origin.js';
 import { emailField, roleField } from './fields.js';
 import { inviteObject, organizationObject } from './objects.js';
 import { listPage, readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
 import { readWhole } from './read-whole.js';
+import type { AccountMailer } from './account-mailer.js';
+import type { Guard } from './guard.js';
+import type { OrganizationLimits } from './objects.js';
 
-export function inviteRoutes({
-  guard,
-  directory,
-  origin,
-  mailer,
-  organizationLimits,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'mailer' | 'organizationLimits'>): Route[] {
-  const { invites, attempts } = directory;
+export interface InviteDeps {
+  guard: Guard;
+  invites: Invites;
+  attempts: Attempts;
+  origin: DashboardOrigin;
+  mailer: AccountMailer;
+  organizationLimits: OrganizationLimits;
+}
 
+export function inviteRoutes({ guard, invites, attempts, origin, mailer, organizationLimits }: InviteDeps): Route[] {
   return [
     guard.member('admin', {
       method: 'GET',

@@ -4,14 +4,21 @@ import { nextMonth } from '../../admission/month-use.js';
 import type { BucketState } from '../../admission/counters.js';
 import type { Route } from '../../http/exchange.js';
 import type { BucketUse, LimitsObject } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { Admission } from '../../admission/admission.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { Guard } from './guard.js';
 
-export function limitRoutes({
-  guard,
-  admission,
-  pool,
-  monthTokens,
-}: Pick<DashboardDeps, 'guard' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
+/** Tokens that each organization has used this month. */
+export type MonthTokens = (organizationIds: readonly string[]) => Promise<number[]>;
+
+export interface LimitDeps {
+  guard: Guard;
+  admission: Pick<Admission, 'standing' | 'limitsOf'>;
+  pool: Pick<ModelPool, 'list'>;
+  monthTokens: MonthTokens;
+}
+
+export function limitRoutes({ guard, admission, pool, monthTokens }: LimitDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',

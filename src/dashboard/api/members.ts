@@ -1,15 +1,20 @@
 // Members of an organization.
 
 import { z } from 'zod';
-import type { Member } from '../../accounts/members.js';
+import type { Member, Members } from '../../accounts/members.js';
 import type { Route } from '../../http/exchange.js';
 import type { MemberObject } from '../../shared/wire/dashboard.js';
 import { roleField } from './fields.js';
 import { listPage, readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
 import { readWhole } from './read-whole.js';
+import type { Guard } from './guard.js';
 
-export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
+export interface MemberDeps {
+  guard: Guard;
+  members: Members;
+}
+
+export function memberRoutes({ guard, members }: MemberDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',

@@ -5,21 +5,27 @@ import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
 import type { DashboardModel } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
 
-export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {
+export interface ModelDeps {
+  guard: Guard;
+  models: Pick<ServedModels, 'describe'>;
+  pool: Pick<ModelPool, 'get'>;
+}
+
+export function modelRoutes({ guard, models, pool }: ModelDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/models',
       handler: ({ exchange }) =>
-        exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
+        exchange.json(200, { object: 'list', data: describeModels({ models, pool }), has_more: false, next: null }),
     }),
   ];
 }
 
 /** Highest tier first. Includes retired models, because keys and usage may still refer to them. */
-export function describeModels(models: ServedModels, pool: ModelPool): DashboardModel[] {
+export function describeModels({ models, pool }: Omit<ModelDeps, 'guard'>): DashboardModel[] {
   return models.describe().map((one) => {
     const pooled = pool.get(one.id);
     const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;

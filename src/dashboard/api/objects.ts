@@ -29,6 +29,9 @@ export function userObject(user: User): UserObject {
   };
 }
 
+/** The organization's limits by model name. */
+export type OrganizationLimits = (organization: OrganizationView) => Record<string, LimitValues>;
+
 export function organizationObject(
   { id, name, status, createdAt, settings: { keepsText } }: OrganizationView,
   limits: Record<string, LimitValues>,

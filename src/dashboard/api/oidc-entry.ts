@@ -1,8 +1,8 @@
 // Maps an identity from the provider to a user: the one it is linked to, an existing one to link, or a new one.
 
-import type { Directory } from '../../accounts/directory.js';
-import type { ForeignIdentity } from '../../accounts/identities.js';
-import type { Client } from '../../accounts/sign-ins.js';
+import type { ForeignIdentity, Identities } from '../../accounts/identities.js';
+import type { Client, SignIns } from '../../accounts/sign-ins.js';
+import type { SignUps } from '../../accounts/sign-ups.js';
 import type { User } from '../../accounts/users.js';
 import type { Config } from '../../config/settings.js';
 import { ApiError } from '../../shared/errors.js';
@@ -16,15 +16,21 @@ export interface Entered {
   readonly cookie: string | null;
 }
 
+export interface EntryStores {
+  identities: Identities;
+  signIns: SignIns;
+  signUps: SignUps;
+}
+
 export class OidcEntry {
   constructor(
-    private readonly directory: Directory,
+    private readonly stores: EntryStores,
     private readonly settings: Config['oidc'],
   ) {}
 
   /** `invite`: token of the invitation link, if any. Rejects with OidcRefusal. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
-    const { identities, signIns } = this.directory;
+    const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
     // The address is checked for linked users as well: a former employee has a different address at the provider, or
@@ -45,7 +51,7 @@ export class OidcEntry {
   /** Links the identity to the signed-in user. Rejects with OidcRefusal. */
   async link(claims: Claims, user: User, ip: string): Promise<void> {
     this.#email(claims, true);
-    const linked = await this.directory.identities.link(
+    const linked = await this.stores.identities.link(
       user,
       { issuer: claims.issuer, subject: claims.subject },
       { type: 'user', id: user.id, email: user.email, ip },
@@ -71,7 +77,7 @@ export class OidcEntry {
     invite: string | null,
     client: Client,
   ): Promise<Entered> {
-    const { signUps } = this.directory;
+    const { signUps } = this.stores;
     if (await signUps.awaitsFirst()) throw new OidcRefusal('first_user');
     const isOpen = this.settings.signup === 'open';
     if (!isOpen && invite === null) throw new OidcRefusal('no_account');

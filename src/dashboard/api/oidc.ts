@@ -9,9 +9,18 @@ import { OidcRefusal, reasonOf } from '../../accounts/oidc/failures.js';
 import type { OidcFailure } from '../../accounts/oidc/failures.js';
 import { Denied } from '../../accounts/oidc/provider.js';
 import type { Asked, OidcProvider } from '../../accounts/oidc/provider.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Config } from '../../config/settings.js';
+import type { Identities } from '../../accounts/identities.js';
+import type { Log } from '../../telemetry/types.js';
+import type { MfaChallenges } from '../../accounts/mfa-challenges.js';
+import type { SecretBox } from '../../accounts/sealing/secret-box.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import type { SignUps } from '../../accounts/sign-ups.js';
+import type { DashboardOrigin } from '../origin.js';
 import { namedCookie, sessionCookie, setSessionCookie } from './cookie.js';
-import type { DashboardDeps } from './deps.js';
 import { OidcEntry } from './oidc-entry.js';
+import type { Guard } from './guard.js';
 
 const CALLBACK = '/oidc/callback';
 const COOKIE = 'oidc';
@@ -28,19 +37,32 @@ interface Journey extends Asked {
   until: number;
 }
 
-type Deps = Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'tickets' | 'box' | 'oidc' | 'telemetry'>;
+export interface OidcDeps {
+  guard: Guard;
+  signIns: SignIns;
+  signUps: SignUps;
+  identities: Identities;
+  attempts: Attempts;
+  tickets: MfaChallenges;
+  box: SecretBox;
+  /** Null: no provider is configured. */
+  oidc: OidcProvider | null;
+  origin: DashboardOrigin;
+  config: Pick<Config, 'oidc'>;
+  log: Log;
+  now: () => number;
+}
 
 /** Empty without a provider. */
-export function oidcRoutes(deps: Deps): Route[] {
+export function oidcRoutes(deps: OidcDeps): Route[] {
   return deps.oidc === null ? [] : routesOf(deps, deps.oidc);
 }
 
 function routesOf(
-  { guard, directory, config, origin, tickets, box, telemetry: { log } }: Deps,
+  { guard, signIns, signUps, identities, attempts, tickets, box, origin, config, log, now }: OidcDeps,
   provider: OidcProvider,
 ): Route[] {
-  const { signIns, identities, attempts } = directory;
-  const entry = new OidcEntry(directory, config.oidc);
+  const entry = new OidcEntry({ identities, signIns, signUps }, config.oidc);
 
   const redirectUri = (exchange: Exchange): string => `${origin.base(exchange)}/dashboard/api${CALLBACK}`;
   const redirect = (exchange: Exchange, to: string): void => {
@@ -53,7 +75,7 @@ function routesOf(
   const journeyOf = (exchange: Exchange): Journey => {
     const opened = box.open('sign-in elsewhere', '', namedCookie(exchange, COOKIE) ?? '');
     const journey = opened === null ? null : (JSON.parse(opened.text) as Journey);
-    if (journey === null || journey.until <= directory.now()) throw new OidcRefusal('expired');
+    if (journey === null || journey.until <= now()) throw new OidcRefusal('expired');
     return journey;
   };
 
@@ -93,7 +115,7 @@ function routesOf(
     const sealed = box.seal(
       'sign-in elsewhere',
       '',
-      JSON.stringify({ ...asked, ...journey, until: directory.now() + COOKIE_S * 1000 } satisfies Journey),
+      JSON.stringify({ ...asked, ...journey, until: now() + COOKIE_S * 1000 } satisfies Journey),
     );
     // SameSite=Lax, because the browser must send the cookie when the provider redirects back.
     exchange.setHeader(

@@ -2,28 +2,46 @@
 
 import { z } from 'zod';
 import { deleteOrganization } from '../../accounts/delete-organization.js';
-import type { OrganizationView } from '../../accounts/organizations.js';
+import type { OrganizationView, Organizations } from '../../accounts/organizations.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { OrganizationObject } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Config } from '../../config/settings.js';
+import type { Log } from '../../telemetry/types.js';
+import type { Members } from '../../accounts/members.js';
+import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
+import type { RequestLog } from '../../usage/requests/request-log.js';
 import { nameField } from './fields.js';
 import { organizationObject } from './objects.js';
 import { pageQueryOf, readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
+import type { OrganizationLimits } from './objects.js';
+
+export interface OrganizationDeps {
+  guard: Guard;
+  organizations: Organizations;
+  members: Members;
+  attempts: Attempts;
+  /** Data that is erased together with an organization. */
+  stored: OrganizationDataOwner;
+  requestLog: Pick<RequestLog, 'eraseTexts'>;
+  organizationLimits: OrganizationLimits;
+  config: Pick<Config, 'accounts'>;
+  log: Log;
+}
 
 export function organizationRoutes({
-  config,
   guard,
-  directory,
+  organizations,
+  members,
+  attempts,
   stored,
   requestLog,
-  telemetry,
   organizationLimits,
-}: Pick<
-  DashboardDeps,
-  'config' | 'guard' | 'directory' | 'stored' | 'requestLog' | 'telemetry' | 'organizationLimits'
->): Route[] {
-  const { organizations, members, attempts } = directory;
+  config,
+  log,
+}: OrganizationDeps): Route[] {
   const shown = (organization: OrganizationView): OrganizationObject =>
     organizationObject(organization, organizationLimits(organization));
   return [
@@ -82,9 +100,7 @@ export function organizationRoutes({
       path: '/organizations/:org',
       handler: async ({ exchange, organization, actor }) => {
         const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
-        erased.catch((err: unknown) =>
-          telemetry.log.error({ err }, 'erasing a deleted organization failed; will retry'),
-        );
+        erased.catch((err: unknown) => log.error({ err }, 'erasing a deleted organization failed; will retry'));
         exchange.json(200, {});
       },
     }),

@@ -5,20 +5,41 @@ import { emailTaken } from '../../accounts/own-account.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { EmailChange } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { OwnAccount } from '../../accounts/own-account.js';
+import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import type { DashboardOrigin } from '../origin.js';
+import type { SavedStore } from '../saved/saved-store.js';
 import { confirmPassword } from './confirm.js';
 import { clearSessionCookie } from './cookie.js';
 import { codeField, emailField, passwordField, tokenField } from './fields.js';
-import type { DashboardDeps } from './deps.js';
+import type { AccountMailer } from './account-mailer.js';
+import type { Guard } from './guard.js';
+
+export interface OwnAccountDeps {
+  guard: Guard;
+  ownAccount: OwnAccount;
+  signIns: SignIns;
+  attempts: Attempts;
+  codes: SecondFactorCodes;
+  saved: Pick<SavedStore, 'eraseUser'>;
+  mailer: AccountMailer;
+  origin: DashboardOrigin;
+  now: () => number;
+}
 
 export function ownAccountRoutes({
   guard,
-  directory,
-  origin,
+  ownAccount,
+  signIns,
+  attempts,
   codes,
-  mailer,
   saved,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'mailer' | 'saved'>): Route[] {
-  const { ownAccount, signIns, attempts } = directory;
+  mailer,
+  origin,
+  now,
+}: OwnAccountDeps): Route[] {
   return [
     guard.user({
       method: 'POST',
@@ -27,7 +48,7 @@ export function ownAccountRoutes({
       handler: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
         if (email === user.email)
           throw apiError('invalid_value', "email must differ from the account's current address.", 'email');
-        await confirmPassword(attempts, { user, signedInAt }, password, directory.now());
+        await confirmPassword(attempts, { user, signedInAt }, password, now());
         // rate-limited because each change adds an entry to the server's bounded audit log
         await attempts.count('name', [user.id]);
         const answer: EmailChange = { email, confirmation_sent: mailer.enabled };
@@ -58,7 +79,7 @@ export function ownAccountRoutes({
       path: '/account/delete',
       body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
       handler: async ({ exchange, user, signedInAt, actor, body }) => {
-        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
+        await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         if (user.secondFactor === true) {
           if (body.code == null)
             throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');

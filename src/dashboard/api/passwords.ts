@@ -6,16 +6,22 @@ import { hashPassword, verifyPassword } from '../../accounts/passwords.js';
 import { normalEmail } from '../../accounts/users.js';
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Log } from '../../telemetry/types.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
-import type { DashboardDeps } from './deps.js';
+import type { AccountMailer } from './account-mailer.js';
+import type { Guard } from './guard.js';
 
-export function passwordRoutes({
-  guard,
-  directory,
-  mailer,
-  telemetry,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'mailer' | 'telemetry'>): Route[] {
-  const { signIns, attempts } = directory;
+export interface PasswordDeps {
+  guard: Guard;
+  signIns: SignIns;
+  attempts: Attempts;
+  mailer: AccountMailer;
+  log: Log;
+}
+
+export function passwordRoutes({ guard, signIns, attempts, mailer, log }: PasswordDeps): Route[] {
   return [
     guard.open({
       method: 'POST',
@@ -31,8 +37,7 @@ export function passwordRoutes({
         attempts.count('mail', [user.id]).then(
           () => mailer.resetPassword(user),
           (error: unknown) => {
-            if (!(error instanceof ApiError))
-              telemetry.log.error({ err: error }, 'processing a password reset request failed');
+            if (!(error instanceof ApiError)) log.error({ err: error }, 'processing a password reset request failed');
           },
         );
       },

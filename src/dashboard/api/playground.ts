@@ -4,17 +4,21 @@
 import { identityWithoutKey } from '../../accounts/accounts.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardDeps } from './deps.js';
+import type { Config } from '../../config/settings.js';
+import type { Guard } from './guard.js';
 
 /** Replaces the API key's id in usage and limits. */
 export const PLAYGROUND_KEY = 'playground';
 
-export function playgroundRoutes({
-  guard,
-  chat,
-  config,
-  draining,
-}: Pick<DashboardDeps, 'guard' | 'chat' | 'config' | 'draining'>): Route[] {
+export interface PlaygroundDeps {
+  guard: Guard;
+  /** POST /v1/chat/completions. */
+  chat: Route;
+  config: Pick<Config, 'http'>;
+  draining: () => boolean;
+}
+
+export function playgroundRoutes({ guard, chat, config, draining }: PlaygroundDeps): Route[] {
   return [
     guard.member('developer', {
       method: 'POST',

@@ -5,9 +5,10 @@ import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { ROLES } from '../../shared/wire/dashboard.js';
+import type { RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from './paging.js';
 import { readRequestQuery, requestDetail, requestPage } from './request-fields.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
 
 const LIST = '/organizations/:org/requests';
 
@@ -17,7 +18,12 @@ const LIST = '/organizations/:org/requests';
  */
 export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
 
-export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard' | 'requestLog'>): Route[] {
+export interface RequestDeps {
+  guard: Guard;
+  requestLog: RequestLog;
+}
+
+export function requestRoutes({ guard, requestLog }: RequestDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',

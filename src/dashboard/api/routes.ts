@@ -1,30 +1,52 @@
 // All routes of the dashboard API. Each file in this folder has the routes of one subject.
 
 import type { Route } from '../../http/exchange.js';
-import { apiKeyRoutes } from './api-keys.js';
-import { budgetRoutes } from './budget.js';
-import { limitRoutes } from './limits.js';
-import { modelRoutes } from './models.js';
-import { auditLogRoutes } from './audit-log.js';
-import { inviteRoutes } from './invites.js';
-import { memberRoutes } from './members.js';
-import { organizationRoutes } from './organizations.js';
-import { passwordRoutes } from './passwords.js';
-import { oidcRoutes } from './oidc.js';
-import { ownAccountRoutes } from './own-account.js';
-import { imagePlanRoutes } from './image-plan.js';
-import { playgroundRoutes } from './playground.js';
-import { requestRoutes } from './requests.js';
-import { savedRoutes } from './saved.js';
-import { secondFactorRoutes } from './second-factor.js';
-import { signInRoutes } from './sign-in.js';
-import { signUpRoutes } from './sign-up.js';
-import { storedResponseRoutes } from './stored-responses.js';
-import { usageLatencyRoutes } from './usage-latency.js';
-import { usageRoutes } from './usage.js';
-import type { DashboardDeps } from './deps.js';
+import { apiKeyRoutes, type ApiKeyDeps } from './api-keys.js';
+import { budgetRoutes, type BudgetDeps } from './budget.js';
+import { limitRoutes, type LimitDeps } from './limits.js';
+import { modelRoutes, type ModelDeps } from './models.js';
+import { auditLogRoutes, type AuditLogDeps } from './audit-log.js';
+import { inviteRoutes, type InviteDeps } from './invites.js';
+import { memberRoutes, type MemberDeps } from './members.js';
+import { organizationRoutes, type OrganizationDeps } from './organizations.js';
+import { passwordRoutes, type PasswordDeps } from './passwords.js';
+import { oidcRoutes, type OidcDeps } from './oidc.js';
+import { ownAccountRoutes, type OwnAccountDeps } from './own-account.js';
+import { imagePlanRoutes, type ImagePlanDeps } from './image-plan.js';
+import { playgroundRoutes, type PlaygroundDeps } from './playground.js';
+import { requestRoutes, type RequestDeps } from './requests.js';
+import { savedRoutes, type SavedDeps } from './saved.js';
+import { secondFactorRoutes, type SecondFactorDeps } from './second-factor.js';
+import { signInRoutes, type SignInDeps } from './sign-in.js';
+import { signUpRoutes, type SignUpDeps } from './sign-up.js';
+import { storedResponseRoutes, type StoredResponseDeps } from './stored-responses.js';
+import { usageLatencyRoutes, type UsageLatencyDeps } from './usage-latency.js';
+import { usageRoutes, type UsageDeps } from './usage.js';
 
-export function dashboardRoutes(deps: DashboardDeps): Route[] {
+/** The dependencies of all route files together. */
+export type DashboardRouteDeps = SignUpDeps &
+  SignInDeps &
+  SecondFactorDeps &
+  OidcDeps &
+  OwnAccountDeps &
+  PasswordDeps &
+  OrganizationDeps &
+  MemberDeps &
+  InviteDeps &
+  AuditLogDeps &
+  PlaygroundDeps &
+  SavedDeps &
+  ImagePlanDeps &
+  ApiKeyDeps &
+  StoredResponseDeps &
+  ModelDeps &
+  LimitDeps &
+  UsageDeps &
+  UsageLatencyDeps &
+  BudgetDeps &
+  RequestDeps;
+
+export function dashboardRoutes(deps: DashboardRouteDeps): Route[] {
   return [
     ...signUpRoutes(deps),
     ...signInRoutes(deps),

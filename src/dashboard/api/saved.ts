@@ -9,11 +9,14 @@ import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { newAccountId } from '../../shared/ids.js';
-import type { SavedRow } from '../saved/saved-store.js';
 import type { ListPage, SavedContent, SavedItem } from '../../shared/wire/dashboard.js';
+import type { AuditLog } from '../../accounts/audit.js';
+import type { SecretBox } from '../../accounts/sealing/secret-box.js';
+import type { Users } from '../../accounts/users.js';
+import type { SavedRow, SavedStore } from '../saved/saved-store.js';
 import { dateField } from './key-fields.js';
-import type { DashboardDeps } from './deps.js';
 import { readWhole } from './read-whole.js';
+import type { Guard } from './guard.js';
 
 const LIST = '/organizations/:org/playground/saved';
 const PURPOSE = 'saved text';
@@ -65,9 +68,15 @@ const changeBody = z.object({
   expires_at: dateField.nullish(),
 });
 
-type SavedDeps = Pick<DashboardDeps, 'guard' | 'saved' | 'box' | 'directory'>;
+export interface SavedDeps {
+  guard: Guard;
+  saved: SavedStore;
+  box: SecretBox;
+  users: Pick<Users, 'get'>;
+  audit: Pick<AuditLog, 'note'>;
+}
 
-export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[] {
+export function savedRoutes({ guard, saved, box, users, audit }: SavedDeps): Route[] {
   const seal = (organizationId: string, id: string, part: 'name' | 'content', value: string): string =>
     box.seal(PURPOSE, `${organizationId} ${id} ${part}`, value);
   const open = (organizationId: string, id: string, part: 'name' | 'content', sealed: string): string | null =>
@@ -87,7 +96,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     name: open(organizationId, id, 'name', sealedName) ?? '(encrypted with a lost key)',
     shared,
     own: userId === reader,
-    by: (await directory.users.get(userId))?.name ?? '',
+    by: (await users.get(userId))?.name ?? '',
     created_at: new Date(createdAt).toISOString(),
     expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
   });
@@ -147,7 +156,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
           expiresAt: timeOf(body.expires_at),
         };
         await saved.add(row, sealContent(organizationId, id, body.content));
-        if (row.shared) await directory.audit.note(organizationId, actor, `${row.kind}.shared`, id);
+        if (row.shared) await audit.note(organizationId, actor, `${row.kind}.shared`, id);
         exchange.json(200, await shown(row, user.id));
       },
     }),
@@ -190,7 +199,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
         });
         if (row === null) throw missing();
         if (row.shared !== shared)
-          await directory.audit.note(organizationId, actor, `${kind}.${row.shared ? 'shared' : 'unshared'}`, id);
+          await audit.note(organizationId, actor, `${kind}.${row.shared ? 'shared' : 'unshared'}`, id);
         exchange.json(200, await shown(row, user.id));
       },
     }),
@@ -204,7 +213,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
         if (row.userId !== user.id && !hasRole(role, 'admin'))
           throw apiError('role_not_allowed', 'Only the owner or an admin can delete a saved item.');
         await saved.remove(organization.id, row.id);
-        if (row.shared) await directory.audit.note(organization.id, actor, `${row.kind}.unshared`, row.id);
+        if (row.shared) await audit.note(organization.id, actor, `${row.kind}.unshared`, row.id);
         exchange.json(200, {});
       },
     }),

@@ -5,19 +5,37 @@ import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Config } from '../../config/settings.js';
+import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
+import type { SecondFactors } from '../../accounts/second-factors.js';
+import type { DashboardOrigin } from '../origin.js';
 import { confirmPassword } from './confirm.js';
 import { codeField, passwordField } from './fields.js';
-import type { DashboardDeps } from './deps.js';
+import type { AccountMailer } from './account-mailer.js';
+import type { Guard } from './guard.js';
+
+export interface SecondFactorDeps {
+  guard: Guard;
+  secondFactors: SecondFactors;
+  attempts: Attempts;
+  codes: SecondFactorCodes;
+  mailer: AccountMailer;
+  origin: DashboardOrigin;
+  config: Pick<Config, 'accounts'>;
+  now: () => number;
+}
 
 export function secondFactorRoutes({
   guard,
-  directory,
-  config,
-  origin,
+  secondFactors,
+  attempts,
   codes,
   mailer,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'mailer'>): Route[] {
-  const { secondFactors, attempts } = directory;
+  origin,
+  config,
+  now,
+}: SecondFactorDeps): Route[] {
   const isRequired = config.accounts.operator_second_factor === 'required';
   return [
     guard.user({
@@ -42,7 +60,7 @@ export function secondFactorRoutes({
       handler: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true)
           throw apiError('invalid_value', 'The second factor is already on. Turn it off first to use another device.');
-        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
+        await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
         exchange.json(200, proposal);
@@ -81,7 +99,7 @@ export function secondFactorRoutes({
             'second_factor_required',
             'The second factor cannot be turned off: operators of this server need one. To change devices, ask another operator to reset it.',
           );
-        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
+        await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         await codes.use(user, body.code, actor.ip ?? '');
         await secondFactors.disable(user, actor);
         exchange.json(200, {});

@@ -9,25 +9,46 @@ import type { User } from '../../accounts/users.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { LoginAnswer, Me } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { Config } from '../../config/settings.js';
+import type { Identities } from '../../accounts/identities.js';
+import type { Members } from '../../accounts/members.js';
+import type { MfaChallenges } from '../../accounts/mfa-challenges.js';
+import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import type { DashboardOrigin } from '../origin.js';
 import { clearSessionCookie, sessionCookie, setSessionCookie } from './cookie.js';
 import { codeField, nameField, passwordField } from './fields.js';
 import { sessionObject, userObject } from './objects.js';
 import { pageQueryOf, readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
 
 // An invalid e-mail address is accepted here and treated like one without an account.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
+export interface SignInDeps {
+  guard: Guard;
+  signIns: SignIns;
+  attempts: Attempts;
+  identities: Identities;
+  members: Members;
+  codes: SecondFactorCodes;
+  tickets: MfaChallenges;
+  origin: DashboardOrigin;
+  config: Pick<Config, 'accounts'>;
+}
+
 export function signInRoutes({
   guard,
-  directory,
-  config,
-  origin,
+  signIns,
+  attempts,
+  identities,
+  members,
   codes,
   tickets,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'tickets'>): Route[] {
-  const { signIns, attempts, identities, members } = directory;
-
+  origin,
+  config,
+}: SignInDeps): Route[] {
   const me = async (user: User, secret: string): Promise<Me> => ({
     user: userObject(user),
     second_factor_missing:

@@ -3,16 +3,21 @@
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword } from '../../accounts/passwords.js';
-import type { SignUpPolicy } from '../../accounts/sign-ups.js';
+import type { SignUpPolicy, SignUps } from '../../accounts/sign-ups.js';
 import type { Config } from '../../config/settings.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../shared/version.js';
-import type { DashboardOrigin } from '../origin.js';
 import type { DashboardStatus } from '../../shared/wire/dashboard.js';
+import type { Attempts } from '../../accounts/attempts.js';
+import type { OidcProvider } from '../../accounts/oidc/provider.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
+import type { DashboardOrigin } from '../origin.js';
 import { sessionCookie, setSessionCookie } from './cookie.js';
 import { emailField, nameField, newPasswordField, tokenField } from './fields.js';
 import { organizationObject, userObject } from './objects.js';
-import type { DashboardDeps } from './deps.js';
+import type { AccountMailer } from './account-mailer.js';
+import type { Guard } from './guard.js';
+import type { OrganizationLimits } from './objects.js';
 
 const signUpBody = z.object({
   email: emailField,
@@ -27,19 +32,30 @@ export function signUpPolicy({ accounts }: Pick<Config, 'accounts'>, origin: Das
   return { local: origin.isLocal, open: accounts.signup === 'open' || (accounts.signup === 'auto' && origin.isLocal) };
 }
 
+export interface SignUpDeps {
+  guard: Guard;
+  signIns: SignIns;
+  signUps: SignUps;
+  attempts: Attempts;
+  mailer: AccountMailer;
+  /** Null: no provider is configured. */
+  oidc: OidcProvider | null;
+  organizationLimits: OrganizationLimits;
+  origin: DashboardOrigin;
+  config: Pick<Config, 'accounts' | 'oidc'>;
+}
+
 export function signUpRoutes({
   guard,
-  directory,
-  config,
-  origin,
-  organizationLimits,
+  signIns,
+  signUps,
+  attempts,
   mailer,
   oidc,
-}: Pick<
-  DashboardDeps,
-  'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'mailer' | 'oidc'
->): Route[] {
-  const { signIns, signUps, attempts } = directory;
+  organizationLimits,
+  origin,
+  config,
+}: SignUpDeps): Route[] {
   const policy = signUpPolicy(config, origin);
   return [
     guard.open({

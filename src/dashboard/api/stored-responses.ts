@@ -4,20 +4,24 @@ import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { removeResponse } from '../../protocol/responses/remove.js';
-import type { ResponseSummary } from '../../storage/response-store.js';
+import type { ResponseStore, ResponseSummary } from '../../storage/response-store.js';
 import type { ListPage, StoredResponseObject } from '../../shared/wire/dashboard.js';
+import type { AuditLog } from '../../accounts/audit.js';
+import type { BackgroundResponses } from '../../protocol/responses/background.js';
 import { conversationOf } from './stored-conversation.js';
 import { readPage } from './paging.js';
-import type { DashboardDeps } from './deps.js';
+import type { Guard } from './guard.js';
 
 const LIST = '/organizations/:org/responses';
 
-export function storedResponseRoutes({
-  guard,
-  responses,
-  background,
-  directory,
-}: Pick<DashboardDeps, 'guard' | 'responses' | 'background' | 'directory'>): Route[] {
+export interface StoredResponseDeps {
+  guard: Guard;
+  responses: ResponseStore;
+  background: BackgroundResponses;
+  audit: AuditLog;
+}
+
+export function storedResponseRoutes({ guard, responses, background, audit }: StoredResponseDeps): Route[] {
   return [
     guard.member('admin', {
       method: 'GET',
@@ -61,7 +65,7 @@ export function storedResponseRoutes({
             'Stored response not found, or a response that it continues was deleted.',
             'id',
           );
-        await directory.audit.note(organization.id, actor, 'response.read', id);
+        await audit.note(organization.id, actor, 'response.read', id);
         exchange.json(200, shown);
       },
     }),
@@ -74,7 +78,7 @@ export function storedResponseRoutes({
         const record = await responses.head(organization.id, id);
         if (record === null || (await removeResponse(responses, background, record)) === null)
           throw apiError('resource_not_found', 'Stored response not found.', 'id');
-        await directory.audit.note(organization.id, actor, 'response.deleted', id);
+        await audit.note(organization.id, actor, 'response.deleted', id);
         exchange.json(200, { id, object: 'response', deleted: true });
       },
     }),

@@ -4,14 +4,20 @@ import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { SKETCH_ERROR } from '../../usage/latency-sketch.js';
 import type { UsageLatency } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { UsageStore } from '../../usage/usage-store.js';
 import { readUsageQuery } from './usage-fields.js';
 import { readingUsage } from './usage.js';
+import type { Guard } from './guard.js';
 
 /** Number of models times number of keys. Larger results need a filter. */
 const MAX_ROWS = 10_000;
 
-export function usageLatencyRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usage'>): Route[] {
+export interface UsageLatencyDeps {
+  guard: Guard;
+  usage: Pick<UsageStore, 'latencies'>;
+}
+
+export function usageLatencyRoutes({ guard, usage }: UsageLatencyDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',

@@ -4,10 +4,11 @@ import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import type { UsageCursor, UsageRows } from '../../usage/usage-store.js';
+import type { UsageCursor, UsageRows, UsageStore } from '../../usage/usage-store.js';
 import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/dashboard.js';
-import type { DashboardDeps } from './deps.js';
+import type { PriceStore } from '../../usage/price-store.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
+import type { Guard } from './guard.js';
 
 export const NO_PRICES: PriceTable = { currency: '', models: {} };
 
@@ -41,7 +42,13 @@ const COLUMNS = [
   'cost',
 ] as const satisfies readonly (keyof UsageRowObject)[];
 
-export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard' | 'usage' | 'prices'>): Route[] {
+export interface UsageDeps {
+  guard: Guard;
+  usage: Pick<UsageStore, 'rows'>;
+  prices: Pick<PriceStore, 'get'>;
+}
+
+export function usageRoutes({ guard, usage, prices }: UsageDeps): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET',

@@ -4,15 +4,16 @@ import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { newItemId, newResponseId } from '../../shared/ids.js';
-import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
-import { findModel } from '../admit.js';
+import type { ChainedResponse, ResponseStore, StoredItem } from '../../storage/response-store.js';
+import type { Config } from '../../config/settings.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
+import { findModel, type GenerationDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
 import { NOTHING_BEFORE, findChainEnqueued, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
-import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/compact';
 
@@ -27,7 +28,13 @@ const FIELDS = [
   'service_tier',
 ];
 
-export function compactRoute(deps: ResponsesDeps): Route {
+export interface CompactDeps extends GenerationDeps {
+  sealer: Sealer;
+  responses: ResponseStore;
+  settings: Pick<Config['responses'], 'compact_max_tokens'>;
+}
+
+export function compactRoute(deps: CompactDeps): Route {
   return {
     method: 'POST',
     path: PATH,
@@ -39,7 +46,7 @@ export function compactRoute(deps: ResponsesDeps): Route {
   };
 }
 
-async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+async function serve(deps: CompactDeps, exchange: Exchange): Promise<void> {
   const { caller, model, instructions, text, kept } = await read(deps, exchange);
   const { organizationId } = exchange.identity;
   const summarizer = new Summarizer(deps, caller, model, { instructions, maxTokens: deps.settings.compact_max_tokens });
@@ -69,7 +76,7 @@ interface Conversation {
 }
 
 /** A separate function, so that the body can be garbage-collected while the summary is generated. */
-async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversation> {
+async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(

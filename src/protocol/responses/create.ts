@@ -9,18 +9,22 @@ import type { EventStream, Exchange, Route, StreamEvent } from '../../http/excha
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { headerList, nameIgnored } from '../ignored.js';
-import { answerBackground, type BackgroundRun } from './background.js';
-import { eventDialect } from './encode-dialect.js';
+import { answerBackground, type BackgroundResponses, type BackgroundRun } from './background.js';
+import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
 import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate, type CreateGeneration } from './parse.js';
-import type { ResponsesDeps } from './deps.js';
-import { startResponseRun, type ResponseRun, type ResponseRunOptions } from './response-run.js';
+import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunOptions } from './response-run.js';
 
 const PATH = '/v1/responses';
 const DONE = '[DONE]';
 
-export function createRoute(deps: ResponsesDeps): Route {
+export interface CreateDeps extends ResponseRunDeps {
+  background: Pick<BackgroundResponses, 'start'>;
+  settings: DialectSettings;
+}
+
+export function createRoute(deps: CreateDeps): Route {
   return {
     method: 'POST',
     path: PATH,
@@ -48,7 +52,7 @@ type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { 
  * A separate function, so that the conversation can be garbage-collected during generation. Returns null if the client
  * disconnected.
  */
-async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | null> {
+async function begin(deps: CreateDeps, exchange: Exchange): Promise<Begun | null> {
   const { dialect, caller, model, created } = await read(deps, exchange);
   const { stream } = created;
   exchange.annotate({ stream, background: created.background });
@@ -86,7 +90,7 @@ function into(out: Out | null): Pick<ResponseRunOptions, 'take' | 'sent'> {
 
 /** A separate function, so that the body can be garbage-collected during generation. */
 async function read(
-  deps: ResponsesDeps,
+  deps: CreateDeps,
   exchange: Exchange,
 ): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
   const { organizationId } = exchange.identity;

@@ -6,14 +6,13 @@ import type { EventDialect } from './encode-items.js';
 
 const HEADER = 'x-event-dialect';
 
+export type DialectSettings = Pick<Config['responses'], 'reasoning_events' | 'openai_user_agents'>;
+
 /**
  * `header` returns '' for an absent header. For a WebSocket it reads the handshake's headers. Throws ApiError 400 for
  * an unknown dialect.
  */
-export function eventDialect(
-  settings: Pick<Config['responses'], 'reasoning_events' | 'openai_user_agents'>,
-  header: (name: string) => string,
-): EventDialect {
+export function eventDialect(settings: DialectSettings, header: (name: string) => string): EventDialect {
   const asked = header(HEADER).trim().toLowerCase();
   if (asked === 'openai' || asked === 'openresponses') return asked;
   if (asked !== '') throw apiError('invalid_header', `${HEADER} must be openai or openresponses.`, HEADER);

@@ -2,13 +2,14 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { countPrompt, findModel } from '../admit.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
+import type { ResponseStore } from '../../storage/response-store.js';
+import { countPrompt, findModel, type PromptDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
 import { nameIgnoredKeywords } from './create.js';
 import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
 import { validateCreateInSlices, parseCreate } from './parse.js';
-import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
 
@@ -30,7 +31,12 @@ const FIELDS = [
   'max_output_tokens',
 ];
 
-export function inputTokensRoute(deps: ResponsesDeps): Route {
+export interface InputTokensDeps extends PromptDeps {
+  sealer: Sealer;
+  responses: ResponseStore;
+}
+
+export function inputTokensRoute(deps: InputTokensDeps): Route {
   return {
     method: 'POST',
     path: PATH,
@@ -41,7 +47,7 @@ export function inputTokensRoute(deps: ResponsesDeps): Route {
   };
 }
 
-async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+async function serve(deps: InputTokensDeps, exchange: Exchange): Promise<void> {
   const { caller, model, request } = await read(deps, exchange);
   const tokens = await countPrompt(deps, caller, model, request);
   if (tokens !== null) exchange.json(200, { object: 'response.input_tokens', input_tokens: tokens });
@@ -49,7 +55,7 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
 
 /** A separate function, so that the body can be garbage-collected while the prompt waits to be counted. */
 async function read(
-  deps: ResponsesDeps,
+  deps: InputTokensDeps,
   exchange: Exchange,
 ): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
   const { organizationId } = exchange.identity;

@@ -6,8 +6,9 @@ import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { itemSize } from '../../storage/response-size.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import { validated } from '../validation.js';
-import type { ResponsesDeps } from './deps.js';
-import { eventDialect } from './encode-dialect.js';
+import type { RunningGenerations } from '../running-generations.js';
+import type { BackgroundResponses } from './background.js';
+import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import { endOf, endOfStored, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
@@ -43,7 +44,13 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
-export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings' | 'generations'>;
+export interface RetrieveDeps {
+  responses: ResponseStore;
+  background: Pick<BackgroundResponses, 'find' | 'runningElsewhere'>;
+  sealer: Sealer;
+  settings: DialectSettings;
+  generations: Pick<RunningGenerations, 'add'>;
+}
 
 export async function retrieve(
   deps: RetrieveDeps,

@@ -6,21 +6,20 @@
 //
 // A failing turn ends only itself. The connection is closed only by a revoked key, an oversized message, the maximum
 // age or a shutdown.
-import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
+import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel } from '../admit.js';
 import type { Caller } from '../caller.js';
-import { eventDialect } from './encode-dialect.js';
+import { eventDialect, type DialectSettings } from './encode-dialect.js';
 import { NOTHING_BEFORE, modelOf, readContent } from './input-chain.js';
 import { parseCreate, type CreateGeneration, type ParsedCreate } from './parse.js';
-import type { ResponsesDeps } from './deps.js';
 import { SocketMemory } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
-import { startResponseRun, type ResponseRun, type ResponseRunEnd } from './response-run.js';
+import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunEnd } from './response-run.js';
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
@@ -29,7 +28,8 @@ const OVERTIME_MS = 600_000;
 /** Rejected messages longer than this are not parsed to find their stream ID. */
 const SMALL_MESSAGE = 65_536;
 
-export interface SocketDeps extends ResponsesDeps {
+export interface SocketDeps extends ResponseRunDeps {
+  settings: DialectSettings;
   maxAgeS: Config['ws']['max_age_s'];
   /**
    * Maximum message size in bytes. It also limits the total of queued messages; the memory for continued responses has

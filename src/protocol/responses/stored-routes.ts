@@ -4,16 +4,22 @@ import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { isResponseId } from '../../shared/ids.js';
 import type { ResponseHead } from '../../storage/response-store.js';
-import { cancelResponse, notCancellable } from './cancel.js';
-import type { ResponsesDeps } from './deps.js';
-import { itemPage, readItemQuery } from './input-items.js';
 import { itemSize } from '../../storage/response-size.js';
+import { cancelResponse, notCancellable } from './cancel.js';
+import type { BackgroundResponses } from './background.js';
+import type { RunningResponses } from './stored-running.js';
+import { itemPage, readItemQuery } from './input-items.js';
 import { removeResponse } from './remove.js';
 import { readInclude, readStreamQuery, retrieve, type RetrieveDeps } from './retrieve.js';
 
 const PATH = '/v1/responses/:id';
 
-export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>): Route[] {
+export interface StoredRouteDeps extends RetrieveDeps {
+  background: BackgroundResponses;
+  running: Pick<RunningResponses, 'has' | 'runningElsewhere'>;
+}
+
+export function storedRoutes(deps: StoredRouteDeps): Route[] {
   const { responses, background, running } = deps;
   return [
     {

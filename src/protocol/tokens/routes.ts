@@ -5,7 +5,7 @@ import { apiError, ERROR_CODES } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { ensureLoaded, findModel, promptTokens, type GenerationDeps } from '../admit.js';
+import { ensureLoaded, findModel, promptTokens, type PromptDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
 import { integer } from '../fields.js';
@@ -42,11 +42,12 @@ export interface TokenizerInfo {
   readonly chatTemplate: string | null;
 }
 
-type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & {
+interface Deps extends PromptDeps {
+  limits: { maxN: number };
   names(): readonly string[];
   /** Returns null if the model is not loaded. */
   info(name: string): TokenizerInfo | null;
-};
+}
 
 export function tokenRoutes(deps: Deps): Route[] {
   return [
