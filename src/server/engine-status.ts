@@ -32,47 +32,43 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
 }
 
 /** For /readyz: every model's state, and the load of running models. */
-export function poolHealth(
+export function modelHealth(
   pool: ModelPool,
   upstreams: Upstreams,
   failedAtStart: readonly FailedModel[],
-  draining: boolean,
-): Omit<Health, 'threads' | 'counters'> {
-  return {
-    draining,
-    models: pool.list().map(({ model, status }) => {
-      const elsewhere = status.state === 'elsewhere';
-      const upstream = elsewhere ? upstreams.get(model.id) : undefined;
-      const stats = status.state === 'ready' ? status.engine.stats() : null;
-      const reason =
-        failedAtStart.find(({ name }) => name === model.id)?.reason ??
-        (status.state === 'failed'
-          ? status.error.message
-          : stats?.failed === true
-            ? 'the engine stopped after an internal error'
-            : null);
-      return {
-        name: model.id,
-        state: reason !== null ? 'failed' : elsewhere ? 'ready' : status.state,
-        awaited: pool.loadOf(model.id)?.isAwaited === true,
-        progress:
-          status.state === 'loading'
-            ? status.progress
-            : reason === null && (status.state === 'ready' || elsewhere)
-              ? 1
-              : 0,
-        error:
-          reason ??
-          (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
-            ? 'all of its upstream servers are out of rotation'
-            : null),
-        stopped: stats?.failed === true,
-        running: stats?.running ?? upstream?.running ?? 0,
-        waiting: stats?.waiting ?? upstream?.waiting ?? 0,
-        lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
-      };
-    }),
-  };
+): Health['models'] {
+  return pool.list().map(({ model, status }) => {
+    const elsewhere = status.state === 'elsewhere';
+    const upstream = elsewhere ? upstreams.get(model.id) : undefined;
+    const stats = status.state === 'ready' ? status.engine.stats() : null;
+    const reason =
+      failedAtStart.find(({ name }) => name === model.id)?.reason ??
+      (status.state === 'failed'
+        ? status.error.message
+        : stats?.failed === true
+          ? 'the engine stopped after an internal error'
+          : null);
+    return {
+      name: model.id,
+      state: reason !== null ? 'failed' : elsewhere ? 'ready' : status.state,
+      awaited: pool.loadOf(model.id)?.isAwaited === true,
+      progress:
+        status.state === 'loading'
+          ? status.progress
+          : reason === null && (status.state === 'ready' || elsewhere)
+            ? 1
+            : 0,
+      error:
+        reason ??
+        (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
+          ? 'all of its upstream servers are out of rotation'
+          : null),
+      stopped: stats?.failed === true,
+      running: stats?.running ?? upstream?.running ?? 0,
+      waiting: stats?.waiting ?? upstream?.waiting ?? 0,
+      lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
+    };
+  });
 }
 
 /** For the log: the running engines, each once. */

@@ -22,8 +22,11 @@ export interface Responses {
   readonly responses: ResponseStore;
   /** Reaches all threads and processes that serve these responses. */
   readonly bus: ThreadBus;
-  /** Calls `end` periodically if other processes may leave background responses unfinished. Calls never overlap. */
-  watch(end: () => Promise<void>): void;
+  /**
+   * Calls `end` periodically if other processes may leave background responses unfinished. Calls never overlap. Returns
+   * the function that stops this and waits for a running call.
+   */
+  watch(end: () => Promise<void>): () => void | Promise<void>;
   /** Null if no other machine's clock is known. */
   skew(): ClockSkew | null;
 }
@@ -71,10 +74,10 @@ export async function databaseResponses(
           ending = null;
         });
     }, LOOK_MS).unref();
-    undo.add(async () => {
+    return async () => {
       clearInterval(timer);
       await ending;
-    });
+    };
   };
   return { responses, bus, watch, skew: () => lease.skew };
 }

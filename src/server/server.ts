@@ -1,12 +1,10 @@
 // One server: the data folder's lock, the service that handles requests, the listening socket, and the shutdown. Used
 // by the command line and, in-process, by tests.
 
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from '../accounts/accounts.js';
 import type { SweptDirectory } from '../accounts/directory.js';
-import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
-import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../admission/counter-memory.js';
+import { ledgerOf } from '../admission/counter-memory.js';
 import type { Config } from '../config/settings.js';
 import { setupUrl } from '../dashboard/api/objects.js';
 import { StartError } from '../shared/errors.js';
@@ -18,9 +16,11 @@ import { isLoopback } from '../http/hosts.js';
 import { checkAddresses } from '../http/listen-problem.js';
 import type { FailedModel } from './engine-status.js';
 import { openService } from './service.js';
-import type { Service, SharedState } from './service.js';
+import type { Service } from './service.js';
 import { abortThread } from './lost-thread.js';
 import { checkShared } from './shared-settings.js';
+import { createSharedState } from './shared-state.js';
+import type { SharedState } from './shared-state.js';
 import { DisposableStack } from './disposable-stack.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from '../storage/data-dir-lock.js';
 import { ensureRoom } from '../storage/lmdb/lmdb-store.js';
@@ -30,10 +30,8 @@ import { HeldResponses } from '../storage/held-responses.js';
 import { upstreamShape } from './engine-settings.js';
 import { HttpWorkers } from './workers/http-workers.js';
 import { LocalBus } from '../shared/bus.js';
-import { SharedCounts, upstreamBytes } from '../generation/upstream/shared-counts.js';
+import { SharedCounts } from '../generation/upstream/shared-counts.js';
 import { HubBus } from './workers/hub-bus.js';
-import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
-import { ThreadStates } from '../shared/thread-states.js';
 
 // How long a drain waits beyond `drain_ms` before it gives up on a stuck engine.
 const STUCK_MS = 10_000;
@@ -114,7 +112,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
       : null;
   const bus = hub ?? new LocalBus();
   undo.add(() => bus.close());
-  const shared = sharedState(config);
+  const shared = createSharedState(config);
   const service = await openService({ config, telemetry, bus, shared, primary: true });
   undo.add(() => service.close());
   let isLost = false;
@@ -231,21 +229,6 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
     lost,
     drain,
     close,
-  };
-}
-
-function sharedState(config: Config): SharedState {
-  const { threads } = config.http;
-  const answering = threads > 1 ? threads : 0;
-  return {
-    process: randomBytes(6).toString('hex'),
-    counters: new SharedArrayBuffer(COUNTER_BYTES),
-    ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
-    unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
-    erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
-    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
-    held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
-    threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
   };
 }
 

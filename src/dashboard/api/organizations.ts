@@ -24,7 +24,7 @@ export interface OrganizationDeps {
   members: Members;
   attempts: Attempts;
   /** Data that is erased together with an organization. */
-  stored: OrganizationDataOwner;
+  organizationData: OrganizationDataOwner;
   requestLog: Pick<RequestLog, 'eraseTexts'>;
   organizationLimits: OrganizationLimits;
   config: Pick<Config, 'accounts'>;
@@ -36,7 +36,7 @@ export function organizationRoutes({
   organizations,
   members,
   attempts,
-  stored,
+  organizationData,
   requestLog,
   organizationLimits,
   config,
@@ -99,7 +99,7 @@ export function organizationRoutes({
       method: 'DELETE',
       path: '/organizations/:org',
       handler: async ({ exchange, organization, actor }) => {
-        const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
+        const { erased } = await deleteOrganization(organizations, organizationData, organization.id, actor);
         erased.catch((err: unknown) => log.error({ err }, 'erasing a deleted organization failed; will retry'));
         exchange.json(200, {});
       },

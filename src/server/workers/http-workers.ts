@@ -5,7 +5,7 @@ import { MessageChannel, Worker } from 'node:worker_threads';
 import type { Config } from '../../config/settings.js';
 import { StartError } from '../../shared/errors.js';
 import type { HttpServer } from '../../http/app.js';
-import type { SharedState } from '../service.js';
+import type { SharedState } from '../shared-state.js';
 import { stderrLog } from '../../telemetry/log-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { HubBus } from './hub-bus.js';

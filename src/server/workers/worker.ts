@@ -9,7 +9,7 @@ import type { MessagePort } from 'node:worker_threads';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../../config/settings.js';
 import { openService } from '../service.js';
-import type { SharedState } from '../service.js';
+import type { SharedState } from '../shared-state.js';
 import { DisposableStack } from '../disposable-stack.js';
 import { createTelemetry } from '../../telemetry/telemetry.js';
 import { HeapRest } from './heap-rest.js';

@@ -1,4 +1,4 @@
-// One HTTP thread as src/server/service.ts wires it, without sockets, models and accounts: the real stores, admission,
+// One HTTP thread as src/server/app.ts wires it, without sockets, models and accounts: the real stores, admission,
 // routes, runs, background responses and usage recording on a simulated disk and clock. Also contains the ports through
 // which threads exchange messages.
 import type { MessagePort } from 'node:worker_threads';

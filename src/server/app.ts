@@ -1,0 +1,79 @@
+// The modules of a service, in the order in which they are opened. They are closed in reverse order: connections first,
+// and every writer before the store it writes to. Each module is in a file of src/server/modules.
+
+import { checkedDrafts } from '../engine/catalog.js';
+import type { ThreadBus } from '../shared/bus.js';
+import type { DisposableStack } from './disposable-stack.js';
+import { configuredModels } from './engine-settings.js';
+import type { AppContext, Module } from './module.js';
+import { openAuthentication, type Authentication } from './modules/authentication.js';
+import { openBackground, type Background } from './modules/background.js';
+import { openDashboard } from './modules/dashboard.js';
+import { openDynamicModels } from './modules/dynamic-models.js';
+import { openEngines, type Engines } from './modules/engines.js';
+import { openGeneration } from './modules/generation.js';
+import { openHttp, type Http } from './modules/http.js';
+import { openLimits, type Limits } from './modules/limits.js';
+import { openLive, type Live } from './modules/live.js';
+import { openMail, type Mail } from './modules/mail.js';
+import { openMaintenance } from './modules/maintenance.js';
+import { openMetrics } from './modules/metrics.js';
+import { openModels, type Models } from './modules/models.js';
+import { openOperator, type Operator } from './modules/operator.js';
+import { openRecorders } from './modules/recorders.js';
+import { openRecovery, type Recovery } from './modules/recovery.js';
+import { openSecrets } from './modules/secrets.js';
+import { openStorage, type Storage } from './modules/storage.js';
+
+/** The opened modules that Service offers or controls. */
+export interface App {
+  readonly storage: Storage;
+  readonly background: Background;
+  readonly mail: Mail;
+  readonly authentication: Authentication;
+  readonly engines: Engines;
+  readonly models: Models;
+  readonly recovery: Recovery;
+  readonly limits: Limits;
+  readonly live: Live;
+  readonly operator: Operator;
+  readonly http: Http;
+}
+
+/** `threads`: reaches all threads of this process. `undo` closes the modules, also if a later one fails to open. */
+export async function openApp(context: AppContext, threads: ThreadBus, undo: DisposableStack): Promise<App> {
+  const modules: Module[] = [];
+  const opened = async <M extends Module>(opening: Promise<M>): Promise<M> => {
+    const module = await opening;
+    undo.add(() => module.close());
+    modules.push(module);
+    return module;
+  };
+  // Mistakes in the settings are reported before anything is opened.
+  const catalog = configuredModels(context.config);
+  const drafts = checkedDrafts(catalog);
+
+  const storage = await opened(openStorage({ ...context, threads }));
+  const recorders = await opened(openRecorders({ ...context, storage }));
+  const background = await opened(openBackground({ ...context, storage }));
+  const mail = await opened(openMail(context));
+  const authentication = await opened(openAuthentication({ ...context, storage }));
+
+  const engines = await opened(openEngines({ ...context, storage }));
+  const models = await opened(openModels({ ...context, catalog, drafts, storage, authentication, engines }));
+  const recovery = await opened(openRecovery({ ...context, storage, recorders, background }));
+  const limits = await opened(openLimits({ ...context, storage }));
+  await opened(openMetrics({ ...context, storage, engines }));
+  const secrets = await opened(openSecrets({ ...context, storage, authentication, models }));
+  const dynamicModels = await opened(openDynamicModels({ ...context, storage, engines, models, secrets }));
+
+  const running = { ...context, storage, authentication, engines, models, limits };
+  const generation = await opened(openGeneration({ ...running, recorders, background, secrets }));
+  await opened(openMaintenance({ ...context, storage, mail }));
+  const live = await opened(openLive({ ...context, storage, engines }));
+  const dashboard = await opened(openDashboard({ ...running, background, mail, secrets, generation }));
+  const operator = await opened(openOperator({ ...running, mail, dynamicModels, live, dashboard }));
+  const http = await opened(openHttp({ ...context, modules: [...modules], recorders, authentication, limits, live }));
+
+  return { storage, background, mail, authentication, engines, models, recovery, limits, live, operator, http };
+}

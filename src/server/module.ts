@@ -1,0 +1,50 @@
+// A module is a part of a service that is opened and closed as a whole. app.ts lists the modules of a service. A module
+// receives what earlier modules opened, as typed arguments.
+
+import type { Config } from '../config/settings.js';
+import type { Route } from '../http/exchange.js';
+import type { Health } from '../http/health-routes.js';
+import type { SocketRoute } from '../http/socket.js';
+import type { Telemetry } from '../telemetry/types.js';
+import { DisposableStack } from './disposable-stack.js';
+import type { SharedState } from './shared-state.js';
+
+/** Set while the server shuts down. */
+export interface ShutdownState {
+  /** /readyz reports that the server is about to end. */
+  unready: boolean;
+  /** New requests are refused. */
+  draining: boolean;
+}
+
+/** What every module receives. */
+export interface AppContext {
+  readonly config: Config;
+  readonly telemetry: Telemetry;
+  readonly shared: SharedState;
+  /**
+   * The primary thread does what is done once per server: sweeps, ending unfinished responses, keys set by the
+   * operator.
+   */
+  readonly primary: boolean;
+  readonly shutdown: Readonly<ShutdownState>;
+}
+
+export interface Module {
+  readonly routes?: readonly Route[];
+  readonly sockets?: readonly SocketRoute[];
+  /** The part of /livez and /readyz that this module knows. */
+  health?(): Partial<Health>;
+  /** Closes everything that the module opened. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a module from its parts. `open` registers a step for each part that must be closed; the steps run in reverse
+ * order. If `open` fails, the parts opened so far are closed.
+ */
+export function openModule<T extends object>(
+  open: (undo: DisposableStack) => T | Promise<T>,
+): Promise<T & Pick<Module, 'close'>> {
+  return DisposableStack.opening(async (undo) => ({ ...(await open(undo)), close: () => undo.run() }));
+}

@@ -1,0 +1,94 @@
+// The routes of the API formats, over HTTP and WebSocket.
+
+import { createImageLoader } from '../../generation/images/load-images.js';
+import type { Route } from '../../http/exchange.js';
+import type { GenerationDeps } from '../../protocol/admit.js';
+import { Affinity } from '../../protocol/affinity.js';
+import { chatCompletionsRoute } from '../../protocol/chat-completions/routes.js';
+import { completionsRoute } from '../../protocol/completions/routes.js';
+import { messagesRoutes } from '../../protocol/messages/routes.js';
+import { openApiRoute } from '../../protocol/openapi/routes.js';
+import { responsesRoutes } from '../../protocol/responses/routes.js';
+import { responsesSocket } from '../../protocol/responses/socket.js';
+import { RunningResponses } from '../../protocol/responses/stored-running.js';
+import { RunningGenerations } from '../../protocol/running-generations.js';
+import { tokenRoutes } from '../../protocol/tokens/routes.js';
+import { tokenizerInfo } from '../engine-status.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+import type { Authentication } from './authentication.js';
+import type { Limits } from './limits.js';
+import type { Background } from './background.js';
+import type { Engines } from './engines.js';
+import type { Models } from './models.js';
+import type { Secrets } from './secrets.js';
+import type { Storage } from './storage.js';
+import type { Recorders } from './recorders.js';
+
+export interface Generation extends Module {
+  /** POST /v1/chat/completions. */
+  readonly chat: Route;
+}
+
+export interface GenerationContext extends AppContext {
+  storage: Storage;
+  recorders: Recorders;
+  background: Background;
+  authentication: Authentication;
+  engines: Engines;
+  models: Models;
+  limits: Limits;
+  secrets: Secrets;
+}
+
+export function openGeneration({
+  config,
+  telemetry,
+  storage: { responses, bus },
+  recorders: { usage, requests },
+  background: { background },
+  authentication: { accounts },
+  engines: { pool },
+  models: { models },
+  limits: { admission },
+  secrets: { sealer, keys },
+}: GenerationContext): Promise<Generation> {
+  return openModule((undo) => {
+    const generations = new RunningGenerations(accounts, (err) =>
+      telemetry.log.error({ err }, 'cannot look up organizations and keys of running generations'),
+    );
+    undo.add(() => generations.close());
+    const generation: GenerationDeps = {
+      models,
+      admission,
+      telemetry,
+      usage,
+      requests,
+      images: createImageLoader(config.images),
+      limits: { maxN: config.limits.max_n },
+      generations,
+      affinity: config.redis.url === null ? undefined : new Affinity(keys.current.affinity),
+    };
+    const running = new RunningResponses(bus, background);
+    const stored = { ...generation, sealer, responses, settings: config.responses, background, running };
+    const chat = chatCompletionsRoute(generation);
+    return {
+      chat,
+      routes: [
+        openApiRoute({ maxN: config.limits.max_n }),
+        chat,
+        completionsRoute(generation),
+        ...tokenRoutes({
+          ...generation,
+          names: () => pool.list().map(({ model }) => model.id),
+          info: (name) => tokenizerInfo(pool, name),
+        }),
+        ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
+        ...responsesRoutes(stored),
+      ],
+      sockets: [
+        responsesSocket({ ...stored, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),
+      ],
+    };
+  });
+}

@@ -1,0 +1,84 @@
+// The HTTP server, with the routes and the health of all other modules. It does not listen yet.
+
+import { HttpServer } from '../../http/app.js';
+import type { Route } from '../../http/exchange.js';
+import { healthRoutes } from '../../http/health-routes.js';
+import type { Health } from '../../http/health-routes.js';
+import { ThreadStates } from '../../shared/thread-states.js';
+import { rejectionOf } from '../../usage/rejections.js';
+import { unadmittedEntry } from '../../usage/requests/unadmitted.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+import type { Authentication } from './authentication.js';
+import type { Limits } from './limits.js';
+import type { Live } from './live.js';
+import type { Recorders } from './recorders.js';
+
+export interface Http extends Module {
+  readonly http: HttpServer;
+}
+
+export interface HttpContext extends AppContext {
+  /** All other modules, in the order of opening. Their routes are matched in this order. */
+  modules: readonly Module[];
+  recorders: Recorders;
+  authentication: Authentication;
+  limits: Limits;
+  live: Live;
+}
+
+export function openHttp({
+  config,
+  telemetry,
+  shared,
+  shutdown,
+  modules,
+  recorders: { usage, requests },
+  authentication: { accounts, readers },
+  limits: { admission },
+  live: { live },
+}: HttpContext): Promise<Http> {
+  return openModule((undo) => {
+    const states = new ThreadStates(shared.threads);
+    const health = (): Health =>
+      modules.reduce<Health>((all, module) => ({ ...all, ...module.health?.() }), {
+        draining: shutdown.unready,
+        threads: states.list(),
+        models: [],
+      });
+    const routes: Route[] = [
+      ...healthRoutes({
+        health,
+        telemetry,
+        stallMs: config.engine.stall_ms,
+        metricsPublic: config.metrics.public,
+        readers,
+      }),
+      ...modules.flatMap((module) => module.routes ?? []),
+    ];
+    const generating = new Map(
+      routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]),
+    );
+    const http = new HttpServer({
+      config,
+      telemetry,
+      authenticate: (key, from) => accounts.authenticate(key, from),
+      reads: (identity) => admission.read(identity),
+      connect: (organizationId, limit) => admission.connect(organizationId, limit),
+      finished: (record) => {
+        const rejection = rejectionOf(record, generating);
+        if (rejection !== null) usage.rejected(rejection);
+        const entry = unadmittedEntry(record, generating);
+        if (entry !== null) requests.add(entry);
+      },
+      routes,
+      sockets: modules.flatMap((module) => module.sockets ?? []),
+    });
+    live.begin(() => http.inFlight);
+    undo.add(() => {
+      live.close(); // viewers are notified before their connections close
+      http.close();
+    });
+    return { http };
+  });
+}

@@ -1,0 +1,27 @@
+// Outgoing mail, and the address of the dashboard that its links use.
+
+import { openMailer } from '../../accounts/mail/mailer.js';
+import type { Mailer } from '../../accounts/mail/mailer.js';
+import { DashboardOrigin } from '../../dashboard/origin.js';
+import { StartError } from '../../shared/errors.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+
+export interface Mail extends Module {
+  readonly mailer: Mailer;
+  readonly origin: DashboardOrigin;
+}
+
+export function openMail({ config, telemetry: { log } }: AppContext): Promise<Mail> {
+  return openModule((undo) => {
+    const origin = new DashboardOrigin(config);
+    if (config.mail.smtp_url !== null && origin.fixed === null) {
+      throw new StartError(
+        'mail.smtp_url requires dashboard.url: links in e-mails must not depend on the address of a request.',
+      );
+    }
+    const mailer = openMailer(config.mail, log);
+    undo.add(() => mailer.close());
+    return { mailer, origin };
+  });
+}

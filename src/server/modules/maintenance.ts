@@ -1,0 +1,45 @@
+// Periodic work on accounts, on the primary thread: notifications about budgets, and erasing deleted organizations and
+// expired account data.
+
+import { finishDeletions } from '../../accounts/delete-organization.js';
+import { BudgetWatch } from '../../usage/budget-watch.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+import type { Mail } from './mail.js';
+import type { Storage } from './storage.js';
+
+export function openMaintenance({
+  config,
+  telemetry: { log },
+  primary,
+  storage: { directory, budgets, prices, usage, saved, organizationData, gate },
+  mail: { mailer, origin },
+}: AppContext & { storage: Storage; mail: Mail }): Promise<Module> {
+  return openModule((undo) => {
+    const { organizations, members, users } = directory;
+    const budgetWatch = primary
+      ? new BudgetWatch({
+          budgets,
+          prices,
+          usage,
+          organizations,
+          members,
+          mailer,
+          base: origin.fixed,
+          webhooks: config.webhooks,
+          log,
+        })
+      : null;
+    undo.add(() => budgetWatch?.close());
+    if (primary)
+      directory.keepSwept(
+        async () => {
+          await finishDeletions(organizations, organizationData, config.usage.row_days, directory.now());
+          await saved.sweep(async (id) => (await users.get(id)) !== null);
+        },
+        (err) => log.error({ err }, 'sweeping accounts failed'),
+        gate,
+      );
+    return {};
+  });
+}

@@ -1,0 +1,93 @@
+// Everything stored: the database in the data folder, the shared database if one is configured, the clock guard, stored
+// responses, and the stores of accounts, usage and settings.
+
+import { AccountChanges } from '../../accounts/changes.js';
+import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
+import type { ThreadBus } from '../../shared/bus.js';
+import { ErasureHold } from '../../shared/erasure-hold.js';
+import type { EraseGate } from '../../storage/erase-gate.js';
+import { LmdbClockRecords } from '../../storage/lmdb/clock-record.js';
+import { openStore } from '../../storage/lmdb/lmdb-store.js';
+import { PostgresClockRecords } from '../../storage/postgres/clock-record.js';
+import { openSharedDatabase } from '../../storage/postgres/shared-database.js';
+import type { ResponseStore } from '../../storage/response-store.js';
+import { openClockGuard } from '../clock-guard.js';
+import { reportStorageFailure } from '../lmdb-failure.js';
+import { folderResponses } from '../lmdb-responses.js';
+import { folderStores, ownStores } from '../lmdb-stores.js';
+import { openModule } from '../module.js';
+import type { AppContext, Module } from '../module.js';
+import { databaseStores } from '../postgres-stores.js';
+import { databaseResponses } from '../response-stores.js';
+import type { Responses } from '../response-stores.js';
+import type { OwnStores, SharableStores } from '../stores.js';
+
+export interface Storage extends Module, SharableStores, OwnStores, Pick<Responses, 'watch'> {
+  /** Reaches all threads and processes that share the stores. */
+  readonly bus: ThreadBus;
+  /** Decides whether expired data may be erased. */
+  readonly gate: EraseGate;
+  readonly responses: ResponseStore;
+  readonly changes: AccountChanges;
+  /** Data that is erased together with an organization. */
+  readonly organizationData: OrganizationDataOwner;
+  /** Calls `listener` once if the data folder's database no longer accepts writes. */
+  onFailure(listener: (why: Error) => void): void;
+}
+
+/** `threads`: reaches all threads of this process. */
+export function openStorage({
+  config,
+  telemetry: { log },
+  shared,
+  primary,
+  threads,
+}: AppContext & { threads: ThreadBus }): Promise<Storage> {
+  return openModule(async (undo) => {
+    const store = await openStore(config.data_dir);
+    undo.add(() => store.close());
+    undo.add(reportStorageFailure(store, threads, log));
+    const { url } = config.database;
+    const database = url === null ? null : await openSharedDatabase({ ...config.database, url }, primary, log);
+    undo.add(() => database?.close());
+    const hold = new ErasureHold(shared.erasure);
+    const gate = await openClockGuard({
+      records:
+        database === null ? new LmdbClockRecords(store) : new PostgresClockRecords(database.database, database.clock),
+      hold,
+      primary,
+      log,
+      undo,
+    });
+    const opening = { gate, bus: threads, settings: config.responses, primary, log, undo };
+    const { responses, bus, watch, skew } =
+      database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+    const changes = new AccountChanges(bus);
+    undo.add(() => changes.close());
+    const stores =
+      database === null
+        ? folderStores(store, changes, undo)
+        : await databaseStores(database, config.database, changes, log, undo);
+    const { saved, requests, budgets } = stores;
+    return {
+      ...stores,
+      ...ownStores(store, gate),
+      bus,
+      gate,
+      responses,
+      watch,
+      changes,
+      organizationData: {
+        eraseOrganization: (id) =>
+          Promise.all([
+            responses.eraseOrganization(id),
+            saved.eraseOrganization(id),
+            requests.eraseOrganization(id),
+            budgets.set(id, null, null),
+          ]),
+      },
+      onFailure: (listener) => store.onFailure(listener),
+      health: () => ({ skew: skew(), erasure: hold.held, storage: store.failure?.message ?? null }),
+    };
+  });
+}

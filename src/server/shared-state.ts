@@ -1,0 +1,45 @@
+// Memory that all threads of the process share. The main thread creates it once and passes it to each HTTP worker.
+
+import { randomBytes } from 'node:crypto';
+import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
+import { COUNTER_BYTES, ledgerBytes } from '../admission/counter-memory.js';
+import type { Config } from '../config/settings.js';
+import { upstreamBytes } from '../generation/upstream/shared-counts.js';
+import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
+import { ThreadStates } from '../shared/thread-states.js';
+import { HeldResponses } from '../storage/held-responses.js';
+import { upstreamShape } from './engine-settings.js';
+
+export interface SharedState {
+  /** Identifies this process among those that share the limits. */
+  process: string;
+  /** Counters of the limits: src/admission. */
+  counters: SharedArrayBuffer;
+  /** Per HTTP worker, the requests it has admitted and not finished: ledgerOf() in src/admission. */
+  ledgers: SharedArrayBuffer;
+  /** Unknown API keys by address: src/accounts/unknown-keys.ts. */
+  unknownKeys: SharedArrayBuffer;
+  /** Counters of the upstream servers: src/generation/upstream/shared-counts.ts. */
+  upstreams: SharedArrayBuffer;
+  /** Stored responses that must not be erased: src/storage/held-responses.ts. */
+  held: SharedArrayBuffer;
+  /** Whether erasing is suspended: src/shared/erasure-hold.ts. */
+  erasure: SharedArrayBuffer;
+  /** States of the HTTP workers: src/shared/thread-states.ts. Empty if there is only one thread. */
+  threads: SharedArrayBuffer;
+}
+
+export function createSharedState(config: Config): SharedState {
+  const { threads } = config.http;
+  const answering = threads > 1 ? threads : 0;
+  return {
+    process: randomBytes(6).toString('hex'),
+    counters: new SharedArrayBuffer(COUNTER_BYTES),
+    ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
+    erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
+    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
+    held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+    threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
+  };
+}
