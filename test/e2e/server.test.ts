@@ -169,6 +169,11 @@ t.test(
       startServer(configWith({ port: 0, data_dir: other, model: { x: import.meta.filename } }), quiet()),
       { name: 'StartError', message: /GGUF/ },
     );
+    await t.rejects(
+      startServer(configWith({ port: 0, data_dir: other, oidc: { issuer: 'https://accounts.example.com' } }), quiet()),
+      { name: 'StartError', message: /oidc\.client_id/ },
+      'a module that fails after others have opened',
+    );
     const last = await startServer(configWith({ port: 0, data_dir: other }), quiet());
     t.match(last.createdKey, /^sk-/, 'the failed starts created no key');
     await last.close();
