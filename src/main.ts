@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // The command line. Each command's module is loaded on demand, so that --help and keys start fast.
 
-import { noWords } from './cli/output.js';
+import { parseArgs } from 'node:util';
+import { asksForHelp, noWords, readArguments } from './config/arguments.js';
 import { VERSION } from './shared/version.js';
 
 interface Command {
@@ -75,9 +76,9 @@ async function help(words: readonly string[]): Promise<string> {
     import('./config/load.js'),
     import('./config/help.js'),
   ]);
-  const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
-  noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
-  const all = words.includes('--all');
+  const { own } = loadConfig({ argv: words.filter((one) => one !== '--help' && one !== '-h') }, { '--all': 'switch' });
+  noWords(own.words);
+  const all = own.values.has('--all');
   return `monolith ${VERSION}: LLM inference server
 
 Usage: monolith [command] [flags]
@@ -106,7 +107,7 @@ ${settingsHelp({ all })}
 async function main(argv: string[]): Promise<number> {
   const [first = ''] = argv;
   if (first === '--version' || first === '-v') {
-    noWords(argv.slice(1));
+    noWords(readArguments(argv.slice(1), new Map()).words);
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
@@ -126,7 +127,7 @@ async function main(argv: string[]): Promise<number> {
     );
     return 2;
   }
-  if (command.name === 'serve' && (argv.includes('--help') || argv.includes('-h'))) {
+  if (command.name === 'serve' && asksForHelp(argv)) {
     process.stdout.write(await help(argv.slice(1)));
     return 0;
   }
@@ -135,11 +136,8 @@ async function main(argv: string[]): Promise<number> {
 
 /** Whether the settings request debug logging. Invalid settings count as no. */
 function debugging(argv: readonly string[]): boolean {
-  const at = argv.indexOf('--log-level');
-  const level =
-    argv.find((one) => one.startsWith('--log-level='))?.slice(12) ??
-    (at >= 0 ? argv[at + 1] : process.env['MONOLITH_LOG_LEVEL']);
-  return level === 'debug';
+  const { values } = parseArgs({ args: [...argv], strict: false, options: { 'log-level': { type: 'string' } } });
+  return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
 }
 
 // Errors whose message is sufficient. For all others, the place where they were thrown may be needed.

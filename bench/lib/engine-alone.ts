@@ -15,7 +15,7 @@ import { startServer } from '../../src/server/server.js';
 
 async function generateAlone(args: string[]): Promise<void> {
   const [model = '', streams = '', tokens = '', question = '', ...flags] = args;
-  const server = await startServer(loadConfig({ argv: flags, env: {} }).config);
+  const server = await startServer(loadConfig({ argv: flags }).config);
   await server.pool.settled();
   const limits = {
     queueWaitMs: 60_000,

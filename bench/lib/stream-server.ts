@@ -58,13 +58,14 @@ export class MeasuredServer {
         'off',
         '--limits-concurrency',
         'off',
-        '--engine-step-ms',
-        '0',
-        '--kv-bytes',
-        '1GiB',
-        ...flags, // the limit is per model, and two builds may be measured concurrently
+        ...flags,
       ],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        // Variables, so that a flag can override them. The page limit is per model, and two builds may be measured
+        // concurrently.
+        env: { ...process.env, MONOLITH_ENGINE_STEP_MS: '0', MONOLITH_ENGINE_KV_BYTES: '1GiB' },
+      },
     );
     const lines = once(createInterface({ input: child.stdout }), 'line');
     const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];

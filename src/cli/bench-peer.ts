@@ -4,7 +4,7 @@ import type { Config } from '../config/settings.js';
 import { apiUrl } from '../bench/load/prepare.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { accountsOf, ChatKey } from './chat-key.js';
-import { UsageError } from './output.js';
+import { UsageError } from '../config/arguments.js';
 
 const PROLONG_MS = 600_000;
 

@@ -9,66 +9,52 @@ import { parseLengths, showLengths } from '../bench/load/lengths.js';
 import { readBurstGpt } from '../bench/load/files/burst-gpt.js';
 import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncake.js';
 import { readShareGpt } from '../bench/load/files/share-gpt.js';
-import { UsageError } from './output.js';
+import { UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
 
-/** Whether each flag takes a value. */
 export const FLAGS = {
-  '--url': true,
-  '--model': true,
-  '--dialect': true,
-  '--header': true,
-  '--body': true,
-  '--ignore-eos': false,
-  '--timeout': true,
-  '--concurrency': true,
-  '--rate': true,
-  '--arrival': true,
-  '--burstiness': true,
-  '--bursts': true,
-  '--as-traced': false,
-  '--speed': true,
-  '--max-concurrency': true,
-  '--requests': true,
-  '--duration': true,
-  '--warmup': true,
-  '--grace': true,
-  '--runs': true,
-  '--rounds': true,
-  '--seed': true,
-  '--threads': true,
-  '--prompt-tokens': true,
-  '--output-tokens': true,
-  '--prefixes': true,
-  '--prefix-tokens': true,
-  '--turns': true,
-  '--think': true,
-  '--stored': false,
-  '--schema': true,
-  '--sharegpt': true,
-  '--mooncake': true,
-  '--burstgpt': true,
-  '--slo': true,
-  '--out': true,
-  '--json': false,
-} as const satisfies Readonly<Record<string, boolean>>;
-export type Flag = keyof typeof FLAGS;
+  '--url': 'value',
+  '--model': 'value',
+  '--dialect': 'value',
+  '--header': 'values',
+  '--body': 'values',
+  '--ignore-eos': 'switch',
+  '--timeout': 'value',
+  '--concurrency': 'value',
+  '--rate': 'value',
+  '--arrival': 'value',
+  '--burstiness': 'value',
+  '--bursts': 'value',
+  '--as-traced': 'switch',
+  '--speed': 'value',
+  '--max-concurrency': 'value',
+  '--requests': 'value',
+  '--duration': 'value',
+  '--warmup': 'value',
+  '--grace': 'value',
+  '--runs': 'value',
+  '--rounds': 'value',
+  '--seed': 'value',
+  '--threads': 'value',
+  '--prompt-tokens': 'value',
+  '--output-tokens': 'value',
+  '--prefixes': 'value',
+  '--prefix-tokens': 'value',
+  '--turns': 'value',
+  '--think': 'value',
+  '--stored': 'switch',
+  '--schema': 'value',
+  '--sharegpt': 'value',
+  '--mooncake': 'value',
+  '--burstgpt': 'value',
+  '--slo': 'value',
+  '--out': 'value',
+  '--json': 'switch',
+} as const satisfies OwnFlags;
+type Flag = keyof typeof FLAGS;
 
 /** Values by flag, in the order given. */
-export type Given = ReadonlyMap<Flag, readonly string[]>;
-
-export function givenIn(rest: readonly string[]): { given: Given; words: string[] } {
-  const given = new Map<Flag, string[]>();
-  const words: string[] = [];
-  for (let at = 0; at < rest.length; at++) {
-    const argument = rest[at] as string;
-    if (!Object.hasOwn(FLAGS, argument)) words.push(argument);
-    else {
-      const flag = argument as Flag;
-      given.set(flag, [...(given.get(flag) ?? []), FLAGS[flag] ? (rest[++at] ?? '') : 'true']);
-    }
-  }
-  return { given, words };
-}
+export type Given = ReadonlyMap<string, readonly string[]>;
 
 const last = (given: Given, flag: Flag): string | undefined => given.get(flag)?.at(-1);
 const wrong = (flag: Flag, value: string, wanted: string): UsageError =>

@@ -24,9 +24,10 @@ import type { LoadRun, Target, TextMeasure } from '../bench/load/types.js';
 import { VERSION } from '../shared/version.js';
 import { findPeer } from './bench-peer.js';
 import { BenchProgress } from './bench-progress.js';
-import { FLAGS, givenIn, wantedOf } from './bench-serve-flags.js';
+import { FLAGS, wantedOf } from './bench-serve-flags.js';
 import type { Wanted } from './bench-serve-flags.js';
-import { askedForHelp, noWords, table } from './output.js';
+import { noWords } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 
 const HELP = `
 Usage: monolith bench serve [flags]
@@ -68,10 +69,9 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export async function benchServe(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { given, words } = givenIn(rest);
+  const { config, lists, words } = commandConfig(argv, FLAGS);
   noWords(words);
-  const wanted = await wantedOf(given, new Date());
+  const wanted = await wantedOf(lists, new Date());
   const stop = new AbortController();
   let isRunning = false;
   const onSignal = (signal: NodeJS.Signals): void => {

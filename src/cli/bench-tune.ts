@@ -19,7 +19,9 @@ import { loadText, settingsText } from '../bench/tune/verdict.js';
 import { workloadOf, workloadText } from '../bench/tune/workload.js';
 import type { TuneLoadKind, TuneRun, TuneTrial } from '../shared/wire/tuning.js';
 import { findPeer } from './bench-peer.js';
-import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 import { ApiEngine, OperatorApi, settingsOf } from './tune-engine.js';
 
 const HELP = `
@@ -43,23 +45,23 @@ Results:   --apply             apply the best settings if a confirmation run sho
            --out FILE          write all results as JSON; --json prints them
 `;
 
-const FLAGS = {
-  '--url': true,
-  '--admin-url': true,
-  '--model': true,
-  '--slo': true,
-  '--prompt-tokens': true,
-  '--output-tokens': true,
-  '--mooncake': true,
-  '--burstgpt': true,
-  '--load': true,
-  '--max-load': true,
-  '--trials': true,
-  '--trial-seconds': true,
-  '--seed': true,
-  '--apply': false,
-  '--out': true,
-  '--json': false,
+const FLAGS: OwnFlags = {
+  '--url': 'value',
+  '--admin-url': 'value',
+  '--model': 'value',
+  '--slo': 'value',
+  '--prompt-tokens': 'value',
+  '--output-tokens': 'value',
+  '--mooncake': 'value',
+  '--burstgpt': 'value',
+  '--load': 'value',
+  '--max-load': 'value',
+  '--trials': 'value',
+  '--trial-seconds': 'value',
+  '--seed': 'value',
+  '--apply': 'switch',
+  '--out': 'value',
+  '--json': 'switch',
 } as const;
 type Values = ReadonlyMap<string, string>;
 
@@ -69,8 +71,7 @@ const MAX_LOAD = 1_024;
 
 export async function benchTune(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
+  const { config, values, words } = commandConfig(argv, FLAGS);
   noWords(words);
   const slo = values.get('--slo');
   if (slo === undefined) throw new UsageError('bench tune: --slo is required, such as ttft_p99=500ms,itl_p99=50ms');

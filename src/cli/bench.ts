@@ -1,6 +1,7 @@
 // monolith bench: measures a server from the outside, with the subcommands serve and tune.
 
-import { askedForHelp, UsageError } from './output.js';
+import { readArguments, UsageError } from '../config/arguments.js';
+import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith bench serve [flags]    measure a server with a chat completions, completions or responses API
@@ -22,5 +23,6 @@ export async function bench(argv: string[]): Promise<number> {
     if (argv.length === 0) process.stdout.write(`${HELP.trim()}\n`);
     return argv.length === 0 ? 2 : 0;
   }
+  readArguments(argv, new Map());
   throw new UsageError(`bench: expected ${Object.keys(PARTS).join(' or ')}, not "${part}"`);
 }

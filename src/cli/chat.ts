@@ -6,6 +6,7 @@ import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
 import { commandConfig } from './command-config.js';
+import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
@@ -15,7 +16,9 @@ import { accountsOf, ChatKey } from './chat-key.js';
 import { withFetchedModels } from './fetched-models.js';
 import { streamChat, unreachable } from './chat-stream.js';
 import type { ChatMessage } from './chat-stream.js';
-import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith chat [--model NAME | --model NAME=PATH] [--url URL --api-key KEY] [--system TEXT]
@@ -33,7 +36,7 @@ The command creates a temporary API key and revokes it at the end, unless --api-
 line is sent as a message, and only the responses are written to stdout: echo Hello | monolith chat
 `;
 
-const FLAGS = { '--url': true, '--model': true, '--system': true };
+const FLAGS: OwnFlags = { '--url': 'value', '--system': 'value' };
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const COMMANDS = '/model lists the models, /model NAME switches to one, /reset starts a new conversation, /exit quits';
@@ -46,12 +49,12 @@ export interface Peer {
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { values } = ownFlags(argv, FLAGS);
-  // --model NAME selects a model of the server; --model NAME=FILE is the setting.
-  const wanted = values.get('--model')?.includes('=') === true ? undefined : values.get('--model');
-  const own = { '--url': true, '--system': true, ...(wanted === undefined ? {} : { '--model': true }) };
-  const { config: asked, rest } = commandConfig(argv, own);
-  noWords(ownFlags(rest, FLAGS).words);
+  // --model NAME selects a model of the server; --model NAME=SOURCE is the setting, which may be repeated.
+  const models = loadConfig({ argv }, { ...FLAGS, '--model': 'values' }).own.lists.get('--model') ?? [];
+  const isSetting = models.length > 0 && models.every((model) => model.includes('='));
+  const { config: asked, values, words } = commandConfig(argv, isSetting ? FLAGS : { ...FLAGS, '--model': 'value' });
+  noWords(words);
+  const wanted = values.get('--model');
   const config = await withFetchedModels(asked, null);
 
   const stop = new AbortController();

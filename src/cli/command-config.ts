@@ -1,17 +1,15 @@
 // The settings of a command other than serve, which logs instead of writing to stderr.
 
+import type { OwnArguments, OwnFlags } from '../config/arguments.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 
 /** Like loadConfig, and writes a notice to stderr for each former name of a setting. */
-export function commandConfig(
-  argv: readonly string[],
-  own: Readonly<Record<string, boolean>>,
-): { config: Config; rest: string[] } {
-  const { config, rest, renamed } = loadConfig({ argv }, own);
+export function commandConfig(argv: readonly string[], flags: OwnFlags): { config: Config } & OwnArguments {
+  const { config, own, renamed } = loadConfig({ argv }, flags);
   for (const { old, new: current, source } of renamed)
     process.stderr.write(
       `monolith: ${source}: the setting ${old} was renamed to ${current}; update the configuration\n`,
     );
-  return { config, rest };
+  return { config, ...own };
 }

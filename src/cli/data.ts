@@ -9,7 +9,9 @@ import { backUp, checkDatabase, restore } from '../storage/lmdb/database-copy.js
 import type { Checked } from '../storage/lmdb/database-copy.js';
 import { confirmClock, heldSince } from '../server/clock-confirmation.js';
 import type { Config } from '../config/settings.js';
-import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith data check [PATH]       verify every page and value of the database, or of a backup
@@ -22,15 +24,12 @@ Usage: monolith data check [PATH]       verify every page and value of the datab
 secrets: protect it like the data directory. See docs/guides/production.md.
 `;
 
-const FLAGS = { '--confirm': false };
+const FLAGS: OwnFlags = { '--confirm': 'switch' };
 
 export async function data(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const {
-    values,
-    words: [action, path, ...others],
-  } = ownFlags(rest, FLAGS);
+  const { config, values, words } = commandConfig(argv, FLAGS);
+  const [action, path, ...others] = words;
   if (values.has('--confirm') && action !== 'sweep') throw new UsageError('data: --confirm is only valid with sweep');
   noWords(others);
   const stop = new AbortController();
@@ -55,7 +54,7 @@ export async function data(argv: string[]): Promise<number> {
       return 0;
     }
     case 'sweep': {
-      if (path !== undefined) throw new UsageError(`data: unexpected argument "${path}" of sweep`);
+      noWords(words.slice(1));
       process.stdout.write(`${await sweepState(config, values.has('--confirm'))}\n`);
       return 0;
     }

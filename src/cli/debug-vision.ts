@@ -7,13 +7,13 @@ import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../server/engine-settings.js';
-import { ofAddon, UsageError } from './output.js';
+import { UsageError } from '../config/arguments.js';
+import { ofAddon } from './output.js';
 
-/** `rest`: the unparsed arguments, because a flag may be repeated. */
 export async function debugVision(
   file: string,
   values: ReadonlyMap<string, string>,
-  rest: readonly string[],
+  paths: readonly string[],
   config: Config,
 ): Promise<number> {
   const vision = values.get('--vision') ?? visionFileOf({ file })?.path;
@@ -21,7 +21,6 @@ export async function debugVision(
   if (vision === undefined)
     throw new UsageError('debug: --vision FILE is required: there is no vision file next to the model');
   if (prompt === undefined) throw new UsageError("debug: --prompt 'See <__media__>' is required");
-  const paths = rest.flatMap((argument, at) => (rest[at - 1] === '--image' ? [argument] : []));
   const images = await Promise.all(paths.map(decoded));
   const exact = values.has('--exact');
   const options: LoadOptions = { ...loadOptions(config), ...(exact ? { arithmetic: 'exact', kvType: 'f32' } : {}) };

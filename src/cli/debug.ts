@@ -6,7 +6,9 @@ import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../server/engine-settings.js';
 import { debugVision } from './debug-vision.js';
-import { askedForHelp, noWords, ofAddon, ownFlags, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, ofAddon } from './output.js';
 
 const HELP = `
 Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < text
@@ -25,32 +27,31 @@ vision: the token sequence of the prompt with one image per <__media__>, the has
 Engine settings such as --isa and --threads apply.
 `;
 
-const FLAGS = {
-  '--model': true,
-  '--ids': true,
-  '--positions': true,
-  '--continue': true,
-  '--vision': true,
-  '--prompt': true,
-  '--image': true,
-  '--exact': false,
-  '--no-special': false,
-  '--parse-special': false,
+const FLAGS: OwnFlags = {
+  '--model': 'value',
+  '--ids': 'value',
+  '--positions': 'value',
+  '--continue': 'value',
+  '--vision': 'value',
+  '--prompt': 'value',
+  '--image': 'values',
+  '--exact': 'switch',
+  '--no-special': 'switch',
+  '--parse-special': 'switch',
 };
 
 const MAX_IDS = 1_000_000;
 
 export async function debug(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
+  const { config, values, lists, words } = commandConfig(argv, FLAGS);
   const [what, ...others] = words;
   noWords(others);
   const file = values.get('--model');
   if (what !== 'tokens' && what !== 'logits' && what !== 'vision')
     throw new UsageError('debug: expected tokens, logits or vision');
   if (file === undefined) throw new UsageError('debug: --model FILE is required');
-  if (what === 'vision') return debugVision(file, values, rest, config);
+  if (what === 'vision') return debugVision(file, values, lists.get('--image') ?? [], config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
 }
 

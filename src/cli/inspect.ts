@@ -8,7 +8,9 @@ import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
 import { loadOptions } from '../server/engine-settings.js';
-import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 
 const HELP = `
 Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8] [--vision MMPROJ.gguf]
@@ -24,12 +26,11 @@ GGUF names of its metadata.
 Engine settings such as --max-context and --kv-bytes apply to the memory plan.
 `;
 
-const FLAGS = { '--json': false, '--tensors': false, '--quantize': true, '--vision': true };
+const FLAGS: OwnFlags = { '--json': 'switch', '--tensors': 'switch', '--quantize': 'value', '--vision': 'value' };
 
 export async function inspect(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
+  const { config, values, words } = commandConfig(argv, FLAGS);
   const [file, ...others] = words;
   noWords(others);
   if (file === undefined) throw new UsageError('inspect: a file or folder is required');

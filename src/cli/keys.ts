@@ -14,7 +14,9 @@ import { ApiError } from '../shared/errors.js';
 import { printable } from '../hub/hub-error.js';
 import type { Scope } from '../shared/identity.js';
 import { withStores } from '../server/command-stores.js';
-import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 
 const HELP = `
 Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE] [--limits JSON]
@@ -37,15 +39,15 @@ permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and i
   --database URL        the database that several servers share
 `;
 
-const FLAGS = {
-  '--name': true,
-  '--models': true,
-  '--scopes': true,
-  '--expires': true,
-  '--limits': true,
-  '--organization': true,
-  '--overlap': true,
-  '--json': false,
+const FLAGS: OwnFlags = {
+  '--name': 'value',
+  '--models': 'value',
+  '--scopes': 'value',
+  '--expires': 'value',
+  '--limits': 'value',
+  '--organization': 'value',
+  '--overlap': 'value',
+  '--json': 'switch',
 };
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
@@ -55,8 +57,7 @@ export async function keys(argv: string[]): Promise<number> {
     if (argv.length === 0) process.stdout.write(`${HELP.trim()}\n`);
     return argv.length === 0 ? 2 : 0;
   }
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
+  const { config, values, words } = commandConfig(argv, FLAGS);
   const [action, ...others] = words;
   return await withStores(config, async ({ accounts, served }) => {
     switch (action) {

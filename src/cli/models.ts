@@ -13,7 +13,8 @@ import { HUB_SCHEME } from '../hub/model-ref.js';
 import type { Upstream } from '../config/upstream.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
-import { askedForHelp, ownFlags, table } from './output.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 import { changeServed, servedBeside } from './served-models.js';
 
 const HELP = `
@@ -30,7 +31,7 @@ within a second. The model is loaded by its first request, and unloaded after --
 another model needs the memory. unserve removes it; running requests finish.
 `;
 
-const FLAGS = { '--json': false, '--idle-minutes': true, '--display-name': true };
+const FLAGS: OwnFlags = { '--json': 'switch', '--idle-minutes': 'value', '--display-name': 'value' };
 
 interface Line extends FileFact {
   name: string;
@@ -42,11 +43,11 @@ interface Line extends FileFact {
 
 export async function models(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config: asked, rest } = commandConfig(argv, FLAGS);
   const {
+    config: asked,
     values,
     words: [action, ...words],
-  } = ownFlags(rest, FLAGS);
+  } = commandConfig(argv, FLAGS);
   if (action !== undefined) return await changeServed(asked, action, words, values);
   const facts = new FileFacts(loadOptions(asked));
   const config = await withHubModels(asked, { fetches: false });

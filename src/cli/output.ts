@@ -1,12 +1,6 @@
-// Shared by the commands: usage errors and tables.
+// Shared by the commands: help, tables and errors.
 
-/** An invalid command line. */
-export class UsageError extends Error {
-  constructor(message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.name = 'UsageError';
-  }
-}
+import { asksForHelp, UsageError } from '../config/arguments.js';
 
 /** Columns padded to their widest entry, two spaces apart. */
 export function table(rows: readonly (readonly string[])[]): string {
@@ -22,31 +16,9 @@ export function table(rows: readonly (readonly string[])[]): string {
 
 /** Prints the help if --help or -h was given. Returns whether it did. */
 export function askedForHelp(argv: readonly string[], help: string): boolean {
-  if (!argv.includes('--help') && !argv.includes('-h')) return false;
+  if (!asksForHelp(argv)) return false;
   process.stdout.write(`${help.trim()}\n`);
   return true;
-}
-
-/**
- * Splits the arguments left over by commandConfig into a command's own flags and words. `flags` maps each flag to whether
- * it takes a value.
- */
-export function ownFlags(
-  rest: readonly string[],
-  flags: Readonly<Record<string, boolean>>,
-): { values: Map<string, string>; words: string[] } {
-  const values = new Map<string, string>();
-  const words: string[] = [];
-  for (let i = 0; i < rest.length; i++) {
-    const argument = rest[i] as string;
-    if (!Object.hasOwn(flags, argument)) words.push(argument);
-    else values.set(argument, flags[argument] === true ? (rest[++i] ?? '') : 'true');
-  }
-  return { values, words };
-}
-
-export function noWords(words: readonly string[]): void {
-  if (words.length > 0) throw new UsageError(`unexpected argument "${words[0] as string}"`);
 }
 
 /** Reports the addon's errors as usage errors, because they concern a file or argument that the user typed. */

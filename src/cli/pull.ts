@@ -10,7 +10,9 @@ import { parseModelRef, showModelRef } from '../hub/model-ref.js';
 import type { ModelRef } from '../hub/model-ref.js';
 import { totalMemory } from '../engine/machine-memory.js';
 import type { PullProgress } from '../hub/pull.js';
-import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp } from './output.js';
 import { Progress, retryLine } from './progress.js';
 
 const HELP = `
@@ -24,12 +26,11 @@ memory of another machine. An interrupted download is resumed. Every file is ver
 Settings: --hub-endpoint (HF_ENDPOINT), --hub-token (HF_TOKEN), --hub-cache (HF_HUB_CACHE).
 `;
 
-const FLAGS = { '--json': false, '--memory': true };
+const FLAGS: OwnFlags = { '--json': 'switch', '--memory': 'value' };
 
 export async function pull(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
+  const { config, values, words } = commandConfig(argv, FLAGS);
   const [named, ...others] = words;
   noWords(others);
   if (named === undefined) throw new UsageError('pull: a model is required, such as OWNER/REPO:Q4_K_M');

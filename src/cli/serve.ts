@@ -12,7 +12,7 @@ import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../server/workers/http-workers.js';
 import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
-import { noWords } from './output.js';
+import { noWords } from '../config/arguments.js';
 
 // With npm or timeout, Ctrl-C reaches the process twice: from the terminal and from the parent process. A second signal
 // within this time is ignored.
@@ -39,8 +39,8 @@ async function exitNow(code: number): Promise<void> {
 }
 
 async function runServer(argv: string[]): Promise<number> {
-  const { config: asked, rest, file, renamed } = loadConfig({ argv });
-  noWords(rest);
+  const { config: asked, own, file, renamed } = loadConfig({ argv });
+  noWords(own.words);
   const telemetry = createTelemetry({
     format: asked.log,
     level: asked.log_level,

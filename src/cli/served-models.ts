@@ -15,7 +15,7 @@ import { withStores } from '../server/command-stores.js';
 import { configuredModels, loadOptions } from '../server/engine-settings.js';
 import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { databasePath } from '../storage/lmdb/lmdb-store.js';
-import { noWords, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 

@@ -1,8 +1,8 @@
 // monolith settings: prints docs/reference/settings.md, or with --short a table of the common settings.
 
-import { didYouMean } from '../config/did-you-mean.js';
 import { settingsMarkdown, settingsSummary } from '../config/help.js';
-import { askedForHelp, UsageError } from './output.js';
+import { noWords, readArguments } from '../config/arguments.js';
+import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith settings [--short]
@@ -13,14 +13,8 @@ Prints all settings as a Markdown page. --short prints a table of the common set
 
 export function settings(argv: readonly string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return Promise.resolve(0);
-  const unknown = argv.find((one) => one !== '--short');
-  if (unknown !== undefined) {
-    throw new UsageError(
-      unknown.startsWith('-')
-        ? `${unknown}: unknown flag.${didYouMean(unknown, ['--short', '--help'])}`
-        : `unexpected argument "${unknown}"`,
-    );
-  }
-  process.stdout.write(argv.includes('--short') ? settingsSummary() : settingsMarkdown());
+  const { flags, words } = readArguments(argv, new Map([['--short', { kind: 'switch' }]]));
+  noWords(words);
+  process.stdout.write(flags.length > 0 ? settingsSummary() : settingsMarkdown());
   return Promise.resolve(0);
 }

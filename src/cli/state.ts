@@ -2,7 +2,9 @@
 
 import { commandConfig } from './command-config.js';
 import { importFolder } from '../server/lmdb-import.js';
-import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+import { noWords, UsageError } from '../config/arguments.js';
+import type { OwnFlags } from '../config/arguments.js';
+import { askedForHelp, table } from './output.js';
 
 const HELP = `
 Usage: monolith state import --from FOLDER --database postgres://USER:PASSWORD@HOST/NAME
@@ -15,15 +17,15 @@ Stop the server that uses the data directory first: changes that it makes after 
 Stored responses are not copied. See docs/guides/scaling.md.
 `;
 
-const FLAGS = { '--from': true };
+const FLAGS: OwnFlags = { '--from': 'value' };
 
 export async function state(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = commandConfig(argv, FLAGS);
   const {
+    config,
     values,
     words: [action, ...others],
-  } = ownFlags(rest, FLAGS);
+  } = commandConfig(argv, FLAGS);
   noWords(others);
   if (action !== 'import')
     throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);

@@ -5,7 +5,7 @@ import type { HeldEngine, TuneRanges } from '../bench/tune/ports.js';
 import type { RequestShape } from '../bench/tune/workload.js';
 import type { EngineHoldRequest, EngineTunables, ListPage, TunableName } from '../shared/wire/dashboard.js';
 import type { TuneRun, TuneSettings } from '../shared/wire/tuning.js';
-import { UsageError } from './output.js';
+import { UsageError } from '../config/arguments.js';
 
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;

@@ -5,6 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { z } from 'zod';
+import { ownArguments, readArguments } from './arguments.js';
+import type { Flag, OwnArguments, OwnFlags } from './arguments.js';
 import { didYouMean } from './did-you-mean.js';
 import { expanded } from './home.js';
 import { declared, defaultDataDir } from './settings.js';
@@ -25,8 +27,8 @@ export interface ConfigSources {
 
 export interface Loaded {
   config: Config;
-  /** Arguments that are not settings, in order. */
-  rest: string[];
+  /** The command's own flags, and the arguments that are not flags. */
+  own: OwnArguments;
   /** Path of the configuration file that was read. */
   file: string | null;
   /** One entry for each former name that the flags, the environment or the file contain. */
@@ -61,12 +63,12 @@ interface Named {
 }
 
 /**
- * Reads flags, environment variables and the file. `own` declares flags of a command that are not settings (name →
- * whether it takes a value); they are returned unchanged in `rest`. Throws ConfigError.
+ * Reads flags, environment variables and the file. `ownFlags` declares flags of a command that are not settings; such a
+ * flag hides the setting's flag of the same name. Throws ConfigError, or UsageError for an invalid command line.
  */
-export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<string, boolean>> = {}): Loaded {
+export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {}): Loaded {
   const env = sources.env ?? process.env;
-  const { values: flags, rest, file: flagFile } = readFlags(sources.argv ?? [], own);
+  const { values: flags, own, file: flagFile } = readFlags(sources.argv ?? [], ownFlags);
   const variables = readVariables(env);
   const early = (key: string): unknown => flags.get(key)?.raw ?? variables.get(key)?.raw;
   const asked = flagFile ?? env['MONOLITH_CONFIG'];
@@ -82,7 +84,7 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
 
   return {
     config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)),
-    rest,
+    own,
     file: file.path,
     renamed: [flags, variables, file.values].flatMap((values) =>
       [...values].flatMap(([key, { former, source }]) => (former === null ? [] : [{ old: former, new: key, source }])),
@@ -174,63 +176,41 @@ function put(values: Values, { one, isFormer }: Named, name: string, raw: unknow
   values.set(one.key, value);
 }
 
+/** The flags of all settings, with those that switch a boolean setting off. */
+const settingFlags: ReadonlyMap<string, Flag> = new Map([
+  ['--config', { kind: 'value' }],
+  ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {
+    const { bare, repeatable } = one.setting.kind;
+    // Both names of a setting at once are reported by put().
+    const target = isFormer ? `former ${one.key}` : one.key;
+    const kind = bare === true ? 'boolean' : repeatable === true ? 'values' : 'value';
+    const negated: [string, Flag] = [`--no-${name.slice(2)}`, { kind: 'switch', target, isHidden: true }];
+    return [[name, { kind, target, isHidden: isFormer }], ...(bare === true ? [negated] : [])];
+  }),
+]);
+
 function readFlags(
   argv: readonly string[],
-  own: Readonly<Record<string, boolean>>,
-): { values: Values; rest: string[]; file: string | undefined } {
+  ownFlags: OwnFlags,
+): { values: Values; own: OwnArguments; file: string | undefined } {
   const values: Values = new Map();
-  const rest: string[] = [];
   let file: string | undefined;
-  for (let i = 0; i < argv.length; i++) {
-    const argument = argv[i] as string;
-    if (argument === '--') {
-      rest.push(...argv.slice(i + 1));
-      break;
-    }
-    if (!argument.startsWith('--')) {
-      rest.push(argument);
-      continue;
-    }
-    const equals = argument.indexOf('=');
-    const name = equals < 0 ? argument : argument.slice(0, equals);
-    const next = (): string => {
-      if (equals >= 0) return argument.slice(equals + 1);
-      const value = argv[++i];
-      if (value === undefined) throw new ConfigError(name, 'requires a value.');
-      return value;
-    };
-    if (Object.hasOwn(own, name)) {
-      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'does not take a value.');
-      rest.push(name);
-      if (own[name] === true) rest.push(next());
-      continue;
-    }
+  const known = new Map(settingFlags);
+  for (const [name, kind] of Object.entries(ownFlags)) known.set(name, { kind });
+  const given = readArguments(argv, known);
+  for (const { name, value } of given.flags) {
+    if (Object.hasOwn(ownFlags, name)) continue;
     if (name === '--config') {
-      file = next();
+      file = value ?? undefined;
       continue;
     }
-    const named = byFlag.get(name);
-    const negated = name.startsWith('--no-') ? byFlag.get(`--${name.slice(5)}`) : undefined;
-    if (named !== undefined) {
-      const { one } = named;
-      const bare =
-        one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
-      const raw = bare ? true : next();
-      const before = values.get(one.key);
-      // A repeatable setting collects all values; otherwise the last flag wins.
-      const merged =
-        one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
-      put(values, named, name, merged);
-    } else if (negated?.one.setting.kind.bare === true && equals < 0) {
-      put(values, negated, name, false);
-    } else {
-      throw new ConfigError(
-        name,
-        `unknown flag.${didYouMean(name, [...currentNames(byFlag), ...Object.keys(own), '--config', '--help'])}`,
-      );
-    }
+    const named = byFlag.get(name) ?? byFlag.get(`--${name.slice('--no-'.length)}`);
+    if (named === undefined) continue;
+    const raw = value ?? byFlag.has(name);
+    const before = values.get(named.one.key)?.raw as string[] | undefined;
+    put(values, named, name, named.one.setting.kind.repeatable === true ? [...(before ?? []), raw] : raw);
   }
-  return { values, rest, file };
+  return { values, own: ownArguments(given, ownFlags), file };
 }
 
 function readVariables(env: Readonly<Record<string, string | undefined>>): Values {

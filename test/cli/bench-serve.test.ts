@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';
 import type { LoadReport } from '../../src/bench/load/report/report.js';
-import { givenIn, wantedOf } from '../../src/cli/bench-serve-flags.js';
+import { FLAGS, wantedOf } from '../../src/cli/bench-serve-flags.js';
+import { loadConfig } from '../../src/config/load.js';
 import { apiUrl, prepare } from '../../src/bench/load/prepare.js';
 import type { Target } from '../../src/bench/load/types.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
@@ -247,8 +248,10 @@ t.test('refuses invalid arguments, and reports unreachable servers', async (t) =
     [['--mooncake', 'x', '--prompt-tokens', '5'], /--prompt-tokens cannot be combined with --mooncake/],
     [['--prefixes', '2'], /--prefixes needs --prefix-tokens/],
   ];
-  for (const [given, said] of words)
-    await t.rejects(wantedOf(givenIn(given).given, new Date()), { name: 'UsageError', message: said }, given.join(' '));
+  for (const [argv, said] of words) {
+    const { lists } = loadConfig({ argv, env: {} }, FLAGS).own;
+    await t.rejects(wantedOf(lists, new Date()), { name: 'UsageError', message: said }, argv.join(' '));
+  }
   const mistakes: [words: string[], status: number, said: RegExp][] = [
     [[], 2, /no server runs on .*set --url/],
     [['what'], 2, /unexpected argument "what"/],

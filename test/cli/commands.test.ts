@@ -71,27 +71,40 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(monolith(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
   t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
-  for (const words of [
-    ['settings', '--bogus'],
-    ['keys', 'list', '--bogus'],
-    ['data', 'check', '--bogus'],
-    ['models', '--bogus'],
-    ['inspect', '--bogus'],
-    ['debug', '--bogus'],
-    ['chat', '--bogus'],
-    ['serve', '--bogus'],
-    ['--bogus'],
-    ['serve', '--help', '--bogus'],
-    ['--version', '--bogus'],
-  ]) {
-    t.match(monolith(words), { status: 2, out: '', err: /^monolith: .*--bogus.*\n$/ }, words.join(' '));
-  }
-  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: does not take a value.\n' });
-  t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,
     err: 'monolith: /nothing.gguf: does not exist\n',
   });
+  t.end();
+});
+
+t.test('every command refuses an unknown flag by name, and invalid flags and words in the same way', (t) => {
+  const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
+  const commands = listed.split('\n').map((line) => line.trim().split(' ')[0] ?? '');
+  t.ok(commands.length >= 11 && commands.includes('debug'), commands.join(' '));
+  for (const words of [...commands.map((name) => [name]), ['bench', 'serve'], ['bench', 'tune'], [], ['--version']])
+    t.match(
+      monolith([...words, '--xyzzy']),
+      { status: 2, out: '', err: 'monolith: --xyzzy: unknown flag.\n' },
+      words.join(' '),
+    );
+  for (const [words, message] of [
+    [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
+    [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
+    [['settings', '--sort'], '--sort: unknown flag. Did you mean --short?'],
+    [['inspect', '-x'], '-x: unknown flag.'],
+    [['models', '--json=x'], '--json: does not take a value.'],
+    [['keys', 'create', '--name'], '--name: requires a value.'],
+    [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
+    [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
+    [['serve', 'what'], 'unexpected argument "what"'],
+    [['settings', 'what'], 'unexpected argument "what"'],
+    [['data', 'sweep', 'what'], 'unexpected argument "what"'],
+    [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
+    [['--version', 'what'], 'unexpected argument "what"'],
+    [['chat', '--model', 'a=/x', '--model', 'b'], '--model: must not be repeated.'],
+  ] as const)
+    t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
   t.end();
 });
 

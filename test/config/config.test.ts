@@ -64,6 +64,7 @@ t.test('parses every form of a value', (t) => {
   t.equal(load(['--engine-prefix-cache', 'off']).config.engine.prefix_cache, false);
   t.equal(load(['--metrics-public']).config.metrics.public, true);
   t.equal(load(['--metrics-public', '--port', '1']).config.port, 1, 'a bare flag takes no value');
+  t.equal(load(['--metrics-public=off']).config.metrics.public, false);
   t.same(load(['--model', 'a=x.gguf', '--model', 'b=/y=z.gguf']).config.model, [
     { name: 'a', path: resolve('x.gguf') },
     { name: 'b', path: '/y=z.gguf' },
@@ -81,7 +82,7 @@ t.test('parses every form of a value', (t) => {
     aliases: { 'gpt-4o': 'hal-1.0' },
     overrides: {},
   });
-  t.same(load(['chat', '--port', '1', '--', '--x']).rest, ['chat', '--x']);
+  t.same(load(['chat', '--port', '1', '--', '--x']).own.words, ['chat', '--x']);
   t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable counts as unset');
   t.end();
 });
@@ -100,6 +101,26 @@ t.test('an error names the source of the value and what was expected', (t) => {
   t.match(
     message(() => load(['--port'])),
     /^--port: requires a value\.$/,
+  );
+  t.match(
+    message(() => load(['--port', '--host', '::'])),
+    /^--port: requires a value\.$/,
+  );
+  t.match(
+    message(() => load(['--port', '1', '--port=2'])),
+    /^--port: must not be repeated\.$/,
+  );
+  t.match(
+    message(() => load(['--kv-bytes', '1g', '--engine-kv-bytes', '2g'])),
+    /^--engine-kv-bytes: cannot be combined with --kv-bytes, which sets the same value\.$/,
+  );
+  t.match(
+    message(() => load(['--metrics-public', '--no-metrics-public'])),
+    /^--no-metrics-public: cannot be combined with --metrics-public, /,
+  );
+  t.match(
+    message(() => load(['--no-metrics-public=x'])),
+    /^--no-metrics-public: does not take a value\.$/,
   );
   t.match(
     message(() => load(['--prot', '1'])),
@@ -172,7 +193,7 @@ t.test('a former name works as a flag, a variable and a key, and is reported onc
     writeFileSync(file, JSON.stringify(content));
     return ['--config', file];
   };
-  const byFlag = load(['--counters-url', 'redis://a', '--counters-url', 'redis://b', '--limits-loop-ms', '7']);
+  const byFlag = load(['--counters-url', 'redis://b', '--limits-loop-ms', '7']);
   t.match(byFlag.config, { redis: { url: 'redis://b' }, limits: { event_loop_ms: 7 } });
   t.same(byFlag.renamed, [
     { old: 'counters.url', new: 'redis.url', source: '--counters-url' },
