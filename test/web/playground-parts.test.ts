@@ -10,7 +10,15 @@ import { beforeLastAnswer, messagesOf, openCalls } from '../../src/dashboard/web
 import type { AnswerTurn, Turn } from '../../src/dashboard/web/src/playground/conversation.js';
 import { Dialogue } from '../../src/dashboard/web/src/playground/dialogue.js';
 import { draftsOf, limitProblem, overridesOf } from '../../src/dashboard/web/src/operator/limit-drafts.js';
-import { blocksOf, inlinesOf } from '../../src/dashboard/web/src/playground/markdown.js';
+import {
+  BlockSplitter,
+  isClosed,
+  jsonIn,
+  linkTo,
+  tokensOf,
+  withoutEntities,
+} from '../../src/dashboard/web/src/playground/markdown.js';
+import type { Block, Token } from '../../src/dashboard/web/src/playground/markdown.js';
 import {
   EXAMPLE_SCHEMA,
   EXAMPLE_TOOLS,
@@ -65,12 +73,10 @@ const withCalls = (): Answer =>
   ]);
 
 test('a JSON response is shown as JSON, also while it is streaming', (t) => {
-  t.same(blocksOf('{"a":[1,2]}'), [
-    { kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true },
-  ]);
-  t.same(blocksOf(' [{"a":'), [{ kind: 'code', language: 'json', text: '[{"a":', closed: false }]);
+  t.same(jsonIn('{"a":[1,2]}'), { text: '{\n  "a": [\n    1,\n    2\n  ]\n}', isComplete: true });
+  t.same(jsonIn(' [{"a":'), { text: '[{"a":', isComplete: false });
   for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open'])
-    t.equal(blocksOf(prose)[0]?.kind, 'text', prose);
+    t.equal(jsonIn(prose), null, prose);
   t.end();
 });
 
@@ -326,31 +332,131 @@ test('literals', (t) => {
   t.end();
 });
 
-test('Markdown is split into code and text only', (t) => {
-  t.same(blocksOf('Use `a < b`, **so**:\n\n```js title\nlet a = 1;\n\n<b>\n```\nDone.'), [
-    { kind: 'text', text: 'Use `a < b`, **so**:' },
-    { kind: 'code', language: 'js', text: 'let a = 1;\n\n<b>', closed: true },
-    { kind: 'text', text: 'Done.' },
-  ]);
-  t.match(
-    blocksOf('~~~~\n```\n~~~'),
-    [{ kind: 'code', text: '```\n~~~', closed: false }],
-    'a fence is closed only by the same character, at least as long',
+const DOCUMENT = [
+  '# Title\n\nOne *two* [r][1]\nthree',
+  '- a\n  - b\n\n    c\n- [x] d\n\n3. e\n4. f',
+  '| a | b |\n|---|:-:|\n| 1 | `2` |',
+  '> quote\nlazy\n>> inner',
+  '```js title\nlet a = 1;\n\n# no heading\n```',
+  'Setext\n---\n\n<div>\n**x**\n</div>\n\n***\n\n    indented',
+  '[1]: http://host/r\n\nend',
+].join('\n\n');
+
+test('Markdown of a growing text ends in the blocks of the whole text, and finished blocks do not change', (t) => {
+  const whole = new BlockSplitter().update(DOCUMENT, false);
+  t.ok(whole.blocks.length > 10 && whole.blocks.every(({ isDone, isPlain }) => isDone && !isPlain));
+  t.match(whole.definitions, { 1: { href: 'http://host/r' } });
+  for (const step of [1, 7, 50]) {
+    const splitter = new BlockSplitter();
+    let finished: readonly Block[] = [];
+    for (let end = step; end < DOCUMENT.length; end += step) {
+      const done = splitter.update(DOCUMENT.slice(0, end), true).blocks.filter(({ isDone }) => isDone);
+      t.same(done.slice(0, finished.length), finished);
+      finished = done;
+    }
+    t.ok(finished.length > 5, 'most blocks are finished before the end');
+    t.same(splitter.update(DOCUMENT, false), whole, `in steps of ${step}`);
+  }
+  const splitter = new BlockSplitter();
+  splitter.update('a\n\nb\n\nc\n\nd', true);
+  t.same(
+    splitter.update('x\r\n\r\ny', false).blocks.map(({ raw }) => raw),
+    ['x', 'y'],
+    'another text starts again',
   );
-  t.same(blocksOf(''), []);
-  t.same(inlinesOf('Use `a < b`, ``x`y``.'), [
-    { code: false, text: 'Use ' },
-    { code: true, text: 'a < b' },
-    { code: false, text: ', ' },
-    { code: true, text: 'x`y' },
-    { code: false, text: '.' },
-  ]);
-  t.same(inlinesOf('a `open\nnext` line'), [{ code: false, text: 'a `open\nnext` line' }]);
+  t.end();
+});
+
+test('an unfinished code fence is code from its first line on, and its closing fence never appears', (t) => {
+  const text = 'Text\n\n```js\nlet a;\n```\nDone';
+  const seen = new Set<string>();
+  for (let end = 1; end <= text.length; end++) {
+    const { blocks, definitions } = new BlockSplitter().update(text.slice(0, end), true);
+    for (const { raw } of blocks)
+      for (const token of tokensOf(raw, definitions) ?? [])
+        seen.add(`${token.type}: ${'text' in token ? token.text : ''}`);
+  }
+  t.notOk(
+    [...seen].some((one) => one.includes('`')),
+    [...seen].join(', '),
+  );
+  t.ok(seen.has('code: let a;'));
+  t.equal(isClosed('```js\na\n```\n'), true);
+  t.equal(isClosed('```js\na\n``'), false);
+  t.equal(isClosed('~~~~\n```\n~~~'), false);
+  t.equal(isClosed('```'), false);
+  t.equal(isClosed('    indented'), true);
+  t.end();
+});
+
+test('only web and mail addresses are links, and named character references are replaced', (t) => {
+  t.equal(linkTo('https://a/?b=1&amp;c=2'), 'https://a/?b=1&c=2');
+  t.equal(linkTo('mailto:a@b.c'), 'mailto:a@b.c');
+  for (const href of [
+    'javascript:alert(1)',
+    ' java\nscript:alert(1)',
+    'data:text/html,x',
+    'file:///etc',
+    '/local',
+    'x',
+  ])
+    t.equal(linkTo(href), null, href);
+  t.equal(withoutEntities('&lt;b&gt; &amp;lt; &copy;'), '<b> &lt; &copy;');
+  t.end();
+});
+
+test('a long growing text is parsed in about the time of its parts', (t) => {
+  const text = 'A paragraph with **bold** text and `code`.\n\n- one\n- two\n\n'.repeat(2_000);
+  const splitter = new BlockSplitter();
   const spent = cpuTime();
-  const hostile = '`'.repeat(50_000) + 'a`'.repeat(50_000);
-  blocksOf(hostile);
-  inlinesOf(hostile);
-  t.ok(spent() < 2_000, 'hostile text is parsed within the time limit');
+  for (let end = 50; end < text.length; end += 50) splitter.update(text.slice(0, end), true);
+  t.equal(splitter.update(text, false).blocks.length, 4_000);
+  t.ok(spent() < 5_000, `${spent()} ms`);
+  t.end();
+});
+
+test('hostile Markdown is parsed within limits', (t) => {
+  const depth = (tokens: readonly Token[]): number =>
+    Math.max(
+      0,
+      ...tokens.map(
+        (token) =>
+          1 + depth('tokens' in token ? (token.tokens ?? []) : 'items' in token ? (token.items as Token[]) : []),
+      ),
+    );
+  const many = (text: string, count: number): string => text.repeat(count);
+  for (const [name, text] of Object.entries({
+    quotes: `${many('> ', 10_000)}x`,
+    'quotes without spaces': `${many('>', 10_000)}x`,
+    lists: `${many('* ', 10_000)}x`,
+    numbers: `${many('1. ', 10_000)}x`,
+    'quoted lists': `${many('> - ', 10_000)}x`,
+    'lazy quotes': many('> a\nb\n', 10_000),
+    'quoted fences': many('> ```\nb\n', 10_000),
+    indentation: Array.from({ length: 300 }, (_, at) => `${many('  ', at)}- x`).join('\n'),
+    emphasis: many('*a_', 50_000),
+    nested: many('*_', 10_000) + many('_*', 10_000),
+    brackets: many('[a](', 50_000),
+    images: many('![a', 50_000),
+    backticks: many('`', 50_000) + many('a`', 50_000),
+    addresses: `${many('a.', 50_000)}@`,
+    spaces: `a${many(' ', 50_000)}b`,
+    cells: `${many('|a', 5_000)}\n${many('|-', 5_000)}\n${many('|b', 5_000)}`,
+    items: many('- a\n', 50_000),
+    definitions: Array.from({ length: 5_000 }, (_, at) => `[x${at}]: http://a\n`).join('\n'),
+    prototype: '[__proto__]: http://a\n\n[constructor][]\n\n[__proto__]\n\n[toString][valueOf]',
+  })) {
+    const spent = cpuTime();
+    const { blocks, definitions } = new BlockSplitter().update(text, false);
+    const source = blocks.map(({ raw }) => raw).join('');
+    for (const { raw, isPlain } of blocks) {
+      const tokens = isPlain ? [] : (tokensOf(raw, definitions) ?? []);
+      t.ok(depth(tokens) < 1_000);
+    }
+    t.ok(spent() < 3_000, `${name}: ${spent()} ms`);
+    if (name !== 'definitions' && name !== 'prototype')
+      t.ok(source.length > text.length - 10, `${name}: all of the text is shown`);
+  }
   t.end();
 });
 

@@ -9,7 +9,7 @@ import { count, duration, plural } from '../format.js';
 import { timing } from './chat-stream.js';
 import type { Answer, Call, Problem } from './chat-stream.js';
 import { TokenView } from './token-view.js';
-import { AnswerText } from './answer-text.js';
+import { AnswerText, RawText } from './answer-text.js';
 import { prettyJson } from './settings.js';
 
 export function AnswerView({
@@ -27,10 +27,17 @@ export function AnswerView({
   onResults?: (results: Record<string, string>) => void;
 }): ReactNode {
   const live = answer.endedAt === null;
+  const [isRaw, setRaw] = useState(false);
+  const label = isRaw ? 'Show formatted text' : 'Show raw text';
   return (
     <article className="turn answer" aria-label={`Response of ${answer.model}`} aria-busy={live}>
       <header className="turn-head">
         <span className="turn-who">{answer.model}</span>
+        {answer.tokens.length === 0 && answer.text !== '' && (
+          <button type="button" className="icon-button" aria-label={label} title={label} onClick={() => setRaw(!isRaw)}>
+            <Icon name={isRaw ? 'playground' : 'code'} />
+          </button>
+        )}
       </header>
       {answer.reasoning !== '' && <Thinking answer={answer} />}
       {answer.state === 'sent' && (
@@ -41,7 +48,7 @@ export function AnswerView({
       {answer.tokens.length > 0 ? (
         <TokenView tokens={answer.tokens} />
       ) : (
-        answer.text !== '' && <AnswerText text={answer.text} />
+        answer.text !== '' && (isRaw ? <RawText text={answer.text} /> : <AnswerText text={answer.text} isLive={live} />)
       )}
       {answer.calls.length > 0 && <Calls calls={answer.calls} live={live} results={results} onResults={onResults} />}
       {answer.state === 'done' && answer.text === '' && answer.calls.length === 0 && (

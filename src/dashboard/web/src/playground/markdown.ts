@@ -1,91 +1,224 @@
-// Parses the Markdown subset that responses are shown with: fenced code and inline code. All other text is unchanged.
-// Returns data, never markup, so model output cannot become part of the page. Works on incomplete text.
+// Parses the Markdown of responses into tokens. Returns data, never markup, so model output cannot become part of the
+// page. Works on incomplete text. The limits keep the cost of hostile text low; text beyond them is shown as received.
 
-export type Inline = { code: boolean; text: string };
-export type Block = { kind: 'text'; text: string } | { kind: 'code'; language: string; text: string; closed: boolean };
+import { Lexer, Tokenizer } from 'marked';
+import type { MarkedToken, Token, Tokens } from 'marked';
+
+export type { MarkedToken, Token } from 'marked';
+
+/** Nested quotes and lists. Deeper markers are text. */
+const MAX_DEPTH = 16;
+/** Calls of the block parser for one block, about one for each list item and each part of a quote. */
+const MAX_BLOCK_CALLS = 2_000;
+/** Characters of a block, except for fenced code, whose cost is linear. */
+const MAX_BLOCK_LENGTH = 100_000;
+/** Characters of a paragraph, list item or table cell. */
+const MAX_INLINE_LENGTH = 5_000;
+/** Characters that may start or end an inline element, per paragraph, list item or table cell. */
+const MAX_MARKERS = 500;
+/** The cost of an inline parse grows with the square of its markers and length. This bounds the sum over a block. */
+const MAX_INLINE_COST = 1_000_000;
+const MAX_DEFINITIONS = 200;
+/** Characters of a long text that are parsed at a time. */
+const STEP = 20_000;
+
+const MARKERS = /[*_~`[\]<&\\]/g;
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+
+export type Definitions = Lexer['tokens']['links'];
+
+class BoundedTokenizer extends Tokenizer {
+  #depth = 0;
+
+  override blockquote(src: string): Tokens.Blockquote | undefined {
+    return this.#nested(() => super.blockquote(src));
+  }
+
+  override list(src: string): Tokens.List | undefined {
+    return this.#nested(() => super.list(src));
+  }
+
+  #nested<T>(parse: () => T): T | undefined {
+    if (this.#depth >= MAX_DEPTH) return undefined;
+    this.#depth++;
+    try {
+      return parse();
+    } finally {
+      this.#depth--;
+    }
+  }
+}
+
+class BoundedLexer extends Lexer {
+  #calls = 0;
+  #maxCalls: number;
+
+  constructor(maxCalls: number) {
+    super({ gfm: true, breaks: true, tokenizer: new BoundedTokenizer() });
+    this.#maxCalls = maxCalls;
+  }
+
+  override blockTokens(src: string, tokens?: Token[], lastParagraphClipped?: boolean): Lexer['tokens'] {
+    if (++this.#calls > this.#maxCalls) throw new RangeError('the text has too many parts');
+    return super.blockTokens(src, tokens, lastParagraphClipped) as Lexer['tokens'];
+  }
+
+  /** Parses the text inside blocks. */
+  inlines(): void {
+    let cost = 0;
+    for (const { src, tokens } of this.inlineQueue) {
+      const markers = src.match(MARKERS)?.length ?? 0;
+      const own = markers ** 2 + (src.length / 10) ** 2;
+      if (markers > MAX_MARKERS || src.length > MAX_INLINE_LENGTH || cost + own > MAX_INLINE_COST)
+        tokens.push({ type: 'text', raw: src, text: src } satisfies Tokens.Text);
+      else {
+        cost += own;
+        this.inlineTokens(src, tokens);
+      }
+    }
+    this.inlineQueue = [];
+  }
+}
+
+/** The tokens of one block, or null if it is to be shown as received. */
+export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] | null {
+  if (raw.length > MAX_BLOCK_LENGTH && !FENCE.test(raw)) return null;
+  try {
+    const lexer = new BoundedLexer(MAX_BLOCK_CALLS);
+    lexer.blockTokens(raw, lexer.tokens);
+    Object.assign(lexer.tokens.links, definitions);
+    lexer.inlines();
+    return lexer.tokens as Token[] as MarkedToken[];
+  } catch {
+    return null;
+  }
+}
+
+export interface Block {
+  /** The Markdown source. */
+  readonly raw: string;
+  /** Whether it can no longer change. */
+  readonly isDone: boolean;
+  /** Whether it is shown as received, because parsing it would take too long. */
+  readonly isPlain: boolean;
+}
+
+/** Splits a growing text into top-level blocks. Parses only the end of the text again when it grows. */
+export class BlockSplitter {
+  #done: Block[] = [];
+  #doneText = '';
+  #seen = 0;
+  #definitions = noDefinitions();
+  /** Whether the text after `#doneText` is one plain block. */
+  #isPlain = false;
+
+  /** `isLive`: the text may grow. */
+  update(text: string, isLive: boolean): { blocks: readonly Block[]; definitions: Definitions } {
+    const source = text.replace(/\r\n?/g, '\n');
+    if (!source.startsWith(this.#doneText)) {
+      this.#done = [];
+      this.#doneText = '';
+      this.#seen = 0;
+      this.#definitions = noDefinitions();
+      this.#isPlain = false;
+    }
+    // In steps, so that the limits apply to blocks and not to the whole text.
+    for (let end = this.#seen + STEP; end < source.length; end += STEP) this.#advance(source.slice(0, end), true);
+    this.#seen = source.length;
+    return this.#advance(source, isLive);
+  }
+
+  #advance(source: string, isLive: boolean): { blocks: readonly Block[]; definitions: Definitions } {
+    const tail = source.slice(this.#doneText.length);
+    const rest = isLive ? withoutPartialFence(tail) : tail;
+    const tokens = this.#isPlain ? null : split(rest);
+    this.#isPlain = tokens === null;
+    if (tokens === null) {
+      const plain: Block = { raw: rest, isDone: !isLive, isPlain: true };
+      return { blocks: [...this.#done, plain], definitions: this.#definitions };
+    }
+    // The text that follows may still extend the last block, or join it with the one before.
+    const visible = tokens.filter(({ type }) => type !== 'space');
+    const open = visible.at(-2) ?? visible[0];
+    const openAt = !isLive ? tokens.length : open === undefined ? 0 : tokens.indexOf(open);
+    const finished = tokens.slice(0, openAt);
+    this.#define(finished);
+    this.#done.push(...blocksOf(finished, true));
+    this.#doneText += finished.map(({ raw }) => raw).join('');
+    return { blocks: [...this.#done, ...blocksOf(tokens.slice(openAt), false)], definitions: this.#definitions };
+  }
+
+  /** Replaces the definitions if there are new ones, so that they can be compared by identity. */
+  #define(tokens: readonly Source[]): void {
+    const fresh = tokens.filter((token) => token.type === 'def') as Tokens.Def[];
+    if (fresh.length === 0 || Object.keys(this.#definitions).length >= MAX_DEFINITIONS) return;
+    this.#definitions = Object.assign(noDefinitions(), this.#definitions);
+    for (const { tag, href, title } of fresh.slice(0, MAX_DEFINITIONS)) this.#definitions[tag] ??= { href, title };
+  }
+}
+
+/** A key of it is the text of a response, so it has no prototype. */
+const noDefinitions = (): Definitions => Object.create(null) as Definitions;
+
+type Source = Pick<Token, 'type' | 'raw'>;
+
+const blocksOf = (tokens: readonly Source[], isDone: boolean): Block[] =>
+  tokens.filter(({ type }) => type !== 'space' && type !== 'def').map(({ raw }) => ({ raw, isDone, isPlain: false }));
+
+/** The top-level tokens of the text, without inline tokens; null if that would take too long. */
+function split(text: string): readonly Source[] | null {
+  if (text.length > MAX_BLOCK_LENGTH && !FENCE.test(text)) return null;
+  try {
+    const lexer = new BoundedLexer(MAX_BLOCK_CALLS);
+    lexer.blockTokens(text, lexer.tokens);
+    // The next update continues after the sources of these tokens, so they must be the text itself.
+    const isExact = lexer.tokens.map(({ raw }) => raw).join('') === text;
+    return isExact ? lexer.tokens : [{ type: 'text', raw: text }];
+  } catch {
+    return null;
+  }
+}
+
+/** Without a last line that may become a fence, so that it does not appear as text first. */
+const withoutPartialFence = (text: string): string => text.replace(/(^|\n)[ \t]*(`{1,}|~{1,})$/, '$1');
+
+/** Whether the source of a code block ends with its closing fence. Indented code has none. */
+export function isClosed(raw: string): boolean {
+  const fence = FENCE.exec(raw)?.[1];
+  if (fence === undefined) return true;
+  const last = raw.trimEnd().split('\n').slice(1).at(-1)?.trim() ?? '';
+  return last.length >= fence.length && last === fence.charAt(0).repeat(last.length);
+}
+
+/** The address of a link if it may be opened, or null. */
+export function linkTo(href: string): string | null {
+  let url: URL;
+  try {
+    url = new URL(withoutEntities(href));
+  } catch {
+    return null;
+  }
+  return ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : null;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
+
+/** Replaces the common named character references. The parser replaces numeric ones. */
+export const withoutEntities = (text: string): string =>
+  text.replace(/&(amp|lt|gt|quot|apos|nbsp);/g, (_, name: string) => ENTITIES[name] ?? '');
 
 /** The start of a JSON object, or of an array of objects. Prose rarely starts like this. */
 const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
-
-const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
-
-export function blocksOf(markdown: string): Block[] {
-  const json = jsonBlock(markdown);
-  if (json !== null) return [json];
-  const blocks: Block[] = [];
-  let text: string[] = [];
-  let code: { fence: string; language: string; lines: string[] } | null = null;
-  const flush = (): void => {
-    const joined = text.join('\n').replace(/^\n+|\n+$/g, '');
-    if (joined.trim() !== '') blocks.push({ kind: 'text', text: joined });
-    text = [];
-  };
-  for (const line of markdown.split('\n')) {
-    if (code !== null) {
-      const { fence, language, lines } = code;
-      const trimmed = line.trim();
-      if (trimmed.length >= fence.length && trimmed === fence[0]!.repeat(trimmed.length)) {
-        blocks.push({ kind: 'code', language, text: lines.join('\n'), closed: true });
-        code = null;
-      } else lines.push(line);
-      continue;
-    }
-    const opening = FENCE.exec(line);
-    if (opening === null) {
-      text.push(line);
-      continue;
-    }
-    flush();
-    code = { fence: opening[1]!, language: (opening[2] ?? '').trim().split(/\s/)[0]!.slice(0, 30), lines: [] };
-  }
-  if (code !== null) blocks.push({ kind: 'code', language: code.language, text: code.lines.join('\n'), closed: false });
-  flush();
-  return blocks;
-}
-
-/**
- * Inline code is enclosed by two runs of equally many backticks on one line. Runs in one pass, because a model may
- * output nothing but backticks.
- */
-export function inlinesOf(text: string): Inline[] {
-  const inlines: Inline[] = [];
-  let plain = 0; // start of the text that is not yet known to be code
-  for (let start = 0; start <= text.length; ) {
-    const end = text.indexOf('\n', start) === -1 ? text.length : text.indexOf('\n', start);
-    const runs = [...text.slice(start, end).matchAll(/`+/g)].map((match) => ({
-      at: start + match.index,
-      length: match[0].length,
-    }));
-    const nextOf = new Map<number, number>(); // for each run length, the next run to the right
-    const closing = runs.map(() => -1);
-    for (let run = runs.length - 1; run >= 0; run--) {
-      closing[run] = nextOf.get(runs[run]!.length) ?? -1;
-      nextOf.set(runs[run]!.length, run);
-    }
-    for (let run = 0; run < runs.length; run++) {
-      if (closing[run] === -1) continue;
-      const { at, length } = runs[run]!;
-      run = closing[run]!;
-      const close = runs[run]!.at;
-      if (at > plain) inlines.push({ code: false, text: text.slice(plain, at) });
-      inlines.push({ code: true, text: text.slice(at + length, close) });
-      plain = close + length;
-    }
-    start = end + 1;
-  }
-  if (plain < text.length) inlines.push({ code: false, text: text.slice(plain) });
-  return inlines;
-}
 
 /**
  * A response that is a JSON object or array of objects, or the start of one, is shown as code and formatted once
  * complete. Null if it is neither.
  */
-function jsonBlock(text: string): Block | null {
+export function jsonIn(text: string): { text: string; isComplete: boolean } | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
-    return { kind: 'code', language: 'json', text: JSON.stringify(JSON.parse(text), null, 2), closed: true };
+    return { text: JSON.stringify(JSON.parse(text), null, 2), isComplete: true };
   } catch {
-    return JSON_START.test(text) ? { kind: 'code', language: 'json', text: text.trim(), closed: false } : null;
+    return JSON_START.test(text) ? { text: text.trim(), isComplete: false } : null;
   }
 }
