@@ -61,24 +61,11 @@ t.test('tunes a running server', async (t) => {
   const engine = (): Promise<EngineTunables> => get<EngineTunables>('/tunables/hal-1.0');
   const values = async (): Promise<number[]> => (await engine()).tunables.map(({ value }) => value);
   const before = await values();
-  const asked = [
-    '--admin-url',
-    admin,
-    '--model',
-    'hal-1.0',
-    '--slo',
-    'ttft_p90=60s,errors=1%',
-    '--max-load',
-    '4',
-    '--trials',
-    '16',
-    '--trial-seconds',
-    '0.3',
-  ];
-  const lengths = ['--prompt-tokens', '24', '--output-tokens', '6'];
+  const asked = ['--admin-url', admin, '--model', 'hal-1.0', '--slo', 'ttft_p90=60s,errors=1%', '--trials', '16'];
+  const short = ['--max-load', '4', '--trial-seconds', '0.3', '--prompt-tokens', '24', '--output-tokens', '6'];
 
   const file = join(data.path, 'run.json');
-  const whole = await command([...asked, ...lengths, '--out', file]).ended;
+  const whole = await command([...asked, ...short, '--out', file]).ended;
   t.equal(whole.code, 0, whole.err);
   t.match(whole.err, /now +max_batch_tokens \d+, max_sequences 32, step_ms 250/);
   t.match(whole.err, / 16 confirm max_batch_tokens/);
