@@ -2,7 +2,7 @@
 // call arguments. Small responses are not counted, because counting would cost more than it saves. Event-loop thread
 // only.
 import { LARGE_ANSWER_BYTES } from '../http/response-memory-budget.js';
-import type { RunEvent } from './run-tally.js';
+import type { RunEvent } from './generation-accounting.js';
 
 /** Estimated bytes per tool call in addition to its name and arguments: IDs and the format's JSON syntax. */
 const CALL_BYTES = 256;

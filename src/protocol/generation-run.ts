@@ -1,16 +1,14 @@
 // Runs one generation from its reservation to its last event. The API format supplies a sink; this file does not depend
 // on any format's JSON. Event-loop thread only.
 //
-//   admit.ts ─► start ─► events ─► settle (run-account.ts)
+//   admit.ts ─► start ─► events ─► settle (generation-accounting.ts)
 //               503
 import { apiError, toApiError, type ApiError } from '../shared/errors.js';
 import type { RunningGeneration } from '../generation/provider.js';
 import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
-import { RunAccount } from './run-account.js';
-import type { RunEnd } from './run-entry.js';
-import type { RunEvent } from './run-tally.js';
+import { GenerationAccounting, type RunEnd, type RunEvent } from './generation-accounting.js';
 import type { Usage } from './usage.js';
 
 /**
@@ -27,7 +25,7 @@ export interface RunSink {
 
 /** A running generation. It forwards events to the sink and ends exactly once. */
 export class GenerationRun {
-  readonly #account: RunAccount;
+  readonly #accounting: GenerationAccounting;
   #running: RunningGeneration | null = null;
   #leave: () => void = () => undefined;
 
@@ -37,17 +35,17 @@ export class GenerationRun {
     private readonly sink: RunSink,
     stream: boolean,
   ) {
-    this.#account = new RunAccount(admitted, stream);
+    this.#accounting = new GenerationAccounting(admitted, stream);
     admitted.run = this;
   }
 
   get ended(): boolean {
-    return this.#account.closed;
+    return this.#accounting.closed;
   }
 
   /** The usage up to now. */
   get usage(): Usage {
-    return this.#account.tally.usage;
+    return this.#accounting.tally.usage;
   }
 
   /** Throws ApiError if the provider rejects the request. The request then does not count toward any limit. */
@@ -87,7 +85,7 @@ export class GenerationRun {
 
   /** The usage record as if the process ended now. Null while nothing is billable and after the run has ended. */
   soFar(): FinishedUsage | null {
-    return this.#account.soFar();
+    return this.#accounting.soFar();
   }
 
   /** An internal error must end only this response, not the process. */
@@ -103,11 +101,11 @@ export class GenerationRun {
   }
 
   #take(event: RunEvent): void {
-    this.#account.take(event);
+    this.#accounting.take(event);
     this.sink.event(event);
     if (event.type !== 'finished' || this.ended) return;
-    this.#account.choiceFinished(event);
-    if (this.#account.tally.choicesLeft > 0) return;
+    this.#accounting.choiceFinished(event);
+    if (this.#accounting.tally.choicesLeft > 0) return;
     this.#end({ status: 'completed', reason: event.reason });
     try {
       this.sink.complete(this.usage);
@@ -118,7 +116,7 @@ export class GenerationRun {
 
   #end(end: RunEnd): void {
     this.#leave();
-    this.#account.close(end);
+    this.#accounting.close(end);
   }
 }
 

@@ -9,8 +9,8 @@ import type { ThreadBus } from '../shared/bus.js';
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
 /**
- * Records the times of one generation request in the histograms, as reported by its tally (protocol/run-tally.ts). In
- * milliseconds. Ended by one of completed, failed or cancelled.
+ * Records the times of one generation request in the histograms, as reported by its tally
+ * (protocol/generation-accounting.ts). In milliseconds. Ended by one of completed, failed or cancelled.
  */
 export interface GenerationMeter {
   /** The request has left the queue. */

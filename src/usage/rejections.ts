@@ -1,5 +1,5 @@
 // Finds finished HTTP requests and WebSocket turns that were refused before they generated anything. Admitted requests
-// report their usage when they end (protocol/run-account.ts), including failures.
+// report their usage when they end (protocol/generation-accounting.ts), including failures.
 
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';

@@ -1,5 +1,6 @@
 // Finds finished HTTP requests and WebSocket turns of the API that were not admitted to generate, mostly refusals. The
-// request log gets them from here; admitted requests add their own entry when they end (protocol/run-account.ts).
+// request log gets them from here; admitted requests add their own entry when they end
+// (protocol/generation-accounting.ts).
 
 import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
