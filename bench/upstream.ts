@@ -79,7 +79,7 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
   const flags = (values.node ?? '').split(' ').filter((flag) => flag !== '');
   const load = [loadavg()];
   const collected = values.collected === true;
-  const times = await latencies(rate, seconds, rounds, warm, flags, collected);
+  const times = await latencies({ rate, seconds, rounds, warm, flags, collected });
   load.push(loadavg());
   const figures = {
     bench: 'upstream',
@@ -102,14 +102,21 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
  * Alternates between both kinds within seconds, so that other load on the machine affects both. The quantiles are over
  * all rounds.
  */
-async function latencies(
-  rate: number,
-  seconds: number,
-  rounds: number,
-  warm: number,
-  flags: readonly string[],
-  collected: boolean,
-): Promise<object> {
+async function latencies({
+  rate,
+  seconds,
+  rounds,
+  warm,
+  flags,
+  collected,
+}: {
+  rate: number;
+  seconds: number;
+  rounds: number;
+  warm: number;
+  flags: readonly string[];
+  collected: boolean;
+}): Promise<object> {
   const ends = await Ends.start();
   try {
     return await withServer(ends.port, flags, async (through, server) => {

@@ -60,7 +60,7 @@ const show = (text) =>
     .slice(0, 160);
 
 /** Returns the number of texts with different ids or different decoded text. `isGguf`: decoding is not compared. */
-function compare(label, tokenizer, added, list, { ids, decoded }, isGguf) {
+function compare(label, tokenizer, { added, list, reference: { ids, decoded }, isGguf }) {
   let differ = 0;
   let differDecoded = 0;
   list.forEach((text, at) => {
@@ -113,23 +113,19 @@ await run(async () => {
     const added = new Set(tokenizer.added_tokens.map(({ id }) => id));
     const reference = await referenceIds(library, json, list);
     rmSync(scratch, { recursive: true, force: true });
-    wrong += compare(
-      name,
-      addon.loadTokenizer(writeFolder(scratch, json, rowsOf(tokenizer))),
+    wrong += compare(name, addon.loadTokenizer(writeFolder(scratch, json, rowsOf(tokenizer))), {
       added,
       list,
       reference,
-      false,
-    );
+      isGguf: false,
+    });
     if (pre !== undefined)
-      wrong += compare(
-        `${name} as GGUF`,
-        addon.loadTokenizer(writeGguf(join(scratch, 'model.gguf'), tokenizer, pre)),
+      wrong += compare(`${name} as GGUF`, addon.loadTokenizer(writeGguf(join(scratch, 'model.gguf'), tokenizer, pre)), {
         added,
         list,
         reference,
-        true,
-      );
+        isGguf: true,
+      });
   }
   if (only.length === 0) wrong += await compareSteps(library, addon, scratch);
   rmSync(scratch, { recursive: true, force: true });

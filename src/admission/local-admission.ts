@@ -253,7 +253,8 @@ export class LocalAdmission implements Admission {
       one.tokens = reserved;
       return;
     }
-    throw tooManyTokens(owner, model, reserved, tpm, this.waitMs(taken, wanted, now), this.headersFor(request));
+    const wait = this.waitMs(taken, wanted, now);
+    throw tooManyTokens(owner, model, { reserved, limit: tpm }, wait, this.headersFor(request));
   }
 
   private headersFor({ identity, model }: ReserveRequest): (format: ErrorFormat) => [string, string][] {

@@ -50,8 +50,7 @@ export const tooManyRequests = (
 export const tooManyTokens = (
   owner: LimitOwner,
   model: string,
-  reserved: number,
-  limit: number,
+  { reserved, limit }: { reserved: number; limit: number },
   retryAfterMs: number,
   headers: HeadersOf,
 ): ApiError =>

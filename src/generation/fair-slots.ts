@@ -93,10 +93,20 @@ interface Line {
 const FULL_LINES = 4;
 const RETRY_AFTER_MS = 2_000;
 
+interface FairSlotsOptions {
+  budget?: TimeBudget | undefined;
+  /** Maximum slots per organization even if no others wait, for tasks whose duration the client determines. */
+  mostOfOne?: number | undefined;
+  now?: (() => number) | undefined;
+}
+
 export class FairSlots<O extends Organization = Organization> {
   readonly #lines = new Map<O, Line>();
   readonly #taken = new Map<O, { ms: number; at: number }>(); // used part of the budget
   readonly #pool: SlotPool<O>;
+  readonly #budget: TimeBudget | undefined;
+  readonly #mostOfOne: number;
+  readonly #now: () => number;
   #isFull = false; // the waiting tasks had their turn, but no slot was free
   #looks = false; // waiting for a slot of another thread
   #weight = 0;
@@ -104,17 +114,17 @@ export class FairSlots<O extends Organization = Organization> {
 
   /**
    * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum weight of one
-   * organization's waiting tasks, in the units of run(); one task may always wait. `mostOfOne`: maximum slots per
-   * organization even if no others wait, for tasks whose duration the client determines.
+   * organization's waiting tasks, in the units of run(); one task may always wait.
    */
   constructor(
     places: number | SlotPool<O>,
     private readonly what: string,
     private readonly maxWeight: number,
-    private readonly budget?: TimeBudget,
-    private readonly now: () => number = () => performance.now(),
-    private readonly mostOfOne = Infinity,
+    { budget, mostOfOne = Infinity, now = () => performance.now() }: FairSlotsOptions = {},
   ) {
+    this.#budget = budget;
+    this.#mostOfOne = mostOfOne;
+    this.#now = now;
     this.#pool = typeof places === 'number' ? new LocalSlotPool(places) : places;
   }
 
@@ -139,7 +149,7 @@ export class FairSlots<O extends Organization = Organization> {
     return (
       !this.#isFull &&
       this.#delay(organization) === 0 &&
-      (this.mostOfOne === Infinity || this.#pool.atWork(organization) < this.mostOfOne) &&
+      (this.#mostOfOne === Infinity || this.#pool.atWork(organization) < this.#mostOfOne) &&
       this.#pool.take(organization, null)
     );
   }
@@ -151,15 +161,15 @@ export class FairSlots<O extends Organization = Organization> {
 
   /** Charges this much time to the organization's budget. */
   charge(organization: O, ms: number): void {
-    if (this.budget === undefined || ms <= 0) return;
+    if (this.#budget === undefined || ms <= 0) return;
     for (const other of this.#taken.keys()) this.#takenBy(other); // forgets those with a full budget
-    this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.now() });
+    this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.#now() });
   }
 
   #takenBy(organization: O): number {
     const taken = this.#taken.get(organization);
-    if (taken === undefined || this.budget === undefined) return 0;
-    const ms = taken.ms - (this.now() - taken.at) * this.budget.msPerMs;
+    if (taken === undefined || this.#budget === undefined) return 0;
+    const ms = taken.ms - (this.#now() - taken.at) * this.#budget.msPerMs;
     if (ms > 0) return ms;
     this.#taken.delete(organization);
     return 0;
@@ -167,9 +177,9 @@ export class FairSlots<O extends Organization = Organization> {
 
   /** Milliseconds until part of its budget is available again. */
   #delay(organization: O): number {
-    return this.budget === undefined
+    return this.#budget === undefined
       ? 0
-      : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
+      : Math.max(0, Math.ceil((this.#takenBy(organization) - this.#budget.ms) / this.#budget.msPerMs));
   }
 
   #turn({ organization, signal }: Requester<O>, weight: number): Promise<void> {
@@ -226,7 +236,7 @@ export class FairSlots<O extends Organization = Organization> {
           continue;
         }
         const atWork = this.#pool.atWork(organization);
-        if (atWork >= this.mostOfOne) continue; // its next task starts when a running one ends
+        if (atWork >= this.#mostOfOne) continue; // its next task starts when a running one ends
         const turn = Math.max(line.since, this.#pool.lastTurn(organization));
         if (atWork < fewest || (atWork === fewest && turn < earliest))
           [first, since, fewest, earliest] = [organization, line.since, atWork, turn];

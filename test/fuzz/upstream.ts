@@ -29,10 +29,7 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       keepsContent: true,
     },
     0,
-    (event) => events.push(event),
-    () => {},
-    () => {},
-    () => {},
+    { emit: (event) => events.push(event), onToken: () => {}, onOver: () => {}, reserve: () => {} },
   );
   const reader = api.reader(answer, () => notUnderstood('with an error'));
   const done = declared(() => {

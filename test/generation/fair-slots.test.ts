@@ -35,7 +35,7 @@ t.test('organizations take turns', async (t) => {
 });
 
 t.test('one organization cannot take every slot, even if nobody waits', async (t) => {
-  const bench = new Bench(new FairSlots(4, 'tests', 100, undefined, undefined, 3));
+  const bench = new Bench(new FairSlots(4, 'tests', 100, { mostOfOne: 3 }));
   const all = Promise.all(['a', 'a', 'a', 'a', 'a'].map((organization) => bench.add(organization)));
   t.equal(bench.begun.join(''), 'aaa', 'one slot stays reserved');
   const other = Promise.all([bench.add('b'), bench.add('b')]);
@@ -91,7 +91,7 @@ t.test('no organization has two slots while a waiting one has none', async (t) =
 
 t.test('an organization that has used up its budget waits for the refill and delays no other', async (t) => {
   let now = 1e9;
-  const slots = new FairSlots(2, 'tests', 100, { ms: 10, msPerMs: 1 }, () => now);
+  const slots = new FairSlots(2, 'tests', 100, { budget: { ms: 10, msPerMs: 1 }, now: () => now });
   const bench = new Bench(slots);
   const first = bench.add('a');
   slots.charge('a', 30);

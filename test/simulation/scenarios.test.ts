@@ -47,7 +47,7 @@ t.test('cancelling a response whose completion waits for a full disk stores it a
   await scenario.full(15_000);
   await scenario.pass(2_000);
   t.equal((await scenario.get(0, id)).status, 'in_progress');
-  const cancel = await scenario.ask(0, 'POST', '/v1/responses/:id/cancel', id);
+  const cancel = await scenario.ask(0, 'POST', '/v1/responses/:id/cancel', { id });
   await scenario.pass(4_000);
   t.same(
     [cancel.status, cancel.code],
@@ -72,7 +72,7 @@ t.test('cancelling from another thread while the disk is full returns 503 and ta
   const id = idOf(await scenario.generate(1, 1_000, 100));
   await scenario.pass(1_000);
   await scenario.full(10_000);
-  const cancel = await scenario.ask(2, 'POST', '/v1/responses/:id/cancel', id);
+  const cancel = await scenario.ask(2, 'POST', '/v1/responses/:id/cancel', { id });
   await scenario.pass(6_000);
   t.same([cancel.status, cancel.code], [503, 'maintenance']);
   await scenario.pass(30_000);
@@ -145,7 +145,7 @@ t.test('cancelling an expired background response returns 404 while another thre
   await scenario.pass(1_000);
   scenario.leap(31 * 86_400_000);
   for (const thread of [1, 2]) {
-    const { status, code } = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    const { status, code } = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', { id });
     t.same([status, code], [404, 'response_not_found'], `cancel sent to thread ${thread}`);
   }
 });
@@ -193,7 +193,7 @@ t.test(
     const scenario = await Scenario.begin(2);
     const id = idOf(await scenario.generate(1, 1_000, 100));
     await scenario.pass(1_000);
-    const follow = await scenario.ask(2, 'GET', '/v1/responses/:id', id, undefined, { stream: 'true' });
+    const follow = await scenario.ask(2, 'GET', '/v1/responses/:id', { id, query: { stream: 'true' } });
     const before = follow.events?.length ?? 0;
     t.ok(before > 0);
     follow.stopped = true;
@@ -223,7 +223,7 @@ t.test(
     while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
     await scenario.full(60_000); // Before its last events are logged.
     await scenario.pass(61_000);
-    const slow = await scenario.ask(0, 'GET', '/v1/responses/:id', id, undefined, { stream: 'true' }, false);
+    const slow = await scenario.ask(0, 'GET', '/v1/responses/:id', { id, query: { stream: 'true' }, reads: false });
     t.same(slow.events, []);
     scenario.leap(2 * 3_600_000);
     slow.stopped = false;
@@ -253,7 +253,7 @@ for (const thread of [1, 2]) {
     const id = idOf(await scenario.generate(1, 1_000, 100));
     await scenario.pass(1_000);
     scenario.disk.slowUs = 1_000_000;
-    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', { id });
     t.equal(cancel.over, false);
     scenario.leap(31 * 86_400_000);
     await scenario.pass(20_000);
@@ -269,7 +269,7 @@ for (const thread of [1, 2]) {
     const id = idOf(await scenario.generate(1, 1_000, 100));
     await scenario.pass(1_000);
     scenario.disk.slowUs = 1_000_000;
-    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', { id });
     await scenario.as(0, () => void scenario.thread(0).responses.eraseOrganization('org_1'));
     t.equal(cancel.over, false);
     await scenario.pass(20_000);

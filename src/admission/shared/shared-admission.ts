@@ -238,7 +238,7 @@ export class SharedAdmission implements Admission {
     }
     if (verdict === 'month') throw unreachable("this organization's usage of the month is not known");
     if (verdict === 'cap') throw capUsed(cap ?? 0, month, headers);
-    if (verdict !== 'admitted') throw this.#refusal(verdict, scopes, which - 1, seen, request, wanted, headers);
+    if (verdict !== 'admitted') throw this.#refusal(verdict, which - 1, { scopes, seen, request, wanted, headers });
 
     const lease: Lease = { id, n, keys: scopes.map(({ key }) => this.#keys.leases(key)), reported: true, place: null };
     this.#leases.open(lease);
@@ -250,7 +250,7 @@ export class SharedAdmission implements Admission {
       organizationId,
       monthUsed: cap === null ? null : Number(answer[3]),
     });
-    return this.#reservation(scopes, reserved, lease, monthKey, headers, (end) => {
+    return this.#reservation({ scopes, reserved, lease, monthKey }, headers, (end) => {
       mirrored.leave(end);
       scopes.forEach(({ limits: { rpm, tpm } }, index) => {
         const one = seen[index] as LimitSnapshot;
@@ -283,10 +283,7 @@ export class SharedAdmission implements Admission {
       if (this.#touched.size < MAX_TOUCHED) for (const { key } of scopes) this.#touched.add(this.#keys.bucket(key));
       const monthKey = this.#keys.month(identity.organizationId, monthNumber(this.#wall()));
       return this.#reservation(
-        scopes,
-        reserved,
-        lease,
-        monthKey,
+        { scopes, reserved, lease, monthKey },
         (format) => own.headers(format),
         ({ tokens, refunded }) => (refunded ? own.refund() : own.settle(tokens)),
       );
@@ -297,10 +294,12 @@ export class SharedAdmission implements Admission {
 
   /** A reservation that ends exactly once, both locally (`ended`) and in Redis. */
   #reservation(
-    scopes: readonly LimitScope[],
-    reserved: readonly number[],
-    lease: Lease,
-    monthKey: string,
+    {
+      scopes,
+      reserved,
+      lease,
+      monthKey,
+    }: { scopes: readonly LimitScope[]; reserved: readonly number[]; lease: Lease; monthKey: string },
     headers: HeadersOf,
     ended: (end: { tokens: number; refunded: boolean }) => void,
   ): Reservation {
@@ -346,14 +345,23 @@ export class SharedAdmission implements Admission {
     return promptTokens.tokens + n * (statedCap ?? Math.min(modelMaximum, this.settings.tpm_default_reservation));
   }
 
+  /** `which`: index of the scope that rejected the request. */
   #refusal(
     verdict: string,
-    scopes: readonly LimitScope[],
     which: number,
-    seen: readonly LimitSnapshot[],
-    { model, n, promptTokens }: ReserveRequest,
-    wanted: number,
-    headers: HeadersOf,
+    {
+      scopes,
+      seen,
+      request: { model, n, promptTokens },
+      wanted,
+      headers,
+    }: {
+      scopes: readonly LimitScope[];
+      seen: readonly LimitSnapshot[];
+      request: ReserveRequest;
+      wanted: number;
+      headers: HeadersOf;
+    },
   ): Error {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
@@ -379,7 +387,7 @@ export class SharedAdmission implements Admission {
       case 'prompt':
         return promptTooLong(owner, model, promptTokens.tokens, tpm, headers);
       case 'tpm':
-        return tooManyTokens(owner, model, Math.min(wanted, tpm), tpm, wait, headers);
+        return tooManyTokens(owner, model, { reserved: Math.min(wanted, tpm), limit: tpm }, wait, headers);
       default:
         return new Error(`unexpected reply from Redis: ${verdict}`);
     }

@@ -17,15 +17,19 @@ const HEIGHT = { mean: 0, deviation: 0.7 };
 const NOISE = { mean: Math.log(0.05), deviation: 1 };
 const JITTER = 1e-8;
 
+interface Fitted {
+  readonly inputs: readonly (readonly number[])[];
+  readonly logs: Logs;
+  /** Mean and standard deviation of the outputs. */
+  readonly centre: number;
+  readonly scale: number;
+  /** Cholesky factor of the covariance of the inputs. */
+  readonly factor: Float64Array;
+  readonly weights: Float64Array;
+}
+
 export class GaussianProcess {
-  private constructor(
-    private readonly inputs: readonly (readonly number[])[],
-    private readonly logs: Logs,
-    private readonly centre: number,
-    private readonly scale: number,
-    private readonly factor: Float64Array,
-    private readonly weights: Float64Array,
-  ) {}
+  private constructor(private readonly fitted: Fitted) {}
 
   /** `start`: hyperparameters of an earlier fit of fewer points, used as the starting point. */
   static fit(
@@ -42,30 +46,31 @@ export class GaussianProcess {
     const first = start ?? [...Array<number>(dimensions).fill(LENGTH.mean), HEIGHT.mean, NOISE.mean];
     const logs = n < 3 ? first : climb(first, start === null ? 0.6 : 0.25, (at) => density(inputs, values, at));
     const factor = cholesky(covariance(inputs, logs), n);
-    return new GaussianProcess(inputs, logs, centre, scale, factor, solve(factor, values));
+    return new GaussianProcess({ inputs, logs, centre, scale, factor, weights: solve(factor, values) });
   }
 
   get parameters(): Logs {
-    return this.logs;
+    return this.fitted.logs;
   }
 
   /** Prediction of the function itself, without measurement noise. */
   at(input: readonly number[]): Belief {
-    const n = this.inputs.length;
-    const { lengths, height } = unfold(this.logs);
+    const { inputs, logs, centre, scale, factor, weights } = this.fitted;
+    const n = inputs.length;
+    const { lengths, height } = unfold(logs);
     const across = new Float64Array(n);
     let mean = 0;
     for (let i = 0; i < n; i++) {
-      const k = height * matern(this.inputs[i] as readonly number[], input, lengths);
+      const k = height * matern(inputs[i] as readonly number[], input, lengths);
       across[i] = k;
-      mean += k * (this.weights[i] as number);
+      mean += k * (weights[i] as number);
     }
-    forward(this.factor, across);
+    forward(factor, across);
     let known = 0;
     for (let i = 0; i < n; i++) known += (across[i] as number) ** 2;
     return {
-      mean: this.centre + this.scale * mean,
-      deviation: this.scale * Math.sqrt(Math.max(1e-12, height - known)),
+      mean: centre + scale * mean,
+      deviation: scale * Math.sqrt(Math.max(1e-12, height - known)),
     };
   }
 }

@@ -38,27 +38,22 @@ interface Runs {
   readonly trials: TuneTrial[];
 }
 
+interface TuneDeps {
+  engine: HeldEngine;
+  measure: Measure;
+  signal: AbortSignal;
+  onChange: (run: TuneRun) => void;
+}
+
 export async function tune(
   plan: TunePlan,
-  {
-    engine,
-    measure,
-    signal,
-    onChange,
-    now = () => new Date(),
-  }: {
-    engine: HeldEngine;
-    measure: Measure;
-    signal: AbortSignal;
-    onChange: (run: TuneRun) => void;
-    now?: (() => Date) | undefined;
-  },
+  { engine, measure, signal, onChange, now = () => new Date() }: TuneDeps & { now?: (() => Date) | undefined },
 ): Promise<TuneRun> {
   const run = newRun(plan, engine.before);
   onChange(run);
   const ending = AbortSignal.any([signal, engine.lost]);
   try {
-    run.result = await new Tuning(plan, run, engine, measure, ending, () => onChange(run)).result();
+    run.result = await new Tuning(plan, run, { engine, measure, signal: ending, onChange }).result();
     run.state = 'done';
   } catch (error) {
     // An aborted run needs no reason; a lost lease carries one.
@@ -88,24 +83,21 @@ class Tuning {
   constructor(
     private readonly plan: TunePlan,
     private readonly run: TuneRun,
-    private readonly engine: HeldEngine,
-    private readonly measure: Measure,
-    private readonly signal: AbortSignal,
-    private readonly changed: () => void,
+    private readonly deps: TuneDeps,
   ) {
     this.#unit = plan.loadKind === 'concurrency' ? 1 : FINE;
-    this.#search = new Search({ knobs: knobsOf(plan, engine, this.#unit), seed: plan.seed, spread: 6 });
+    this.#search = new Search({ knobs: knobsOf(plan, deps.engine, this.#unit), seed: plan.seed, spread: 6 });
   }
 
   async result(): Promise<TuneResult> {
     const { plan } = this;
     const last = REPEATS * (FINALISTS + 1) + (plan.apply ? REPEATS : 0);
     const searched = plan.trials - last;
-    const asIs = this.#point(this.engine.before);
+    const asIs = this.#point(this.deps.engine.before);
     for (let at = 0; at < Math.max(3, Math.round(searched / 8)); at++) {
       await this.#trial(
         'current',
-        this.engine.before,
+        this.deps.engine.before,
         this.#loadOf(at === 0 ? this.#middle() : this.#search.ask(asIs)),
       );
     }
@@ -125,7 +117,7 @@ class Tuning {
    */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
-      point === undefined ? null : { settings: this.engine.before, load: this.#loadOf(point), trials: [] };
+      point === undefined ? null : { settings: this.deps.engine.before, load: this.#loadOf(point), trials: [] };
     // Only a few loads were measured with the current settings, so the model of all measurements predicts their best
     // load more accurately.
     const measured = asTheyAre(this.#search.ranked(asIs)[0]);
@@ -182,7 +174,7 @@ class Tuning {
         says: `${result.says} A verification run missed ${missed?.name ?? 'the objectives'}, so the previous settings were restored.`,
       };
     }
-    await this.engine.apply(best.settings);
+    await this.deps.engine.apply(best.settings);
     return {
       ...result,
       outcome: 'applied',
@@ -191,19 +183,19 @@ class Tuning {
   }
 
   async #trial(phase: TunePhase, settings: TuneSettings, load: number): Promise<TuneTrial> {
-    this.signal.throwIfAborted();
+    this.deps.signal.throwIfAborted();
     const { run, plan } = this;
     run.phase = phase;
-    await this.engine.set(settings);
-    this.signal.throwIfAborted();
+    await this.deps.engine.set(settings);
+    this.deps.signal.throwIfAborted();
     const number = run.trials.length + 1;
-    const measured = await this.measure({
+    const measured = await this.deps.measure({
       load,
       seed: plan.seed * 1_000 + number,
       mayStopEarly: phase === 'current' || phase === 'search',
-      signal: this.signal,
+      signal: this.deps.signal,
     });
-    this.signal.throwIfAborted();
+    this.deps.signal.throwIfAborted();
     const { seconds, throughput, goodput, outputTokensPerSecond, ttftMs, itlMs, verdicts, stopped, errors } = measured;
     const trial: TuneTrial = {
       number,
@@ -231,7 +223,7 @@ class Tuning {
       ratios: verdicts.map(ratioOf),
       stopped,
     });
-    this.changed();
+    this.deps.onChange(this.run);
     return trial;
   }
 

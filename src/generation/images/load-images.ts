@@ -50,14 +50,9 @@ export function createImageLoader(settings: Config['images'], deps: Partial<Fetc
     deps,
   );
   const places = shareOf(FETCHES);
-  const fetches = new FairSlots(
-    places,
-    'image downloads',
-    MAX_WAITING_FETCHES,
-    undefined,
-    undefined,
-    Math.max(1, Math.floor(places * FETCHES_OF_ONE)),
-  );
+  const fetches = new FairSlots(places, 'image downloads', MAX_WAITING_FETCHES, {
+    mostOfOne: Math.max(1, Math.floor(places * FETCHES_OF_ONE)),
+  });
   const budget = new ImageBudget(shareOf(settings.max_held_bytes), settings.max_bytes * TOTAL_BYTES_FACTOR);
   return {
     hold: (organization, elsewhere) => budget.open(organization, elsewhere),
@@ -73,7 +68,7 @@ export function createImageLoader(settings: Config['images'], deps: Partial<Fetc
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
-      const loaded = await new Loading(settings, fetcher, fetches, requester, held, decodedLater).all(open);
+      const loaded = await new Loading({ settings, fetcher, fetches }, requester, held, decodedLater).all(open);
       return messages.map((message) => withImages(message, loaded));
     },
   };
@@ -88,9 +83,7 @@ class Loading {
   #pixels = 0;
 
   constructor(
-    private readonly settings: Config['images'],
-    private readonly fetcher: ImageFetcher,
-    private readonly fetches: FairSlots,
+    private readonly deps: { settings: Config['images']; fetcher: ImageFetcher; fetches: FairSlots },
     private readonly from: Requester,
     private readonly held: HeldImages,
     private readonly decodedLater: boolean,
@@ -145,7 +138,7 @@ class Loading {
     const { path } = part;
     const bytes = await this.#bytesOf(part);
     this.#bytes += bytes.length;
-    const most = this.settings.max_bytes * TOTAL_BYTES_FACTOR;
+    const most = this.deps.settings.max_bytes * TOTAL_BYTES_FACTOR;
     if (this.#bytes > most)
       throw apiError(
         'image_too_large',
@@ -162,7 +155,7 @@ class Loading {
   }
 
   #spend(width: number, height: number, path: string): void {
-    const { max_pixels: maxPixels } = this.settings;
+    const { max_pixels: maxPixels } = this.deps.settings;
     const pixels = width * height;
     if (pixels > maxPixels)
       throw apiError(
@@ -187,12 +180,15 @@ class Loading {
   }
 
   async #bytesOf({ source, path }: ImagePart): Promise<Buffer> {
-    if (source.kind === 'base64') return decodeBase64(source.data, this.settings.max_bytes, path);
+    if (source.kind === 'base64') return decodeBase64(source.data, this.deps.settings.max_bytes, path);
     if (source.kind === 'bytes')
       return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
     if (source.kind === 'loaded') return Buffer.from(source.image.bytes);
-    if (/^data:/i.test(source.url)) return decodeBase64(dataOfUrl(source.url, path), this.settings.max_bytes, path);
-    return this.fetches.run(this.#requester, 1, () => this.fetcher.fetch(source.url, path, this.#abort.signal));
+    if (/^data:/i.test(source.url))
+      return decodeBase64(dataOfUrl(source.url, path), this.deps.settings.max_bytes, path);
+    return this.deps.fetches.run(this.#requester, 1, () =>
+      this.deps.fetcher.fetch(source.url, path, this.#abort.signal),
+    );
   }
 }
 

@@ -31,8 +31,7 @@ const NONE: RequestGrammars = { format: null, calls: new Map(), ignoredKeywords:
 export const COMPILE_BUDGET_MS = 6_000;
 /** Two compilations in the whole process, divided among its threads. */
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), {
-  ms: shareOf(COMPILE_BUDGET_MS),
-  msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000,
+  budget: { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 },
 });
 /** Minimum weight of a schema, because a short one may also take long to compile. */
 const MIN_WEIGHT = 1 << 14;

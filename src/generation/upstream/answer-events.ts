@@ -70,6 +70,16 @@ const MAX_CALLS = 1_024;
 /** Step size of memory reservations, in bytes. */
 const RESERVED_BYTES = 65_536;
 
+interface AnswerSink {
+  emit(event: GenerationEvent): void;
+  /** Output has arrived. */
+  onToken(): void;
+  /** Everything was emitted. */
+  onOver(): void;
+  /** Reserves this many more bytes. Throws ApiError 503, 422. */
+  reserve(bytes: number): void;
+}
+
 export class AnswerEvents {
   readonly #choices: Choice[];
   readonly #usage: ReportedUsage = {};
@@ -79,18 +89,11 @@ export class AnswerEvents {
   #started = false;
   #over = false;
 
-  /**
-   * `emit` receives the events. `queueMs`: time in the queue before the request was sent. `onToken`: called when output
-   * arrives. `onOver`: called when everything was emitted. `reserve`: reserves this many more bytes; throws ApiError
-   * 503, 422.
-   */
+  /** `queueMs`: time in the queue before the request was sent. */
   constructor(
     private readonly facts: AnswerOptions,
     private readonly queueMs: number,
-    private readonly emit: (event: GenerationEvent) => void,
-    private readonly onToken: () => void,
-    private readonly onOver: () => void,
-    private readonly reserve: (bytes: number) => void,
+    private readonly sink: AnswerSink,
   ) {
     this.#choices = Array.from({ length: facts.n }, () => ({
       bytes: 0,
@@ -148,7 +151,7 @@ export class AnswerEvents {
       choice.reasoningTokens += tokens;
       choice.reasoningCharacters += text.length;
     }
-    this.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
+    this.sink.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
   }
 
   /** `key`: the upstream's identifier of the call. A known key continues that call. */
@@ -163,7 +166,8 @@ export class AnswerEvents {
     choice.open = key;
     choice.characters += name.length;
     choice.dropped = choice.calls >= this.facts.maxCalls;
-    if (!choice.dropped) this.emit({ type: 'call_started', choice: index, index: choice.calls++, name, tokens: 0 });
+    if (!choice.dropped)
+      this.sink.emit({ type: 'call_started', choice: index, index: choice.calls++, name, tokens: 0 });
   }
 
   callArguments(index: number, key: string | number, text: string): void {
@@ -177,13 +181,13 @@ export class AnswerEvents {
     if (choice.dropped) return;
     choice.arguments.add(text);
     if (choice.given) {
-      this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
+      this.sink.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
       return;
     }
     const soFar = choice.arguments.toString();
     if (mayBeNull(soFar)) return;
     choice.given = true;
-    this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: soFar, tokens: 1 });
+    this.sink.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: soFar, tokens: 1 });
   }
 
   /**
@@ -270,7 +274,7 @@ export class AnswerEvents {
         stopString: null,
         stopSequenceUnknown: true,
       };
-      this.emit({
+      this.sink.emit({
         type: 'finished',
         choice,
         reason: reason === 'max_tokens' && full ? 'context_full' : reason,
@@ -283,7 +287,7 @@ export class AnswerEvents {
         counted,
       });
     }
-    this.onOver();
+    this.sink.onOver();
   }
 
   /** Distinguishes two cases for which most formats have one end reason: the output cap and the end of the context. */
@@ -296,7 +300,7 @@ export class AnswerEvents {
     const choice = this.#choices[index];
     if (choice === undefined) throw notUnderstood('with a choice that was not requested');
     if (choice.end !== null || this.#over) throw notUnderstood('with more data after the end');
-    this.onToken();
+    this.sink.onToken();
     return choice;
   }
 
@@ -312,7 +316,7 @@ export class AnswerEvents {
     if (!isKept) return;
     this.#unreserved += bytes;
     if (this.#unreserved < RESERVED_BYTES) return;
-    this.reserve(this.#unreserved);
+    this.sink.reserve(this.#unreserved);
     this.#unreserved = 0;
   }
 
@@ -322,7 +326,7 @@ export class AnswerEvents {
     this.#firstAt = performance.now();
     const { promptTokens, cachedTokens } = this.#usage;
     const prompt = promptTokens ?? this.facts.estimatedPrompt;
-    this.emit({
+    this.sink.emit({
       type: 'started',
       promptTokens: prompt,
       cachedTokens: Math.min(prompt, cachedTokens ?? 0),
@@ -341,13 +345,13 @@ export class AnswerEvents {
     if (choice.dropped) return;
     const isNone = wasGiven ? text.trim() === '' : /^\s*(null\s*)?$/.test(text);
     const emit = (rest: string): void =>
-      this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
+      this.sink.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
     if (isNone && whole) emit('{}');
     else if (!isNone && !wasGiven) emit(text); // the text began like null but continued differently
     const complete = (whole && isNone) || isObject(text);
     if (complete) choice.complete++;
     else choice.malformed ||= whole;
-    this.emit({ type: 'call_finished', choice: index, index: choice.calls - 1, complete, tokens: 0 });
+    this.sink.emit({ type: 'call_finished', choice: index, index: choice.calls - 1, complete, tokens: 0 });
   }
 }
 

@@ -222,16 +222,14 @@ export class UpstreamRun implements RunningGeneration {
     const { api, body } = asked.api(server);
     const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
       this.#settle = resolve;
-      const answer = (this.#answer = new AnswerEvents(
-        asked.facts,
-        this.#queueMs,
-        (event) => {
+      const answer = (this.#answer = new AnswerEvents(asked.facts, this.#queueMs, {
+        emit: (event) => {
           if (!this.#over) this.onEvent(event);
         },
-        () => this.#token(),
-        () => this.#completed(),
-        (bytes) => this.#reserve(bytes),
-      ));
+        onToken: () => this.#token(),
+        onOver: () => this.#completed(),
+        reserve: (bytes) => this.#reserve(bytes),
+      }));
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt(
         {

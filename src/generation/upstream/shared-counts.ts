@@ -87,7 +87,8 @@ export class SharedCounts {
   }
 
   #placesAt(model: number, thread: number, most: number): SharedSlotPool {
-    return new SharedSlotPool(this.buffer, rowsBytes(this.shape), model, this.shape.threads, thread, most);
+    const { buffer, shape } = this;
+    return new SharedSlotPool({ buffer, at: rowsBytes(shape), model, threads: shape.threads }, thread, most);
   }
 }
 

@@ -61,12 +61,12 @@ export class SharedSlotPool implements SlotPool<number> {
   // per thread: the published request whose patience ran out and that is not waited for again
   readonly #passed: bigint[];
 
-  /** The slots of model number `model` for `thread`: at most `most` in all threads together. */
+  /**
+   * The slots of model number `model` for `thread`: at most `most` in all threads together. `at`: offset in the buffer of
+   * the first model's slots.
+   */
   constructor(
-    buffer: SharedArrayBuffer,
-    at: number,
-    model: number,
-    threads: number,
+    { buffer, at, model, threads }: { buffer: SharedArrayBuffer; at: number; model: number; threads: number },
     private readonly thread: number,
     private readonly most: number,
   ) {

@@ -72,14 +72,9 @@ export class UpstreamProvider implements Provider {
       '\n',
     );
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
-    this.#counts = new FairSlots(
-      shareOf(COUNTS),
-      `token counts for ${model.id}`,
-      shareOf(queueMax),
-      undefined,
-      undefined,
-      shareOf(COUNTS_OF_ONE),
-    );
+    this.#counts = new FairSlots(shareOf(COUNTS), `token counts for ${model.id}`, shareOf(queueMax), {
+      mostOfOne: shareOf(COUNTS_OF_ONE),
+    });
     const { fallback } = upstream;
     this.#deps = {
       model: model.id,

@@ -135,8 +135,7 @@ export class BackgroundResponses {
     caller: Caller,
     model: ServedModel,
     created: CreateGeneration,
-    dialect: EventDialect,
-    kept: BufferReservation,
+    { dialect, kept }: { dialect: EventDialect; kept: BufferReservation },
   ): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller, kept);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);

@@ -58,7 +58,7 @@ async function begin(deps: CreateDeps, exchange: Exchange): Promise<Begun | null
   exchange.annotate({ stream, background: created.background });
   annotateEndUser(exchange, created.endUser);
   if (created.background) {
-    const run = await deps.background.start(deps, caller, model, created, dialect, exchange.keeping());
+    const run = await deps.background.start(deps, caller, model, created, { dialect, kept: exchange.keeping() });
     return run === null ? null : { run, stream, dialect };
   }
   if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);

@@ -151,6 +151,18 @@ function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   }
 }
 
+/** What a walk through one tree needs on every page. */
+interface TreeWalk {
+  /** For error messages. */
+  readonly name: string;
+  readonly seen: Seen;
+  /** Levels to follow. */
+  readonly levels: number;
+  readonly depth: number;
+  /** Called for each tree that the tree contains. */
+  readonly table: ((name: string, tree: Tree) => void) | null;
+}
+
 class DatabaseFile {
   private pageSize = PAGE;
 
@@ -208,21 +220,14 @@ class DatabaseFile {
       if (entries !== 0) throw new DamagedFile(`is damaged: ${name} has no root`);
       return;
     }
-    const found = this.node(root, name, seen, 1, Math.min(levels, DEEPEST), depth, table);
+    const found = this.node(root, 1, { name, seen, levels: Math.min(levels, DEEPEST), depth, table });
     if (levels >= depth && found !== entries)
       throw new DamagedFile(`is damaged: ${name} has ${found} entries but should have ${entries}`);
   }
 
   /** The number of entries below the page. */
-  private node(
-    number: number,
-    name: string,
-    seen: Seen,
-    level: number,
-    levels: number,
-    depth: number,
-    table: ((name: string, tree: Tree) => void) | null,
-  ): number {
+  private node(number: number, level: number, walk: TreeWalk): number {
+    const { name, seen, levels, depth, table } = walk;
     seen.check(number, name);
     const page = this.page(number, name);
     seen.take(number, 1, name);
@@ -241,7 +246,7 @@ class DatabaseFile {
       if (keyEnd > this.pageSize) throw this.bad(number, name);
       if (!leaf) {
         const child = page.readUInt32LE(at) + page.readUInt16LE(at + 4) * 2 ** 32;
-        if (level < levels) entries += this.node(child, name, seen, level + 1, levels, depth, table);
+        if (level < levels) entries += this.node(child, level + 1, walk);
         else seen.check(child, name);
         continue;
       }

@@ -61,9 +61,7 @@ async function call(
   native: NativeEngine,
   engine: Engine,
   syntax: ToolSyntax,
-  seed: bigint,
-  parallel: boolean,
-  unwanted: string | null = null,
+  { seed, parallel, unwanted = null }: { seed: bigint; parallel: boolean; unwanted?: string | null },
 ): Promise<Outcome> {
   const request = { tools, toolChoice: { mode: 'required' as const, allowed: null }, parallelToolCalls: parallel };
   const { calls: grammars } = await compileGrammars(
@@ -117,7 +115,7 @@ t.test('a forced call is always valid', async (t) => {
   const several = new Set<string>();
   for (const [family, syntax] of syntaxes) {
     for (let seed = 0n; seed < 8n; seed++) {
-      const { calls, text, reason } = await call(native, engine, syntax, seed, true);
+      const { calls, text, reason } = await call(native, engine, syntax, { seed, parallel: true });
       // The token limit may truncate the last of many calls.
       const cut = reason === 'max_tokens' ? calls.pop() : undefined;
       const right = calls.every(({ name, json, complete }) => complete === true && fits(name, json));
@@ -126,7 +124,7 @@ t.test('a forced call is always valid', async (t) => {
         t.fail(`${family}, seed ${seed}: ${JSON.stringify({ calls, text, reason })}`);
       if (calls.length > 1) several.add(family);
     }
-    const single = await call(native, engine, syntax, 1n, false);
+    const single = await call(native, engine, syntax, { seed: 1n, parallel: false });
     t.match(
       single,
       { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ },
@@ -137,7 +135,10 @@ t.test('a forced call is always valid', async (t) => {
   for (const [family, syntax] of syntaxes) {
     if (syntax.several === undefined) continue;
     // The model would end some lists immediately.
-    if (!several.has(family) && (await call(native, engine, syntax, 0n, true, syntax.several.end)).calls.length > 1)
+    if (
+      !several.has(family) &&
+      (await call(native, engine, syntax, { seed: 0n, parallel: true, unwanted: syntax.several.end })).calls.length > 1
+    )
       several.add(family);
     t.ok(several.has(family), `${family}: several calls in one section`);
   }

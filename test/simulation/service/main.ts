@@ -71,7 +71,7 @@ async function runPart(
   for (const before = fills; fills === before; ) base62(1);
   time.begin(Date.UTC(2026, 0, 1) + drawsFrom(seedOf(seed, part, 4)).below(365 * 86_400) * 1000);
   const backing = values.tables === 'lmdb' ? await openLmdb(time, tmpdir()) : new MemoryTables();
-  const world = new World(time, backing, seed, part, trace, values['loses-writes'] ? 0.02 : 0);
+  const world = new World(time, backing, { seed, part }, trace, values['loses-writes'] ? 0.02 : 0);
   try {
     await world.run(PART_STEPS, (step, kind) => {
       if ((only !== null && !only.has(step)) || without.has(kind)) return false;

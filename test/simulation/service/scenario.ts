@@ -147,12 +147,14 @@ export class Scenario {
       prepareMs: 0,
       end: 'ok',
     };
-    return this.ask(thread, 'POST', '/v1/responses', '', {
-      model: 'alpha',
-      input: textOf(course),
-      background: true,
-      stream: false,
-      max_output_tokens: tokens + 1,
+    return this.ask(thread, 'POST', '/v1/responses', {
+      body: {
+        model: 'alpha',
+        input: textOf(course),
+        background: true,
+        stream: false,
+        max_output_tokens: tokens + 1,
+      },
     });
   }
 
@@ -161,10 +163,7 @@ export class Scenario {
     thread: number,
     method: string,
     path: string,
-    id: string,
-    body: unknown = undefined,
-    query: Record<string, string> = {},
-    reads = true,
+    { id, body, query, reads = true }: { id?: string; body?: unknown; query?: Record<string, string>; reads?: boolean },
   ): Promise<SimExchange> {
     const identity = {
       organizationId: 'org_1',
@@ -176,15 +175,8 @@ export class Scenario {
       keyLimits: null,
       monthlyTokenCap: null,
     } as unknown as SimExchange['identity'];
-    const exchange = new SimExchange(
-      method,
-      `req_${this.#tag}`,
-      identity,
-      body,
-      { id },
-      new URLSearchParams(query),
-      () => undefined,
-    );
+    const request = { method, requestId: `req_${this.#tag}`, body, id: id ?? '', query: query ?? {} };
+    const exchange = new SimExchange(request, identity, () => undefined);
     exchange.stopped = !reads;
     await this.as(thread, () => {
       void this.thread(thread).serve(exchange, path);
@@ -194,7 +186,7 @@ export class Scenario {
   }
 
   async get(thread: number, id: string): Promise<Resource> {
-    return (await this.ask(thread, 'GET', '/v1/responses/:id', id)).answer as Resource;
+    return (await this.ask(thread, 'GET', '/v1/responses/:id', { id })).answer as Resource;
   }
 
   /** Reads the whole event stream, which must end within `ms`. */
@@ -204,9 +196,9 @@ export class Scenario {
     ms: number,
     after = -1,
   ): Promise<{ exchange: SimExchange; types: string[]; numbers: number[] }> {
-    const exchange = await this.ask(thread, 'GET', '/v1/responses/:id', id, undefined, {
-      stream: 'true',
-      ...(after < 0 ? {} : { starting_after: String(after) }),
+    const exchange = await this.ask(thread, 'GET', '/v1/responses/:id', {
+      id,
+      query: { stream: 'true', ...(after < 0 ? {} : { starting_after: String(after) }) },
     });
     for (let waited = 0; waited < ms && !exchange.over; waited += 50) await this.pass(50);
     const events = (exchange.events ?? []).filter(({ data }) => data !== '[DONE]');

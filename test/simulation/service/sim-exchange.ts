@@ -12,6 +12,15 @@ export interface SentEvent {
 /** Unread bytes that a client which does not read leaves in the server's memory. */
 const UNREAD_BYTES = 1_000_000;
 
+export interface SimRequest {
+  readonly method: string;
+  readonly requestId: string;
+  readonly body: unknown;
+  /** The path's `id` parameter. */
+  readonly id?: string;
+  readonly query?: Record<string, string>;
+}
+
 export class SimExchange implements Exchange {
   readonly remoteAddress = '127.0.0.1';
   readonly trace = null;
@@ -32,15 +41,23 @@ export class SimExchange implements Exchange {
   #onAborted: (() => void)[] = [];
   #onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
 
+  readonly method: string;
+  readonly requestId: string;
+  readonly body: unknown;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+
   constructor(
-    readonly method: string,
-    readonly requestId: string,
+    { method, requestId, body, id = '', query = {} }: SimRequest,
     public identity: Identity,
-    readonly body: unknown,
-    readonly params: Readonly<Record<string, string>>,
-    readonly query: URLSearchParams,
-    private readonly told: (exchange: SimExchange) => void,
-  ) {}
+    private readonly onOver: (exchange: SimExchange) => void,
+  ) {
+    this.method = method;
+    this.requestId = requestId;
+    this.body = body;
+    this.params = { id };
+    this.query = new URLSearchParams(query);
+  }
 
   actAs(identity: Identity): void {
     this.identity = identity;
@@ -139,6 +156,6 @@ export class SimExchange implements Exchange {
     this.over = true;
     this.status = status;
     this.answer = answer;
-    this.told(this);
+    this.onOver(this);
   }
 }

@@ -52,22 +52,50 @@ export interface Common {
 
 const SEALER = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), [...MODELS]);
 
+interface SimThreadParts {
+  /** Notified when an organization is suspended or resumed. */
+  readonly listeners: ReadonlySet<(organizationId: string | null) => void>;
+  readonly owner: Owner;
+  readonly index: number;
+  readonly admission: Admission;
+  readonly responses: ResponseStore;
+  readonly background: BackgroundResponses;
+  readonly generations: RunningGenerations;
+  readonly usage: UsageRecorder;
+  readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>;
+  readonly routes: readonly Route[];
+  readonly store: SimStore;
+  readonly undo: DisposableStack;
+}
+
 export class SimThread {
-  private constructor(
-    /** Notified when an organization is suspended or resumed. */
-    readonly listeners: ReadonlySet<(organizationId: string | null) => void>,
-    readonly owner: Owner,
-    readonly index: number,
-    readonly admission: Admission,
-    readonly responses: ResponseStore,
-    readonly background: BackgroundResponses,
-    readonly generations: RunningGenerations,
-    readonly usage: UsageRecorder,
-    readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
-    private readonly routes: readonly Route[],
-    private readonly store: SimStore,
-    private readonly undo: DisposableStack,
-  ) {}
+  readonly listeners: SimThreadParts['listeners'];
+  readonly owner: SimThreadParts['owner'];
+  readonly index: SimThreadParts['index'];
+  readonly admission: SimThreadParts['admission'];
+  readonly responses: SimThreadParts['responses'];
+  readonly background: SimThreadParts['background'];
+  readonly generations: SimThreadParts['generations'];
+  readonly usage: SimThreadParts['usage'];
+  readonly failUnfinished: SimThreadParts['failUnfinished'];
+  private readonly routes: SimThreadParts['routes'];
+  private readonly store: SimThreadParts['store'];
+  private readonly undo: SimThreadParts['undo'];
+
+  private constructor(parts: SimThreadParts) {
+    this.listeners = parts.listeners;
+    this.owner = parts.owner;
+    this.index = parts.index;
+    this.admission = parts.admission;
+    this.responses = parts.responses;
+    this.background = parts.background;
+    this.generations = parts.generations;
+    this.usage = parts.usage;
+    this.failUnfinished = parts.failUnfinished;
+    this.routes = parts.routes;
+    this.store = parts.store;
+    this.undo = parts.undo;
+  }
 
   /** Counterpart of openService(). */
   static open(
@@ -159,10 +187,10 @@ export class SimThread {
           running: new RunningResponses(bus, background),
         }),
       ];
-      return new SimThread(
+      return new SimThread({
         listeners,
         owner,
-        bus.index,
+        index: bus.index,
         admission,
         responses,
         background,
@@ -172,7 +200,7 @@ export class SimThread {
         routes,
         store,
         undo,
-      );
+      });
     });
   }
 

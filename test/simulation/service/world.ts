@@ -19,7 +19,7 @@ import { LimitsWitness, monthOf } from './limits-witness.js';
 import type { Backing } from './memory-tables.js';
 import { isEnded, outputOf, ResponsesWitness, type Known, type Resource } from './responses-witness.js';
 import { SimDisk } from './sim-disk.js';
-import { SimExchange } from './sim-exchange.js';
+import { SimExchange, type SimRequest } from './sim-exchange.js';
 import { ENDS, MAX_TOKENS, textOf, type Course, type Told } from './sim-provider.js';
 import { channel, MODELS, SimThread, type Common } from './sim-thread.js';
 import type { Owner, SimTime } from './sim-time.js';
@@ -138,6 +138,8 @@ export class World {
     slots: 0,
     background: 0,
   };
+  readonly #seed: number;
+  readonly #part: number;
   readonly #draws: Draws;
   readonly #disk: SimDisk;
   readonly #config: Config;
@@ -159,11 +161,12 @@ export class World {
   constructor(
     private readonly time: SimTime,
     backing: Backing,
-    private readonly seed: number,
-    private readonly part: number,
+    { seed, part }: { seed: number; part: number },
     private readonly trace: Hash,
     losesWrites = 0,
   ) {
+    this.#seed = seed;
+    this.#part = part;
     const draws = (this.#draws = drawsFrom(seedOf(seed, part, 0)));
     this.#disk = new SimDisk(backing, time, drawsFrom(seedOf(seed, part, 1)), losesWrites);
     const one = <T>(...of: T[]): T => of[draws.below(of.length)] as T;
@@ -203,7 +206,7 @@ export class World {
     await this.#start();
     await this.#pass(2 * SECOND);
     for (let step = 0; step < steps; step++) {
-      const draws = drawsFrom(seedOf(this.seed, this.part, 2, step));
+      const draws = drawsFrom(seedOf(this.#seed, this.#part, 2, step));
       const kind = kindOf(draws);
       if (!isKept(step, kind)) continue;
       this.figures.steps++;
@@ -368,10 +371,7 @@ export class World {
           };
     await this.#send(
       { kind, organization, thread, course, previous, stored, known: null, after: -1 },
-      'POST',
-      kind === 'chat' ? '/v1/chat/completions' : '/v1/responses',
-      body,
-      {},
+      { method: 'POST', path: kind === 'chat' ? '/v1/chat/completions' : '/v1/responses', body },
       tag,
       this.#identity(organization, draws),
     );
@@ -409,10 +409,7 @@ export class World {
     };
     await this.#send(
       { kind, organization, thread, course: null, previous: null, stored: false, known, after },
-      method,
-      `/v1/responses/:id${path}`,
-      undefined,
-      { id: known.id, query },
+      { method, path: `/v1/responses/:id${path}`, body: undefined, id: known.id, query },
       this.#next++,
       this.#identity(organization, draws),
     );
@@ -420,10 +417,7 @@ export class World {
 
   async #send(
     what: Omit<Asked, 'exchange' | 'since' | 'usable'>,
-    method: string,
-    path: string,
-    body: unknown,
-    { id = '', query = {} }: { id?: string; query?: Record<string, string> },
+    { path, ...request }: Omit<SimRequest, 'requestId'> & { path: string },
     tag: number,
     identity: Identity,
   ): Promise<void> {
@@ -432,7 +426,7 @@ export class World {
     const requestId = `req_${tag}`;
     const usable =
       previous === null || (!this.#responses.isLost(previous) && previous.organizationId === organization.id);
-    const exchange = new SimExchange(method, requestId, identity, body, { id }, new URLSearchParams(query), () => {
+    const exchange = new SimExchange({ ...request, requestId }, identity, () => {
       this.#answered(asked);
     });
     const asked: Asked = { ...what, exchange, since: this.#responses.now, usable };

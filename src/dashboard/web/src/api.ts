@@ -4,17 +4,22 @@ import type { ErrorCode } from '../../../shared/errors.js';
 
 /** An error response of the server, or 'offline' if the server did not respond. */
 export class ApiFailure extends Error {
+  /** Path of the invalid field. */
+  readonly param: string | null;
+  readonly retryAfterMs: number | null;
+  readonly requestId: string | null;
+
   constructor(
     readonly status: number,
     readonly code: ErrorCode | 'offline' | 'unreadable',
     message: string,
-    /** Path of the invalid field. */
-    readonly param: string | null = null,
-    readonly retryAfterMs: number | null = null,
-    readonly requestId: string | null = null,
+    { param, retryAfterMs, requestId }: Partial<Pick<ApiFailure, 'param' | 'retryAfterMs' | 'requestId'>> = {},
   ) {
     super(message);
     this.name = 'ApiFailure';
+    this.param = param ?? null;
+    this.retryAfterMs = retryAfterMs ?? null;
+    this.requestId = requestId ?? null;
   }
 }
 
@@ -53,16 +58,12 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   const retryAfterMs = Number.isFinite(wait) && wait > 0 ? wait : null;
   try {
     const { error } = (await response.json()) as { error: { message: string; code: ErrorCode; param: string | null } };
-    return new ApiFailure(response.status, error.code, error.message, error.param, retryAfterMs, requestId);
+    return new ApiFailure(response.status, error.code, error.message, { param: error.param, retryAfterMs, requestId });
   } catch {
-    return new ApiFailure(
-      response.status,
-      'unreadable',
-      `The server responded with status ${response.status}.`,
-      null,
+    return new ApiFailure(response.status, 'unreadable', `The server responded with status ${response.status}.`, {
       retryAfterMs,
       requestId,
-    );
+    });
   }
 }
 

@@ -94,9 +94,14 @@ export class PostgresApiKeys implements ApiKeys {
       const active = await countValidKeys(sql, organizationId, now);
       const next = changedKey(key, change, () => active, now);
       await putKey(sql, next);
-      await noteAudit(sql, organizationId, actor, 'api_key.changed', id, {
-        name: next.name,
-        fields: Object.keys(given(change)),
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: 'api_key.changed',
+        target: id,
+        detail: {
+          name: next.name,
+          fields: Object.keys(given(change)),
+        },
       });
       return next;
     });
@@ -125,10 +130,15 @@ export class PostgresApiKeys implements ApiKeys {
       const { next, before } = successorOf(key, { id: newAccountId('key'), ...made, hash, createdBy }, overlapS, now);
       await putKey(sql, next);
       await putKey(sql, before);
-      await noteAudit(sql, organizationId, actor, 'api_key.rotated', key.id, {
-        name: key.name,
-        successor: next.id,
-        overlap_seconds: overlapS,
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: 'api_key.rotated',
+        target: key.id,
+        detail: {
+          name: key.name,
+          successor: next.id,
+          overlap_seconds: overlapS,
+        },
       });
       return next;
     });
@@ -141,7 +151,13 @@ export class PostgresApiKeys implements ApiKeys {
       if (key === undefined || key.revoked === true) return key ?? null;
       const next = revokedNow(key, this.work.now());
       await putKey(sql, next);
-      if (actor !== null) await noteAudit(sql, organizationId, actor, 'api_key.revoked', id, { name: key.name });
+      if (actor !== null)
+        await noteAudit(sql, organizationId, {
+          actor,
+          action: 'api_key.revoked',
+          target: id,
+          detail: { name: key.name },
+        });
       return next;
     });
   }
@@ -196,9 +212,14 @@ async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: 
   await makeRoomForKey(sql, key.organizationId, now);
   await putKey(sql, key);
   if (actor !== null)
-    await noteAudit(sql, key.organizationId, actor, 'api_key.created', key.id, {
-      name: key.name,
-      models: key.models,
-      scopes: key.scopes,
+    await noteAudit(sql, key.organizationId, {
+      actor,
+      action: 'api_key.created',
+      target: key.id,
+      detail: {
+        name: key.name,
+        models: key.models,
+        scopes: key.scopes,
+      },
     });
 }

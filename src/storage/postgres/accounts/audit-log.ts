@@ -13,10 +13,7 @@ const SWEPT_AT_ONCE = 1_000;
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,
-  actor: Actor,
-  action: string,
-  target: string | null,
-  detail: Record<string, unknown> = {},
+  { actor, action, target, detail = {} }: AuditNote & { readonly target: string | null },
   now = Date.now(),
 ): Promise<void> {
   const entry = auditEntry(now, actor, action, target, detail);
@@ -35,7 +32,7 @@ export async function noteSetting(
   note: AuditNote | null,
   target: string | null,
 ): Promise<void> {
-  if (note !== null) await noteAudit(sql, organizationId, note.actor, note.action, target, note.detail);
+  if (note !== null) await noteAudit(sql, organizationId, { ...note, target });
 }
 
 export class PostgresAuditLog implements AuditLog {
@@ -51,7 +48,7 @@ export class PostgresAuditLog implements AuditLog {
     target: string | null,
     detail: Record<string, unknown> = {},
   ): Promise<void> {
-    return this.work.change((sql) => noteAudit(sql, organizationId, actor, action, target, detail, this.now()));
+    return this.work.change((sql) => noteAudit(sql, organizationId, { actor, action, target, detail }, this.now()));
   }
 
   async list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage> {

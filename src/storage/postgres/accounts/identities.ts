@@ -31,7 +31,12 @@ export class PostgresIdentities implements Identities {
       const owner = await identityOwner(sql, identity);
       if (owner !== undefined || (await userById(sql, user.id)) === undefined) return owner === user.id;
       await putIdentity(sql, user.id, identity);
-      await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: identity.issuer });
+      await noteAudit(sql, null, {
+        actor,
+        action: 'user.identity_linked',
+        target: user.id,
+        detail: { issuer: identity.issuer },
+      });
       return true;
     });
   }
@@ -43,8 +48,13 @@ export class PostgresIdentities implements Identities {
         [user.id],
       );
       if (removed.length > 0)
-        await noteAudit(sql, null, actor, 'user.identity_unlinked', user.id, {
-          issuers: removed.map(({ issuer }) => issuer),
+        await noteAudit(sql, null, {
+          actor,
+          action: 'user.identity_unlinked',
+          target: user.id,
+          detail: {
+            issuers: removed.map(({ issuer }) => issuer),
+          },
         });
       return removed.length > 0;
     });

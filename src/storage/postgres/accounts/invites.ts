@@ -49,7 +49,7 @@ export async function revokeOutlived(
   }: { now: number; organizationId: string; userId: string; own: Role | undefined; actor: Actor },
 ): Promise<void> {
   for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own))
-    await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
+    await noteAudit(sql, organizationId, { actor, action: 'invite.revoked', target: id, detail: { email } });
 }
 
 export class PostgresInvites implements Invites {
@@ -71,7 +71,12 @@ export class PostgresInvites implements Invites {
         throw invitedAlready();
       const made = await createInvite(sql, { now: this.now(), organizationId, email, role, createdBy: by });
       if (made === null) throw tooManyInvites();
-      await noteAudit(sql, organizationId, actor, 'invite.created', made.id, { email, role });
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: 'invite.created',
+        target: made.id,
+        detail: { email, role },
+      });
       return (await showInvites(sql, this.now(), [made]))[0] as ShownInvite;
     });
   }
@@ -83,7 +88,12 @@ export class PostgresInvites implements Invites {
       if (inviteState(invite, this.now()) !== 'pending') return;
       checkInviting((await membership(sql, organizationId, by))?.role, invite.role);
       await endInvite(sql, this.now(), id, 'revoked_at');
-      await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email: invite.email });
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: 'invite.revoked',
+        target: id,
+        detail: { email: invite.email },
+      });
     });
   }
 
@@ -106,9 +116,14 @@ export class PostgresInvites implements Invites {
       // A user who joined in another way in the meantime keeps their role.
       if ((await membership(sql, organization.id, user.id)) === undefined) {
         await putMember(sql, organization.id, user.id, invite.role);
-        await noteAudit(sql, organization.id, actor, 'member.joined', user.id, {
-          role: invite.role,
-          email: user.email,
+        await noteAudit(sql, organization.id, {
+          actor,
+          action: 'member.joined',
+          target: user.id,
+          detail: {
+            role: invite.role,
+            email: user.email,
+          },
         });
       }
       return organization;

@@ -43,7 +43,12 @@ export class PostgresMembers implements Members {
       checkOwner(own, role, before.role);
       if (before.role === role) return before;
       if (role !== 'owner' && (await isLastOwner(sql, organizationId, userId))) throw lastOwner('role');
-      await noteAudit(sql, organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: 'member.role_changed',
+        target: userId,
+        detail: { from: before.role, to: role },
+      });
       await revokeOutlived(sql, { now: this.now(), organizationId, userId, own: role, actor });
       return await putMember(sql, organizationId, userId, role);
     });
@@ -61,9 +66,14 @@ export class PostgresMembers implements Members {
       if (await isLastOwner(sql, organizationId, userId)) throw lastOwner('user');
       await removeMember(sql, organizationId, userId);
       if (!leaving) await endSessions(sql, userId);
-      await noteAudit(sql, organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
-        role: member.role,
-        email: (await userById(sql, userId))?.email ?? null,
+      await noteAudit(sql, organizationId, {
+        actor,
+        action: leaving ? 'member.left' : 'member.removed',
+        target: userId,
+        detail: {
+          role: member.role,
+          email: (await userById(sql, userId))?.email ?? null,
+        },
       });
       await revokeOutlived(sql, { now: this.now(), organizationId, userId, own: undefined, actor });
     });

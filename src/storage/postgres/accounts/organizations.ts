@@ -79,7 +79,12 @@ export class PostgresOrganizations implements Organizations {
       );
       const organization = await createOrganization(sql, name);
       await putMember(sql, organization.id, owner.id, 'owner');
-      await noteAudit(sql, organization.id, actor, 'organization.created', organization.id, { name });
+      await noteAudit(sql, organization.id, {
+        actor,
+        action: 'organization.created',
+        target: organization.id,
+        detail: { name },
+      });
       return organization;
     });
   }
@@ -89,7 +94,12 @@ export class PostgresOrganizations implements Organizations {
       const before = await organizationById(sql, id);
       const changed = await changeOrganization(sql, id, { name });
       if (before === undefined || changed === undefined) return null;
-      await noteAudit(sql, id, actor, 'organization.renamed', id, { from: before.name, to: name });
+      await noteAudit(sql, id, {
+        actor,
+        action: 'organization.renamed',
+        target: id,
+        detail: { from: before.name, to: name },
+      });
       return changed;
     });
   }
@@ -107,7 +117,7 @@ export class PostgresOrganizations implements Organizations {
       };
       const next = await changeOrganization(sql, id, { status, settings });
       const note = (action: string, detail = {}): Promise<void> | undefined =>
-        actor === null ? undefined : noteAudit(sql, id, actor, action, id, detail);
+        actor === null ? undefined : noteAudit(sql, id, { actor, action, target: id, detail });
       if (status !== before.status)
         await note(status === 'suspended' ? 'organization.suspended' : 'organization.activated');
       if (change.limits !== undefined || change.monthlyTokenCap !== undefined)
@@ -128,8 +138,13 @@ export class PostgresOrganizations implements Organizations {
     await this.work.changeSeen(id, async (sql) => {
       await sql.query('DELETE FROM memberships WHERE organization_id = $1', [id]);
       await sql.query('DELETE FROM invites WHERE organization_id = $1', [id]);
-      await noteAudit(sql, id, actor, 'organization.deleted', id, {
-        name: (await organizationById(sql, id))?.name ?? null,
+      await noteAudit(sql, id, {
+        actor,
+        action: 'organization.deleted',
+        target: id,
+        detail: {
+          name: (await organizationById(sql, id))?.name ?? null,
+        },
       });
       await markDeleted(sql, id);
     });

@@ -27,7 +27,7 @@ export class PostgresOwnAccount implements OwnAccount {
   emailToken(user: User, email: string, actor: Actor): Promise<string> {
     return this.work.change(async (sql) => {
       if ((await userWithEmail(sql, email)) !== undefined) throw emailTaken();
-      await noteAudit(sql, null, actor, 'user.email_change_asked', user.id, { to: email });
+      await noteAudit(sql, null, { actor, action: 'user.email_change_asked', target: user.id, detail: { to: email } });
       return await createToken(sql, { now: this.now(), userId: user.id, purpose: 'new-email', mailed: true, email });
     });
   }
@@ -62,7 +62,12 @@ export class PostgresOwnAccount implements OwnAccount {
       );
       for (const { organization_id: id, role } of memberships) {
         await removeMember(sql, id, user.id);
-        await noteAudit(sql, id, actor, 'member.left', user.id, { role, email: user.email });
+        await noteAudit(sql, id, {
+          actor,
+          action: 'member.left',
+          target: user.id,
+          detail: { role, email: user.email },
+        });
         await revokeOutlived(sql, { now: this.now(), organizationId: id, userId: user.id, own: undefined, actor });
       }
       await endSessions(sql, user.id);
@@ -70,7 +75,7 @@ export class PostgresOwnAccount implements OwnAccount {
       await removeSecondFactor(sql, user.id);
       await removeIdentities(sql, user.id);
       await removeUser(sql, user.id);
-      await noteAudit(sql, null, actor, 'user.deleted', user.id, { email: user.email });
+      await noteAudit(sql, null, { actor, action: 'user.deleted', target: user.id, detail: { email: user.email } });
     });
   }
 }
@@ -86,6 +91,6 @@ async function change(
   const user = await changeUserEmail(sql, id, email, verified);
   if (user === undefined) throw emailTaken();
   await removeTokens(sql, id);
-  await noteAudit(sql, null, actor, 'user.email_changed', id, { from: before, to: email });
+  await noteAudit(sql, null, { actor, action: 'user.email_changed', target: id, detail: { from: before, to: email } });
   return { user, before };
 }

@@ -59,7 +59,7 @@ export class PostgresSecondFactors implements SecondFactors {
       await changeUser(sql, user.id, { secondFactor: true });
       await endSessions(sql, user.id, keptSessionId);
       await clearAttempts(sql, 'code', user.id);
-      await noteAudit(sql, null, actor, 'user.second_factor_enabled', user.id);
+      await noteAudit(sql, null, { actor, action: 'user.second_factor_enabled', target: user.id });
       return true;
     });
   }
@@ -87,14 +87,12 @@ export class PostgresSecondFactors implements SecondFactors {
       if (row === undefined) return null;
       const left = row.recovery.length;
       await clearAttempts(sql, 'code', user.id);
-      await noteAudit(
-        sql,
-        null,
-        { type: 'user', id: user.id, email: user.email, ip },
-        'user.recovery_code_used',
-        user.id,
-        { left },
-      );
+      await noteAudit(sql, null, {
+        actor: { type: 'user', id: user.id, email: user.email, ip },
+        action: 'user.recovery_code_used',
+        target: user.id,
+        detail: { left },
+      });
       return left;
     });
   }
@@ -108,7 +106,7 @@ export class PostgresSecondFactors implements SecondFactors {
         ])) === 0
       )
         return false;
-      await noteAudit(sql, null, actor, 'user.recovery_codes_replaced', user.id);
+      await noteAudit(sql, null, { actor, action: 'user.recovery_codes_replaced', target: user.id });
       return true;
     });
   }
@@ -163,7 +161,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
     return false;
   await changeUser(sql, userId, { secondFactor: false });
   await clearAttempts(sql, 'code', userId);
-  await noteAudit(sql, null, actor, action, userId, { email });
+  await noteAudit(sql, null, { actor, action, target: userId, detail: { email } });
   return true;
 }
 

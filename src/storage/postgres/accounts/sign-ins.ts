@@ -106,14 +106,19 @@ export class PostgresSignIns implements SignIns {
   end(userId: string, sessionId: string, actor: Actor | null): Promise<boolean> {
     return this.work.change(async (sql) => {
       const ended = await endSession(sql, userId, sessionId);
-      if (ended && actor !== null) await noteAudit(sql, null, actor, 'session.revoked', sessionId);
+      if (ended && actor !== null) await noteAudit(sql, null, { actor, action: 'session.revoked', target: sessionId });
       return ended;
     });
   }
 
   rename(user: User, name: string, actor: Actor): Promise<User | null> {
     return this.work.change(async (sql) => {
-      await noteAudit(sql, null, actor, 'user.renamed', user.id, { from: user.name, to: name });
+      await noteAudit(sql, null, {
+        actor,
+        action: 'user.renamed',
+        target: user.id,
+        detail: { from: user.name, to: name },
+      });
       return (await changeUser(sql, user.id, { name })) ?? null;
     });
   }
@@ -131,7 +136,7 @@ export class PostgresSignIns implements SignIns {
       // someone who knew the old password may have requested a change of address
       await removeToken(sql, userId, 'new-email');
       await clearAttempts(sql, 'password', userId);
-      await noteAudit(sql, null, actorOf(changed, ip), 'user.password_reset', userId);
+      await noteAudit(sql, null, { actor: actorOf(changed, ip), action: 'user.password_reset', target: userId });
       return changed;
     });
   }
@@ -143,7 +148,7 @@ export class PostgresSignIns implements SignIns {
       await endSessions(sql, user.id, keptSessionId);
       for (const purpose of ['password', 'new-email'] as const) await removeToken(sql, user.id, purpose);
       await clearAttempts(sql, 'password', user.id);
-      await noteAudit(sql, null, actor, 'user.password_changed', user.id);
+      await noteAudit(sql, null, { actor, action: 'user.password_changed', target: user.id });
       return true;
     });
   }
@@ -152,7 +157,8 @@ export class PostgresSignIns implements SignIns {
     return this.work.change(async (sql) => {
       const { userId } = await useToken(sql, this.now(), token, 'email');
       const user = await changeUser(sql, userId, { emailVerified: true });
-      if (user !== undefined) await noteAudit(sql, null, actorOf(user, ip), 'user.email_verified', userId);
+      if (user !== undefined)
+        await noteAudit(sql, null, { actor: actorOf(user, ip), action: 'user.email_verified', target: userId });
     });
   }
 
@@ -164,7 +170,12 @@ export class PostgresSignIns implements SignIns {
     return this.work.change(async (sql) => {
       const user = await userById(sql, userId);
       if (user === undefined) return null;
-      await noteAudit(sql, null, actor, 'user.reset_link_created', userId, { email: user.email });
+      await noteAudit(sql, null, {
+        actor,
+        action: 'user.reset_link_created',
+        target: userId,
+        detail: { email: user.email },
+      });
       return await createToken(sql, { now: this.now(), userId, purpose: 'password', mailed: false });
     });
   }

@@ -65,17 +65,27 @@ export class PostgresSignUps implements SignUps {
         if ((await identityOwner(sql, request.identity)) !== undefined) throw personKnown(); // lost a race
         await putIdentity(sql, user.id, request.identity);
         await changeUser(sql, user.id, { emailVerified: true });
-        await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: request.identity.issuer });
+        await noteAudit(sql, null, {
+          actor,
+          action: 'user.identity_linked',
+          target: user.id,
+          detail: { issuer: request.identity.issuer },
+        });
       }
       const { organization, role } =
         allowed.as === 'invited'
           ? await this.#joined(sql, allowed.invite)
           : await own(sql, allowed.as === 'first', request, actor);
       await putMember(sql, organization.id, user.id, role);
-      await noteAudit(sql, organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      await noteAudit(sql, organization.id, {
+        actor,
+        action: 'member.joined',
+        target: user.id,
+        detail: { role, email: user.email },
+      });
       if (user.operator) {
         await removeSecret(sql, 'setup-code');
-        await noteAudit(sql, null, actor, 'operator.first_user', user.id);
+        await noteAudit(sql, null, { actor, action: 'operator.first_user', target: user.id });
       }
       return {
         user,
@@ -119,7 +129,12 @@ async function own(sql: Queryable, first: boolean, request: SignUp, actor: Actor
     if (organization !== undefined) return { organization, role: 'owner' };
   }
   const organization = await createOrganization(sql, request.organizationName ?? `${request.name}'s organization`);
-  await noteAudit(sql, organization.id, actor, 'organization.created', organization.id, { name: organization.name });
+  await noteAudit(sql, organization.id, {
+    actor,
+    action: 'organization.created',
+    target: organization.id,
+    detail: { name: organization.name },
+  });
   return { organization, role: 'owner' };
 }
 

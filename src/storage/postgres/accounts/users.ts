@@ -36,10 +36,20 @@ export class PostgresUsers implements Users {
       if (next === null) return user;
       const { locked, operator } = next;
       if (locked !== user.locked)
-        await noteAudit(sql, null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
+        await noteAudit(sql, null, {
+          actor,
+          action: locked ? 'user.locked' : 'user.unlocked',
+          target: id,
+          detail: { email: user.email },
+        });
       if (operator !== user.operator)
-        await noteAudit(sql, null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, {
-          email: user.email,
+        await noteAudit(sql, null, {
+          actor,
+          action: operator ? 'user.operator_granted' : 'user.operator_withdrawn',
+          target: id,
+          detail: {
+            email: user.email,
+          },
         });
       if (locked && !user.locked) await endSessions(sql, id);
       return (await changeUser(sql, id, next)) ?? user;
