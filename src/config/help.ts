@@ -115,7 +115,7 @@ export function settingsMarkdown(): string {
   );
   return `# Settings
 
-Generated from \`src/config/settings.ts\` by \`npm run docs\`.
+Generated from \`src/config/settings\` by \`npm run docs\`.
 
 Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence
 over a variable, a variable over the file, and the file over the default. An unknown flag or key is an error. A flag must

@@ -9,8 +9,10 @@ import { ownArguments, readArguments } from './arguments.js';
 import type { Flag, OwnArguments, OwnFlags } from './arguments.js';
 import { didYouMean } from './did-you-mean.js';
 import { expanded } from './home.js';
-import { declared, defaultDataDir } from './settings.js';
-import type { Config, Declared, FormerNames, Setting } from './settings.js';
+import { declared } from './settings.js';
+import { defaultDataDir } from './settings/server.js';
+import type { Config, Declared, FormerNames } from './settings.js';
+import type { Setting } from './settings/setting.js';
 
 /** An invalid setting; the message starts with the source of the value. */
 export class ConfigError extends Error {

@@ -1,0 +1,105 @@
+// What the API formats accept and return: structured output, images, and options of single formats.
+import * as kind from '../kinds.js';
+import { setting } from './setting.js';
+
+const OPENAI_USER_AGENTS = [
+  'OpenAI/',
+  'AsyncOpenAI/',
+  'codex',
+  'Agents/',
+  'ai-sdk',
+  'ai/',
+  'langchainjs-openai/',
+  'opencode/',
+];
+
+export const structured_outputs = {
+  white_space: setting(
+    kind.choice('compact', 'flexible'),
+    'compact',
+    'White space in JSON output requested with response_format (or its equivalents). compact: none; flexible: chosen by the model.',
+  ),
+  call_white_space: setting(
+    kind.choice('compact', 'flexible'),
+    'flexible',
+    'White space in the JSON arguments of tool calls. compact: none; flexible: chosen by the model.',
+  ),
+};
+
+export const images = {
+  max_bytes: setting(
+    kind.bytes(1024, 1024 ** 3),
+    20_971_520,
+    'Maximum size of one image file, in bytes, after base64 decoding or download.',
+  ),
+  max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Maximum number of pixels per image.'),
+  max_per_request: setting(
+    kind.integer(1, 10_000),
+    100,
+    'Maximum images in one request, including those of the conversation that it continues.',
+  ),
+  max_tiles: setting(
+    kind.integer(0, 1_000),
+    0,
+    "Maximum tiles per image, for models that split images into tiles; 0 = the model's own maximum.",
+  ),
+  max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Maximum prompt tokens of one image. Larger images get 422.'),
+  max_request_tokens: setting(
+    kind.integer(1, 1e7),
+    131_072,
+    'Maximum prompt tokens of all images of one request. Requests over the limit get 422.',
+  ),
+  cache_bytes: setting(
+    kind.bytes(0, 2 ** 40),
+    268_435_456,
+    'Memory per model for cached image embeddings, in bytes. Images of running requests may use as much again.',
+  ),
+  max_held_bytes: setting(
+    kind.bytes(1024, 2 ** 40),
+    1_073_741_824,
+    'Memory for the images of all running requests, in bytes; one organization may use half. Requests over the limit get 503. For upstream models an image counts five times its size. The images of a single request always fit.',
+  ),
+  allowed_hosts: setting(
+    kind.list,
+    [],
+    'Hosts that images may be downloaded from over https: images.example.com; *.example.com = all subdomains; * = any public host. Other hosts are refused.',
+    { shown: 'none' },
+  ),
+  fetch_timeout_ms: setting(
+    kind.integer(100, 600_000),
+    10_000,
+    'Maximum time to download one image, in ms, including redirects.',
+  ),
+};
+
+export const messages = {
+  foreign_thinking: setting(
+    kind.choice('reject', 'drop'),
+    'reject',
+    'What to do with thinking blocks whose signature was not made by this server. reject: 400; drop: ignore the block.',
+  ),
+};
+
+export const responses = {
+  retention_days: setting(
+    kind.integer(1, 36_500),
+    30,
+    'Days for which a stored response can be retrieved and continued.',
+  ),
+  reasoning_events: setting(
+    kind.choice('auto', 'openai', 'openresponses'),
+    'auto',
+    "Names of the stream events for raw reasoning. auto: chosen by the client's User-Agent.",
+  ),
+  openai_user_agents: setting(
+    kind.list,
+    OPENAI_USER_AGENTS,
+    'User-Agent prefixes that auto treats as OpenAI clients. Clients that send x-stainless headers are always treated as such.',
+    { shown: OPENAI_USER_AGENTS.join(', ') },
+  ),
+  compact_max_tokens: setting(
+    kind.integer(1, 65_535),
+    2_048,
+    'Maximum length of the summary of a compacted conversation, in tokens.',
+  ),
+};

@@ -1,0 +1,83 @@
+// HTTP connections and WebSockets.
+import * as kind from '../kinds.js';
+import { setting } from './setting.js';
+
+export const http = {
+  max_body_bytes: setting(
+    kind.bytes(1024, 1024 ** 3),
+    33_554_432,
+    'Maximum size of a request body, in bytes, before and after decompression. Larger bodies get 413.',
+  ),
+  max_header_bytes: setting(
+    kind.bytes(4096, 1_048_576),
+    16_384,
+    'Maximum size of the request line and all headers together, in bytes. Larger ones get 400.',
+  ),
+  max_reading_bytes: setting(
+    kind.bytes(1024, 1024 ** 4),
+    536_870_912,
+    'Memory for request bodies that are being read or decompressed, in bytes; one organization may use half. Requests over the limit get 503. The effective minimum is two bodies of the maximum size.',
+  ),
+  max_answering_bytes: setting(
+    kind.bytes(1024, 1024 ** 4),
+    536_870_912,
+    'Memory for responses of 64 KiB or more, in bytes, from generation until the client has read them; one organization may use half. Requests over the limit get 503.',
+  ),
+  keepalive_ms: setting(
+    kind.integer(100, 3_600_000),
+    15_000,
+    'Interval of keep-alive messages on a silent stream, in ms. The response headers of a stream wait at most this long for the first event.',
+  ),
+  cors_origins: setting(kind.list, ['*'], 'Origins that browsers may call the API from; * = any.', { shown: '*' }),
+  threads: setting(
+    kind.integer(1, 64),
+    1,
+    'HTTP worker threads. With more than 1, the main thread accepts connections and the workers serve them; all share the engine, the limits and the database.',
+    { main: true },
+  ),
+  unready_ms: setting(
+    kind.integer(0, 600_000),
+    0,
+    'Delay after SIGTERM, in ms, during which /readyz returns 503 but requests are still accepted, so that a load balancer can remove the server; 0 = none.',
+  ),
+  trust_proxy: setting(
+    kind.flag,
+    false,
+    'Take the client address and scheme from X-Forwarded-For and X-Forwarded-Proto. Enable only behind a proxy that sets both headers.',
+  ),
+  allowed_hosts: setting(
+    kind.list,
+    [],
+    'Host names accepted in the Host header, in addition to loopback names, IP addresses and `host`; * = any. Protects against DNS rebinding.',
+    { shown: 'none' },
+  ),
+  stream_buffer_bytes: setting(
+    kind.bytes(16_384, 1024 ** 3),
+    1_048_576,
+    'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds it is disconnected, and its request is cancelled.',
+  ),
+  library: setting(
+    kind.nullable(kind.path),
+    null,
+    'Path of a uWebSockets.js binary or package folder to load instead of the installed one.',
+    { shown: 'the one installed' },
+  ),
+};
+
+export const ws = {
+  max_age_s: setting(
+    kind.integer(1, 86_400),
+    3_600,
+    'Age of a WebSocket connection, in seconds, after which it accepts no new request.',
+  ),
+  max_connections: setting(
+    kind.integer(1, 1_000_000),
+    64,
+    'Maximum open WebSocket connections per organization; above it 429. Multiplied by ws.max_message_bytes, they must fit into half of http.max_reading_bytes; above that 503.',
+  ),
+  max_message_bytes: setting(
+    kind.bytes(1024, 1024 ** 3),
+    4_194_304,
+    'Maximum size of a WebSocket message, in bytes. A larger message closes the connection with code 1009.',
+  ),
+};

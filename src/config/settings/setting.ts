@@ -1,0 +1,28 @@
+// One declared setting: its kind, default and help.
+import type { Kind } from '../kinds.js';
+
+export interface Setting<T> {
+  kind: Kind<T>;
+  default: T;
+  help: string;
+  /** The default as shown in help, if the value itself is not informative. */
+  shown?: string;
+  /** Shorter alternative name for the flag and the variable. */
+  alias?: string;
+  /** Former key and alias, accepted for one release with a notice. */
+  renamedFrom?: { readonly key: string; readonly alias?: string };
+  secret?: boolean;
+  /** Environment variables of other tools, read if the setting's own variables are not set. */
+  variables?: readonly string[];
+  /** Listed by --help without --all. */
+  main?: boolean;
+}
+
+export function setting<T>(
+  kindOf: Kind<T>,
+  fallback: T,
+  help: string,
+  more: Omit<Setting<T>, 'kind' | 'default' | 'help'> = {},
+): Setting<T> {
+  return { kind: kindOf, default: fallback, help, ...more };
+}
