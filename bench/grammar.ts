@@ -11,7 +11,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import type { NativeGrammar } from '../src/engine/addon-types.js';
+import type { NativeGrammar } from '../src/engine/addon-grammar-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { VERSION } from '../src/shared/version.js';

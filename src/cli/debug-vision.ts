@@ -2,7 +2,8 @@
 // fields are those of the vision test vectors.
 
 import sharp from 'sharp';
-import type { DebugVisionPiece, LoadOptions, RgbImage } from '../engine/addon-types.js';
+import type { DebugVisionPiece, RgbImage } from '../engine/addon-debug-types.js';
+import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
 import type { Config } from '../config/settings.js';

@@ -1,9 +1,8 @@
 // A running engine. All requests of this thread share one event channel; each step's packed events are dispatched to
 // the requests they belong to. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
+import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
 import type {
-  CompiledGrammar,
-  GrammarOptions,
   ModelInfo,
   NativeChannel,
   NativeEngine,

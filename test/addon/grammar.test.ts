@@ -1,7 +1,8 @@
 // compileGrammar() and the use of its result in submit(): arguments, schema problems, and output that follows the
 // grammar.
 import t, { type Test } from 'tap';
-import type { GrammarOptions, NativeChannel, SubmitOptions } from '../../src/engine/addon-types.js';
+import type { GrammarOptions } from '../../src/engine/addon-grammar-types.js';
+import type { NativeChannel, SubmitOptions } from '../../src/engine/addon-types.js';
 import { Engine } from '../../src/engine/engine.js';
 import type { EngineEvent } from '../../src/engine/events.js';
 import { cpuTime } from '../support/cpu-time.js';

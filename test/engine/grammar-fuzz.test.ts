@@ -3,7 +3,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import type { NativeGrammar } from '../../src/engine/addon-types.js';
+import type { NativeGrammar } from '../../src/engine/addon-grammar-types.js';
 import { loadStarter } from '../addon/starter.js';
 
 type Json = Record<string, unknown>;

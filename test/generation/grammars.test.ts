@@ -1,6 +1,11 @@
 // Grammars that a request compiles, and how the compiler's problems are handled.
 import t from 'tap';
-import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
+import type {
+  CompiledGrammar,
+  GrammarOptions,
+  GrammarProblem,
+  NativeGrammar,
+} from '../../src/engine/addon-grammar-types.js';
 import type { GrammarSettings } from '../../src/generation/generation-limits.js';
 import { COMPILE_BUDGET_MS, compileGrammars } from '../../src/generation/local/grammars.js';
 import { HERMES } from '../../src/generation/local/tools/hermes.js';

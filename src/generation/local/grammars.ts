@@ -1,7 +1,12 @@
 // Compiles the output format and tool parameters of a request to grammars that constrain the engine's sampling.
 // Compilation runs in the engine off the event loop, before anything is reserved. The grammars of one request are
 // compiled in sequence, and organizations take turns, so that one cannot delay another. Event-loop thread only.
-import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../engine/addon-types.js';
+import type {
+  CompiledGrammar,
+  GrammarOptions,
+  GrammarProblem,
+  NativeGrammar,
+} from '../../engine/addon-grammar-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { stringifyExact, withMembers } from '../../shared/exact-json.js';

@@ -1,5 +1,5 @@
 // Converts a JSON pointer into a schema to a path in the client's request, as used in errors. Pure.
-import type { GrammarProblem } from '../../engine/addon-types.js';
+import type { GrammarProblem } from '../../engine/addon-grammar-types.js';
 import type { JsonSchema } from '../types.js';
 
 /**

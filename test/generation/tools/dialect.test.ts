@@ -1,4 +1,4 @@
-import type { NativeGrammar } from '../../../src/engine/addon-types.js';
+import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
 import t from 'tap';
 import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
 import { callOptions, callableTools } from '../../../src/generation/local/tools/call-options.js';

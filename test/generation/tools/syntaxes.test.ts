@@ -2,7 +2,8 @@
 // renders them, parse back unchanged at every split; and every text that the engine's grammar allows parses as a call
 // that matches its tool.
 import t from 'tap';
-import type { NativeEngine, NativeGrammar } from '../../../src/engine/addon-types.js';
+import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
+import type { NativeEngine } from '../../../src/engine/addon-types.js';
 import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
 import { compileGrammars } from '../../../src/generation/local/grammars.js';
 import { PromptWriter } from '../../../src/generation/local/prompt-writer.js';

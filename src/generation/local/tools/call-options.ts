@@ -1,6 +1,7 @@
 // The engine's options for a request's tools: how calls start, which tools may be called, and whether a call is
 // required. Pure.
-import type { CallOptions, NativeGrammar } from '../../../engine/addon-types.js';
+import type { NativeGrammar } from '../../../engine/addon-grammar-types.js';
+import type { CallOptions } from '../../../engine/addon-types.js';
 import type { GenerationRequest } from '../../types.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
