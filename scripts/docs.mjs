@@ -31,7 +31,7 @@ export async function pages(built = join(root, 'dist')) {
   const load = (...path) => import(pathToFileURL(join(built, ...path)).href);
   const [{ settingsMarkdown }, errors, { declaredMetrics }, { declaredVllmMetrics }] = await Promise.all([
     load('config', 'help.js'),
-    load('shared', 'errors.js'),
+    load('shared', 'error-codes.js'),
     load('telemetry', 'instruments.js'),
     load('telemetry', 'vllm-names.js'),
   ]);
@@ -63,20 +63,16 @@ const cell = (text) => text.replace(/\|/g, '\\|').replace(/\n/g, ' ');
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((row) => `${`| ${row.map(cell).join(' | ')}`.trimEnd()} |\n`).join('');
 
-function errorsPage({ ERROR_CODES, ERROR_HELP, ERROR_TYPES }) {
+function errorsPage({ ERRORS, ERROR_TYPES }) {
   const sections = Object.entries(ERROR_TYPES).map(([status, type]) => {
-    const codes = Object.keys(ERROR_CODES).filter((code) => String(ERROR_CODES[code]) === status);
-    const rows = codes.map((code) => [
-      `\`${code}\``,
-      ERROR_HELP[code].meaning,
-      ERROR_HELP[code].cause,
-      ERROR_HELP[code].action,
-    ]);
+    const rows = Object.entries(ERRORS)
+      .filter(([, error]) => String(error.status) === status)
+      .map(([code, { meaning, cause, action }]) => [`\`${code}\``, meaning, cause, action]);
     return `## ${status} \`${type}\`\n\n${table(['code', 'meaning', 'cause', 'what to do'], rows)}`;
   });
   return `# Errors
 
-Generated from \`src/shared/errors.ts\` by \`npm run docs\`.
+Generated from \`src/shared/error-codes.ts\` by \`npm run docs\`.
 
 Every error has a stable \`code\`. Clients should act on the code and the HTTP status, not on the message. Codes may be
 added in minor releases; existing codes are never renamed.

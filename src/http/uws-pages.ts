@@ -10,7 +10,7 @@
 // The new texts use the same bytes, with matching lengths and addresses. Every byte is verified before it is changed.
 
 import { apiError, chatErrorBody } from '../shared/errors.js';
-import type { ErrorCode } from '../shared/errors.js';
+import type { ErrorCode } from '../shared/error-codes.js';
 import { readElf } from './elf.js';
 
 const PAGES = [

@@ -1,6 +1,7 @@
 // Request fields that several API formats share: their zod schemas and the conversion to the internal form. Pure.
 import { z } from 'zod';
-import { apiError, type ErrorCode } from '../shared/errors.js';
+import type { ErrorCode } from '../shared/error-codes.js';
+import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
 

@@ -1,7 +1,8 @@
 // Converts a zod failure to an API error: selects the issue to report, its error code and its path. Errors in the JSON
 // structure (400) take precedence over invalid content (422), whatever order zod found them in.
 import type { z } from 'zod';
-import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../shared/errors.js';
+import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
+import { apiError, type ApiError } from '../shared/errors.js';
 import { validatedEntries, FAULTY, MAX_FAULTY_ENTRIES } from './validate-in-slices.js';
 
 type Issue = z.core.$ZodIssue;
@@ -83,7 +84,7 @@ interface Fault {
   param: string | null;
 }
 
-const isShape = ({ code }: Fault): boolean => ERROR_CODES[code] === 400;
+const isShape = ({ code }: Fault): boolean => ERRORS[code].status === 400;
 
 function refusal(fault: Fault): { ok: false; error: ApiError; isShape: boolean } {
   return { ok: false, isShape: isShape(fault), error: apiError(fault.code, fault.message, fault.param) };

@@ -1,7 +1,7 @@
 // Sends mutated requests to every endpoint that takes a body. Each gets a JSON response in the error format of its API,
 // with a documented status and code. Afterwards the server still works and holds no resources for them.
 import t from 'tap';
-import { ERROR_CODES, ERROR_TYPES } from '../../src/shared/errors.js';
+import { ERRORS, ERROR_TYPES, type ErrorCode } from '../../src/shared/error-codes.js';
 import { randomFrom } from '../support/random.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
@@ -280,10 +280,10 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
   const { message, type, param, code } = body.error;
   if (typeof message !== 'string' || message === '' || message.length > 2_000)
     return 'the message is empty or too long';
-  if (typeof code !== 'string' || !Object.hasOwn(ERROR_CODES, code)) return `unknown code ${String(code)}`;
+  if (typeof code !== 'string' || !Object.hasOwn(ERRORS, code)) return `unknown code ${String(code)}`;
   // Agents depend on this wording and status.
   const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.');
-  if (!isImage && ERROR_CODES[code as keyof typeof ERROR_CODES] !== status) return `${code} with status ${status}`;
+  if (!isImage && ERRORS[code as ErrorCode].status !== status) return `${code} with status ${status}`;
   if (type !== ERROR_TYPES[status as keyof typeof ERROR_TYPES]) return `type ${String(type)}`;
   if (param !== null && (typeof param !== 'string' || param === '' || param.length > 500))
     return `param ${String(param).slice(0, 80)}`;

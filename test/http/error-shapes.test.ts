@@ -1,13 +1,6 @@
 import t from 'tap';
-import {
-  apiError,
-  chatErrorBody,
-  ERROR_CODES,
-  ERROR_TYPES,
-  errorHeaders,
-  messagesErrorBody,
-  toApiError,
-} from '../../src/shared/errors.js';
+import { ERRORS, ERROR_TYPES } from '../../src/shared/error-codes.js';
+import { apiError, chatErrorBody, errorHeaders, messagesErrorBody, toApiError } from '../../src/shared/errors.js';
 import { hostName } from '../../src/http/hosts.js';
 import { errorFormatOf } from '../../src/http/error-format.js';
 import * as ids from '../../src/shared/ids.js';
@@ -35,7 +28,7 @@ t.test('an error has an OpenAI and an Anthropic body', (t) => {
   });
   t.match(toApiError(new Error('inside')), { status: 500, code: 'internal_error', message: /unexpectedly/ });
   t.same(
-    [...new Set(Object.values(ERROR_CODES))].map(String).sort(),
+    [...new Set(Object.values(ERRORS).map(({ status }) => String(status)))].sort(),
     Object.keys(ERROR_TYPES).sort(),
     'every status has a code and every code has a status',
   );

@@ -3,8 +3,9 @@
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import { apiError, ERROR_CODES } from '../../src/shared/errors.js';
-import type { ErrorCode } from '../../src/shared/errors.js';
+import { ERRORS } from '../../src/shared/error-codes.js';
+import { apiError } from '../../src/shared/errors.js';
+import type { ErrorCode } from '../../src/shared/error-codes.js';
 import { startRoutes } from './running-server.js';
 
 let next: { code: ErrorCode; retryAfterMs?: number }[] = [];
@@ -74,7 +75,7 @@ async function refusal(call: Promise<unknown>): Promise<SdkError> {
 }
 
 t.test('status, type, code and request id of every error code reach both clients', async (t) => {
-  for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+  for (const code of Object.keys(ERRORS) as ErrorCode[]) {
     const expected = apiError(code, 'x');
     next = [{ code }, { code }];
     const fromOpenAI = await refusal(chat(openai(0)));

@@ -2,7 +2,8 @@
 // are never malformed (400), except for rules that JSON Schema cannot express.
 
 import t from 'tap';
-import { ApiError, type ErrorCode } from '../../src/shared/errors.js';
+import type { ErrorCode } from '../../src/shared/error-codes.js';
+import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARACTERS } from '../../accounts/passwords.js';
 import { normalEmail } from '../../accounts/users.js';
-import type { ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
 
 const issue = (api: ErrorCode, message: string): { code: 'custom'; params: { api: ErrorCode }; message: string } => ({
   code: 'custom',

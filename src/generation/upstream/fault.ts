@@ -1,7 +1,8 @@
 // Errors of upstream servers and how they are reported to clients: with this server's codes and formats, and the
 // upstream's status in the details. The upstream's own message is included only if it concerns the client's request; it
 // is shortened and secrets are masked. Pure.
-import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { apiError, type ApiError, type ErrorExtra } from '../../shared/errors.js';
 import { masked } from './secrets.js';
 
 /** A failed attempt. */

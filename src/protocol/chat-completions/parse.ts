@@ -1,6 +1,7 @@
 // Converts a chat completions request to a GenerationRequest or throws the exact error. Pure. The three stages follow
 // the contract: JSON structure (400), then the caller looks up the model, then content (422).
-import { apiError, type ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';

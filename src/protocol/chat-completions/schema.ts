@@ -1,7 +1,7 @@
 // Schema of a chat completions request, field by field as in the contract (sections 1, 2, 4, 5). Unknown fields are
 // dropped. Null means absent for every optional field.
 import { z } from 'zod';
-import type { ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
 import {
   MAX_CHOICE_CHARACTERS,
   MAX_CHOICES,

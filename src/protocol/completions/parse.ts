@@ -1,6 +1,7 @@
 // Converts a completions request to one GenerationRequest per prompt or throws the exact error. Pure. The stages are
 // those of chat completions: JSON structure (400), then the caller looks up the model, then content (422).
-import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../../shared/errors.js';
+import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
 import { overfullMap } from '../entry-limits.js';
@@ -51,7 +52,7 @@ export function parseCompletion(body: unknown): ParsedCompletion {
     prompts = readPrompts(fields.prompt);
   } catch (error) {
     prompts = error as ApiError;
-    if (ERROR_CODES[prompts.code] === 400) throw prompts;
+    if (ERRORS[prompts.code].status === 400) throw prompts;
   }
   return {
     model: fields.model,

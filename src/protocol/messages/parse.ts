@@ -1,7 +1,8 @@
 // Converts a messages request to a GenerationRequest or throws the exact error. Pure. Two stages, because the caller
 // looks up the model between them: JSON structure and returned thinking blocks (400), then content (422).
 import { isDeepStrictEqual } from 'node:util';
-import { apiError, type ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';

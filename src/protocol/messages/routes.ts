@@ -3,7 +3,8 @@
 //
 //   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► response
 //   400                404/403  422        422, 429, 503                200 …
-import { ApiError, apiError, type ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import { imageRefusedText } from '../../shared/matched-texts.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';

@@ -1,6 +1,7 @@
 // Converts a create request to a CreateGeneration or throws the exact error. Pure. The stages follow the contract: JSON
 // structure and sealed values (400), then the caller looks up chain and model, then content (422).
-import { apiError, type ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
+import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';

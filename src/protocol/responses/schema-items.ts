@@ -1,7 +1,7 @@
 // Schemas of input items and tools (contract sections 1.1 and 2). Unknown fields are dropped. Null means absent for
 // every optional field. Known but unsupported values pass here and are rejected by the content checks (422).
 import { z } from 'zod';
-import type { ErrorCode } from '../../shared/errors.js';
+import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';

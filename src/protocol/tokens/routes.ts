@@ -1,7 +1,8 @@
 // POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
 // GET /tokenizer_info: tells lm-eval that these endpoints are available. Event-loop thread only.
 import { z } from 'zod';
-import { apiError, ERROR_CODES } from '../../shared/errors.js';
+import { ERRORS } from '../../shared/error-codes.js';
+import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -121,7 +122,7 @@ async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
     if (wrong !== -1) throw apiError('invalid_type', `tokens[${wrong}] must be an integer.`, `tokens[${wrong}]`);
   }
   const fields = validate(detokenizeSchema, exchange.body);
-  if (!fields.ok && ERROR_CODES[fields.error.code] === 400) throw fields.error;
+  if (!fields.ok && ERRORS[fields.error.code].status === 400) throw fields.error;
   const caller = callerOf(exchange, '/detokenize', 'chat');
   const model = modelOf(deps, caller, (exchange.body as { model?: string | null }).model);
   if (!fields.ok) throw fields.error;

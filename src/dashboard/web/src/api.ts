@@ -1,6 +1,6 @@
 // The only module that calls the dashboard API: sends and receives JSON, adds the CSRF token to requests that change
 // something, and turns failures into ApiFailure with the server's message.
-import type { ErrorCode } from '../../../shared/errors.js';
+import type { ErrorCode } from '../../../shared/error-codes.js';
 
 /** An error response of the server, or 'offline' if the server did not respond. */
 export class ApiFailure extends Error {

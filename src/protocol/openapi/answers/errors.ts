@@ -1,10 +1,10 @@
 // Schemas of the two error formats, as published in openapi.json.
 import { z } from 'zod';
-import { ERROR_CODES, ERROR_TYPES } from '../../../shared/errors.js';
+import { ERRORS, ERROR_TYPES } from '../../../shared/error-codes.js';
 
 const names = <T extends string>(table: Record<T, unknown>) => Object.keys(table) as [T, ...T[]];
 
-const code = z.enum(names(ERROR_CODES));
+const code = z.enum(names(ERRORS));
 const type = z.enum(Object.values(ERROR_TYPES));
 const param = z.string().nullable();
 /** The upstream's HTTP status, if the upstream caused the error. */

@@ -1,0 +1,548 @@
+// The closed table of error codes that a client can receive, each declared once. docs/reference/errors.md is generated
+// from it (npm run docs). A code that is missing from the table is a compile error.
+
+/** HTTP status → `error.type`. Public endpoints return no other error status. */
+export const ERROR_TYPES = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  422: 'unprocessable_entity',
+  429: 'rate_limit_error',
+  500: 'internal_error',
+  503: 'service_unavailable',
+} as const;
+
+export type ErrorStatus = keyof typeof ERROR_TYPES;
+export type ErrorType = (typeof ERROR_TYPES)[ErrorStatus];
+
+/** One error code. The texts are Markdown. */
+interface ErrorDeclaration {
+  readonly status: ErrorStatus;
+  readonly meaning: string;
+  readonly cause: string;
+  /** What the client or the operator can do. */
+  readonly action: string;
+}
+
+/** By `error.code`. Adding a code is a minor release; renaming one is not allowed. */
+export const ERRORS = {
+  invalid_json: {
+    status: 400,
+    meaning: 'The request body is not valid JSON.',
+    cause: 'A syntax error, invalid UTF-8, more than 512 nesting levels, 500,000 members or 1,000,000 values.',
+    action: 'Correct the JSON. Split very large requests.',
+  },
+  invalid_body: {
+    status: 400,
+    meaning: 'The request body is empty or is not a JSON object.',
+    cause: 'No body was sent, or the body is an array, a string or null.',
+    action: 'Send one JSON object.',
+  },
+  unsupported_media_type: {
+    status: 400,
+    meaning: 'The server cannot read this body format.',
+    cause: '`Content-Type` is not `application/json`, or `Content-Encoding` is neither `gzip` nor `identity`.',
+    action: 'Send JSON, uncompressed or compressed with gzip.',
+  },
+  missing_required_parameter: {
+    status: 400,
+    meaning: 'A required field is missing.',
+    cause: '`param` names the field.',
+    action: 'Add the field.',
+  },
+  invalid_type: {
+    status: 400,
+    meaning: 'A field has the wrong JSON type.',
+    cause: '`param` names the field; the message names the expected type.',
+    action: 'Correct the type of the value.',
+  },
+  unknown_variant: {
+    status: 400,
+    meaning: 'A discriminating field such as `type` or `role` has an unknown value.',
+    cause: '`param` names the field; the message lists the accepted values.',
+    action: 'Use one of the accepted values.',
+  },
+  invalid_header: {
+    status: 400,
+    meaning: 'A request header has an invalid value.',
+    cause:
+      '`param` names the header. Two different `Content-Length` headers and a `Transfer-Encoding` other than `chunked` are also rejected.',
+    action: 'Correct the header. If a proxy adds it, correct the proxy.',
+  },
+  invalid_query_parameter: {
+    status: 400,
+    meaning: 'A query parameter is invalid.',
+    cause: '`param` names the parameter.',
+    action: 'Correct the parameter.',
+  },
+  invalid_thinking_signature: {
+    status: 400,
+    meaning: 'A thinking block does not have a valid signature.',
+    cause:
+      'The block was changed, was created by another server, or its signing key was removed from `secrets.signing_keys`.',
+    action:
+      'Send thinking blocks back unchanged, or leave them out. The setting `messages.foreign_thinking` = `drop` ignores them.',
+  },
+  invalid_encrypted_content: {
+    status: 400,
+    meaning: 'Encrypted reasoning or a compaction summary cannot be decrypted.',
+    cause:
+      'The content was changed, belongs to another organization, or its key was removed from `secrets.signing_keys`.',
+    action: 'Send the item back unchanged, or leave it out.',
+  },
+  request_timeout: {
+    status: 400,
+    meaning: 'The request body did not arrive in time.',
+    cause: 'A body took longer than 300 seconds, or a chunked body paused for 20 seconds.',
+    action: 'Send the request again. Check the network and any proxy.',
+  },
+  headers_too_large: {
+    status: 400,
+    meaning: 'The request headers are too large.',
+    cause: 'More than `http.max_header_bytes` in total, or more than 98 headers.',
+    action: 'Send fewer or shorter headers, or raise the setting.',
+  },
+  context_length_exceeded: {
+    // Must be 400: with 422, coding agents do not recognize a prompt that is too long and retry forever.
+    status: 400,
+    meaning: "The prompt does not fit the model's context window.",
+    cause: 'Prompt and requested output together exceed the context window.',
+    action: 'Shorten or compact the conversation, lower the output limit, or use a model with a larger window.',
+  },
+  malformed_http: {
+    status: 400,
+    meaning: 'The bytes received are not valid HTTP/1.1.',
+    cause: 'A faulty client or proxy, TLS sent to the plain-text port, or a trailer after a chunked body.',
+    action: 'Use an HTTP/1.1 client, and check the proxy.',
+  },
+  invalid_token: {
+    status: 400,
+    meaning: 'A link, invitation or sign-in ticket is no longer valid.',
+    cause: 'It expired, was used or revoked, or its account or organization was deleted. Dashboard only.',
+    action: 'Request a new link or invitation, or sign in again.',
+  },
+  websocket_connection_limit_reached: {
+    status: 400,
+    meaning: 'The WebSocket connection is too old for another request.',
+    cause: 'The connection is older than `ws.max_age_s`.',
+    action: 'Open a new connection and send the request there.',
+  },
+
+  missing_api_key: {
+    status: 401,
+    meaning: 'The request has no API key.',
+    cause: 'Neither `Authorization: Bearer` nor `x-api-key` was sent.',
+    action: 'Send an API key.',
+  },
+  invalid_api_key: {
+    status: 401,
+    meaning: 'The API key is unknown.',
+    cause: 'A mistyped or deleted key, a key of another server, or a wrong operator token.',
+    action: 'Check the key, or create a new one.',
+  },
+  api_key_expired: {
+    status: 401,
+    meaning: 'The API key has expired.',
+    cause:
+      'Its `expires_at` has passed, or the overlap after a rotation has ended. Running requests of the key are ended too.',
+    action: 'Create a new key or use the successor key.',
+  },
+  api_key_revoked: {
+    status: 401,
+    meaning: 'The API key was revoked.',
+    cause: 'A user revoked the key, or its organization was deleted. Running requests of the key are ended too.',
+    action: 'Create a new key.',
+  },
+  not_signed_in: {
+    status: 401,
+    meaning: 'The dashboard session is missing or has ended.',
+    cause: 'No session cookie, an expired or revoked session, or a deleted account. Dashboard only.',
+    action: 'Sign in again.',
+  },
+  invalid_credentials: {
+    status: 401,
+    meaning: 'The e-mail address or the password is wrong.',
+    cause: 'A typing error, or the account does not exist. Dashboard only.',
+    action: 'Check both, or reset the password.',
+  },
+  invalid_code: {
+    status: 401,
+    meaning: 'The code of the second factor is wrong.',
+    cause: 'A typing error, a code that was already used, or a wrong clock on the device. Dashboard only.',
+    action: 'Enter the current code, or a recovery code.',
+  },
+
+  model_not_allowed: {
+    status: 403,
+    meaning: 'The API key may not use this model.',
+    cause: 'The model is not in the `models` list of the key.',
+    action: 'Use an allowed model, or change the key.',
+  },
+  endpoint_not_allowed: {
+    status: 403,
+    meaning: 'The API key does not have the required scope.',
+    cause: 'The message names the scope. `/metrics` requires an operator key or `metrics.token`.',
+    action: 'Use another key, or add the scope to the key.',
+  },
+  organization_suspended: {
+    status: 403,
+    meaning: 'The organization is suspended.',
+    cause: 'An operator suspended it. Running requests are ended too.',
+    action: 'Contact the operator of the server.',
+  },
+  role_not_allowed: {
+    status: 403,
+    meaning: 'The role of the user does not permit this action.',
+    cause: 'The action requires a higher role in the organization, or an operator. Dashboard only.',
+    action: 'Ask an admin or owner of the organization.',
+  },
+  invalid_csrf_token: {
+    status: 403,
+    meaning: 'The `X-CSRF-Token` or `Origin` header is missing or wrong.',
+    cause: 'A request from another site, a stale page, or a proxy that changes `Host`. Dashboard only.',
+    action: 'Reload the page. Behind a proxy, set `dashboard.url`.',
+  },
+  signup_closed: {
+    status: 403,
+    meaning: 'Sign-up is not open.',
+    cause: '`accounts.signup` requires an invitation, or the first user did not use the setup link. Dashboard only.',
+    action: 'Ask for an invitation, or use the link printed at startup.',
+  },
+  user_locked: {
+    status: 403,
+    meaning: 'The user account is locked.',
+    cause: 'An operator locked the account. Dashboard only.',
+    action: 'Contact the operator of the server.',
+  },
+  second_factor_required: {
+    status: 403,
+    meaning: 'Operators of this server must use two-factor authentication.',
+    cause:
+      '`accounts.operator_second_factor` is `required` and the factor is off, or an operator tried to turn it off. Dashboard only.',
+    action: 'Enable two-factor authentication in the profile.',
+  },
+  recent_sign_in_required: {
+    status: 403,
+    meaning: 'The action requires a sign-in within the last ten minutes.',
+    cause: 'The account has no password to confirm the action with. Dashboard only.',
+    action: 'Sign out, sign in again, and repeat the action.',
+  },
+
+  unknown_endpoint: {
+    status: 404,
+    meaning: 'The path does not exist.',
+    cause: 'A wrong base URL or a typing error in the path.',
+    action: 'Check the URL. The base URL of OpenAI clients ends in `/v1`; that of Anthropic clients does not.',
+  },
+  method_not_allowed: {
+    status: 404,
+    meaning: 'The path does not support this HTTP method.',
+    cause: 'The message and the `Allow` header list the supported methods.',
+    action: 'Use a supported method.',
+  },
+  model_not_found: {
+    status: 404,
+    meaning: 'No model has this name.',
+    cause: 'A typing error, or the model was retired or removed.',
+    action: 'List the models with `GET /v1/models`. The message names the successor of a retired model.',
+  },
+  response_not_found: {
+    status: 404,
+    meaning: 'No stored response has this ID.',
+    cause:
+      'It was created with `store: false`, was deleted, is older than `responses.retention_days`, or belongs to another organization.',
+    action: 'Check the ID and the API key.',
+  },
+  previous_response_not_found: {
+    status: 404,
+    meaning: 'The response in `previous_response_id` does not exist.',
+    cause: 'The same causes as for `response_not_found`.',
+    action: 'Send the whole conversation in `input`.',
+  },
+  item_not_found: {
+    status: 404,
+    meaning: 'A referenced item does not exist.',
+    cause: 'An `item_reference` or an `after` parameter names an unknown item.',
+    action: 'Check the ID, or send the item itself.',
+  },
+  resource_not_found: {
+    status: 404,
+    meaning: 'The object does not exist.',
+    cause: 'An unknown ID on the dashboard or operator API, or an object of another organization.',
+    action: 'Check the ID.',
+  },
+
+  request_too_large: {
+    status: 413,
+    meaning: 'The request body is too large.',
+    cause: 'The body exceeds `http.max_body_bytes` before or after decompression.',
+    action: 'Send a smaller request, or raise the setting.',
+  },
+
+  value_out_of_range: {
+    status: 422,
+    meaning: 'A number is outside its range.',
+    cause: '`param` names the field; the message states the range.',
+    action: 'Use a value in the range.',
+  },
+  invalid_value: {
+    status: 422,
+    meaning: 'A value is not acceptable.',
+    cause: '`param` names the field; the message states what is expected.',
+    action: 'Correct the value.',
+  },
+  string_too_long: {
+    status: 422,
+    meaning: 'A string is too long.',
+    cause: '`param` names the field; the message states the maximum.',
+    action: 'Shorten the string.',
+  },
+  array_too_long: {
+    status: 422,
+    meaning: 'An array has too many entries.',
+    cause: '`param` names the field; the message states the maximum.',
+    action: 'Send fewer entries.',
+  },
+  too_many_entries: {
+    status: 422,
+    meaning: 'An object or a collection has too many entries.',
+    cause: 'Too many `logit_bias` or `metadata` entries, API keys, organizations or saved items.',
+    action: 'Send fewer entries, or delete objects that are no longer needed.',
+  },
+  conflicting_parameters: {
+    status: 422,
+    meaning: 'Two parameters contradict each other.',
+    cause: 'For example `tool_choice` requires a tool but `tools` is empty, or `min_tokens` exceeds the output limit.',
+    action: 'Change one of the parameters that the message names.',
+  },
+  unsupported_parameter: {
+    status: 422,
+    meaning: 'The server or the model does not support this parameter.',
+    cause: '`param` names the parameter, for example `stop` with an upstream API that has no stop strings.',
+    action: 'Remove the parameter.',
+  },
+  unsupported_value: {
+    status: 422,
+    meaning: 'The server or the model does not support this value.',
+    cause:
+      '`param` names the field, for example `n` above 1 with some upstream APIs, or a response above half of `http.max_answering_bytes`.',
+    action: 'Use a supported value.',
+  },
+  unsupported_feature: {
+    status: 422,
+    meaning: 'The model or this server does not offer the feature.',
+    cause: 'For example token IDs or grammars with an upstream model, or mail when no SMTP server is set.',
+    action: 'Do not use the feature, or use another model.',
+  },
+  unsupported_content: {
+    status: 422,
+    meaning: 'The message contains a content type that is not supported.',
+    cause: 'For example audio, files, or images in a role that cannot contain them.',
+    action: 'Remove the part or convert it to a supported type.',
+  },
+  model_not_vision: {
+    status: 422,
+    meaning: 'The model does not accept images.',
+    cause:
+      'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces images with a text note.',
+    action: 'Use a vision model, or remove the images.',
+  },
+  unsupported_tool_type: {
+    status: 422,
+    meaning: 'The tool type is not supported.',
+    cause: 'For example custom (non-function) tool calls.',
+    action: 'Use function tools.',
+  },
+  duplicate_tool_name: {
+    status: 422,
+    meaning: 'Two tools have the same name.',
+    cause: '`param` names the second one.',
+    action: 'Rename one of the tools.',
+  },
+  invalid_tool_name: {
+    status: 422,
+    meaning: 'A tool name is invalid.',
+    cause: 'A name must have 1 to 128 letters, digits, `_` or `-`.',
+    action: 'Rename the tool.',
+  },
+  tool_not_found: {
+    status: 422,
+    meaning: '`tool_choice` names an unknown tool.',
+    cause: 'The tool is not in `tools`, or its type is not supported and was ignored.',
+    action: 'Add the tool, or change `tool_choice`.',
+  },
+  tool_call_not_found: {
+    status: 422,
+    meaning: 'A tool result does not match a preceding tool call.',
+    cause: 'The call ID is wrong, was answered already, or the call is missing from the conversation.',
+    action: 'Send each result once, after its call, with the same ID.',
+  },
+  missing_tool_output: {
+    status: 422,
+    meaning: 'A tool call has no result.',
+    cause: 'The conversation continues after a tool call without its result.',
+    action: 'Send a result for each tool call.',
+  },
+  invalid_json_schema: {
+    status: 422,
+    meaning: 'A JSON Schema is invalid.',
+    cause: 'A malformed schema, a schema that no value can satisfy, or one larger than 256 KiB (2 MiB for all tools).',
+    action: 'Correct the schema. The message states the position.',
+  },
+  unsupported_json_schema: {
+    status: 422,
+    meaning: 'A strict JSON Schema uses a keyword that cannot be enforced.',
+    cause:
+      'See the keyword table in [structured output](structured-output.md#keywords). Also sent if a schema is too expensive to compile.',
+    action: 'Remove the keyword, or set `strict` to false.',
+  },
+  invalid_image: {
+    status: 422,
+    meaning: 'An image is malformed.',
+    cause: 'Invalid base64, a damaged or truncated file, or a JPEG with more than 100 scans.',
+    action: 'Send a valid image file.',
+  },
+  unsupported_image_format: {
+    status: 422,
+    meaning: 'The image format is not supported.',
+    cause: 'Only PNG, JPEG, WebP and GIF are supported.',
+    action: 'Convert the image.',
+  },
+  image_too_large: {
+    status: 422,
+    meaning: 'An image is too large.',
+    cause: 'It exceeds `images.max_bytes`, `images.max_pixels`, `images.max_tokens` or `images.max_request_tokens`.',
+    action: 'Scale the image down, or send fewer images.',
+  },
+  too_many_images: {
+    status: 422,
+    meaning: 'The request has too many images.',
+    cause: 'It exceeds `images.max_per_request`; the images of a continued conversation count.',
+    action: 'Send fewer images.',
+  },
+  image_fetch_failed: {
+    status: 422,
+    meaning: 'An image could not be downloaded.',
+    cause:
+      'The host is not in `images.allowed_hosts`, its address is not public, or it did not respond correctly in time.',
+    action: 'Send the image as a `data:` URL, or ask the operator to allow the host.',
+  },
+  response_not_usable: {
+    status: 422,
+    meaning: 'A stored response cannot be continued.',
+    cause: 'It failed, was cancelled or is still running, or the conversation is too long.',
+    action: 'Start a new conversation with the messages that are needed.',
+  },
+  response_not_cancellable: {
+    status: 422,
+    meaning: 'The response cannot be cancelled.',
+    cause: 'It is not a background response.',
+    action: 'Close the connection to cancel a foreground request.',
+  },
+  steering_not_supported: {
+    status: 422,
+    meaning: 'A running response cannot be steered.',
+    cause: 'The client sent `response.steer` on a WebSocket.',
+    action: 'Wait for the response, then send a new request.',
+  },
+  email_taken: {
+    status: 422,
+    meaning: 'An account with this e-mail address exists.',
+    cause: 'Sign-up or an address change with an address in use. Dashboard only.',
+    action: 'Sign in instead, or use another address.',
+  },
+  last_owner: {
+    status: 422,
+    meaning: 'An organization would be left without an owner.',
+    cause: 'The last owner tried to delete the account. Dashboard only.',
+    action: 'Make another member an owner, or delete the organization.',
+  },
+
+  rpm_limit_exceeded: {
+    status: 429,
+    meaning: 'The limit of requests per minute was reached.',
+    cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.event_loop_ms` for large requests.',
+    action: 'Wait for `Retry-After`, then retry. Ask the operator for a higher limit.',
+  },
+  tpm_limit_exceeded: {
+    status: 429,
+    meaning: 'The limit of tokens per minute was reached.',
+    cause: '`limits.tpm` or the limit of the API key. Prompt tokens and the output limit of the request are reserved.',
+    action: 'Wait for `Retry-After`, then retry. A lower `max_tokens` reserves less.',
+  },
+  concurrency_limit_exceeded: {
+    status: 429,
+    meaning: 'Too many requests are running.',
+    cause: '`limits.concurrency`, the limit of the API key, or `ws.max_connections`.',
+    action: 'Wait for running requests to finish, then retry.',
+  },
+  request_exceeds_tpm_limit: {
+    status: 429,
+    meaning: 'The prompt alone exceeds the limit of tokens per minute.',
+    cause: 'The prompt is longer than `limits.tpm`. The response has `x-should-retry: false`.',
+    action: 'Shorten the prompt, or ask the operator for a higher limit. Retrying does not help.',
+  },
+  insufficient_quota: {
+    status: 429,
+    meaning: 'The monthly token quota is used up.',
+    cause: 'The organization reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
+    action: 'Wait for the next month (UTC), or ask the operator to raise the cap.',
+  },
+  too_many_attempts: {
+    status: 429,
+    meaning: 'Too many failed or sensitive attempts.',
+    cause:
+      'Unknown API keys, wrong passwords or codes, or too many changes from one address or user. See [throttles](security.md#throttles).',
+    action: 'Wait for `Retry-After`, then retry with valid credentials.',
+  },
+
+  internal_error: {
+    status: 500,
+    meaning: 'The server failed unexpectedly.',
+    cause: 'A defect in the server. The log has the details under the request ID.',
+    action: 'Retry. If it happens again, report the request ID to the operator.',
+  },
+  model_error: {
+    status: 500,
+    meaning: 'The model or its upstream server failed during the request.',
+    cause:
+      'An engine error, a broken upstream connection, an invalid upstream response, or output that does not match the requested format.',
+    action: 'Retry. For upstream models, check the upstream server and its log.',
+  },
+
+  capacity_exhausted: {
+    status: 503,
+    meaning: 'The server is at capacity.',
+    cause:
+      'A full queue, a queue timeout, a memory limit for bodies, responses or images, a busy upstream server, or unreachable Redis with `redis.when_unavailable` = `refuse`.',
+    action: 'Wait for `Retry-After`, then retry. Operators: see [scaling](../guides/scaling.md).',
+  },
+  model_loading: {
+    status: 503,
+    meaning: 'The model is loading.',
+    cause: 'The request waited longer than `engine.load_wait_ms`, or too many requests are waiting for the model.',
+    action: 'Wait for `Retry-After`, then retry.',
+  },
+  model_unavailable: {
+    status: 503,
+    meaning: 'The model cannot serve requests.',
+    cause: 'It failed to load, was drained by an operator, or its upstream servers do not respond.',
+    action: 'Operators: check `/readyz` and the log. Clients: retry later or use another model.',
+  },
+  maintenance: {
+    status: 503,
+    meaning: 'The server cannot store data.',
+    cause: 'The disk is full, or the database is unreachable.',
+    action: 'Retry later. Operators: check disk space and the database.',
+  },
+  shutting_down: {
+    status: 503,
+    meaning: 'The server is shutting down.',
+    cause: 'The process received SIGTERM, or the model is being unloaded.',
+    action: 'Retry; a load balancer will choose another server.',
+  },
+} as const satisfies Record<string, ErrorDeclaration>;
+
+export type ErrorCode = keyof typeof ERRORS;
