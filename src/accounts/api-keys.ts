@@ -5,7 +5,7 @@
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
 import type { Scope } from '../shared/identity.js';
-import type { Role } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/organizations.js';
 import type { Actor } from './audit.js';
 import { ALL_SCOPES, keyStatus, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';

@@ -3,7 +3,7 @@
 
 import { apiError } from '../shared/errors.js';
 import { newAccountId } from '../shared/ids.js';
-import type { AuditEntry } from '../shared/wire/dashboard.js';
+import type { AuditEntry } from '../shared/wire/organizations.js';
 
 /** The actor of an audit entry. */
 export interface Actor {

@@ -2,7 +2,7 @@
 // therefore be shown again, and the rows alone do not reveal valid tokens. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Role } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/organizations.js';
 import { mayInvite } from './invites.js';
 import type { Invite, InviteState, ShownInvite } from './invites.js';
 

@@ -3,7 +3,7 @@
 // of their link. The acting user's role is read again within the transaction.
 
 import { apiError } from '../shared/errors.js';
-import type { Role } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/organizations.js';
 import type { Actor } from './audit.js';
 import { hasRole } from './members.js';
 import type { OrganizationView } from './organizations.js';

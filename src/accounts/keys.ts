@@ -3,7 +3,7 @@
 
 import { createHmac, hash } from 'node:crypto';
 import type { LimitOverride } from '../config/kinds.js';
-import type { ApiKeyObject } from '../shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../shared/wire/api-keys.js';
 import type { Scope } from '../shared/identity.js';
 
 export const ALL_SCOPES: readonly Scope[] = [

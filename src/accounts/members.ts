@@ -4,8 +4,8 @@
 // one owner.
 
 import { apiError } from '../shared/errors.js';
-import { ROLES } from '../shared/wire/dashboard.js';
-import type { Role } from '../shared/wire/dashboard.js';
+import { ROLES } from '../shared/wire/organizations.js';
+import type { Role } from '../shared/wire/organizations.js';
 import type { Actor } from './audit.js';
 import type { OrganizationView } from './organizations.js';
 import type { Page } from './page.js';

@@ -3,7 +3,7 @@
 // user. Each e-mail address and invitation can be used once.
 
 import { apiError } from '../shared/errors.js';
-import type { Role } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/organizations.js';
 import type { ForeignIdentity } from './identities.js';
 import type { Invite } from './invites.js';
 import type { OrganizationView } from './organizations.js';

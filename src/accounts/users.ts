@@ -2,7 +2,7 @@
 // including its audit entry, and is durable when it resolves. Users' own operations are in sign-ins.ts.
 
 import { apiError } from '../shared/errors.js';
-import type { Role } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/organizations.js';
 import type { Actor } from './audit.js';
 import type { Page } from './page.js';
 

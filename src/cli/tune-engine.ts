@@ -3,7 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldEngine, TuneRanges } from '../bench/tune/ports.js';
 import type { RequestShape } from '../bench/tune/workload.js';
-import type { EngineHoldRequest, EngineTunables, ListPage, TunableName } from '../shared/wire/dashboard.js';
+import type { ListPage } from '../shared/wire/list.js';
+import type { EngineHoldRequest, EngineTunables, TunableName } from '../shared/wire/tunables.js';
 import type { TuneRun, TuneSettings } from '../shared/wire/tuning.js';
 import { UsageError } from '../config/arguments.js';
 

@@ -18,7 +18,7 @@ import type { Key, Store, TableName } from '../storage/store.js';
 import type { Sketches } from '../usage/latency-groups.js';
 import { noUsage } from '../usage/sums.js';
 import type { UsageSums } from '../usage/sums.js';
-import type { AuditEntry } from '../shared/wire/dashboard.js';
+import type { AuditEntry } from '../shared/wire/organizations.js';
 import { column, listColumn } from './postgres-import-parts.js';
 import type { Column, Part } from './postgres-import-parts.js';
 

@@ -2,7 +2,7 @@
 // LocalBus is used and nothing crosses. Each thread owns its end and uses it only on its own event loop.
 
 import type { LiveCollected } from './live-collected.js';
-import type { ModelPull } from './wire/dashboard.js';
+import type { ModelPull } from './wire/models.js';
 import type { StoredEvent } from './stored-event.js';
 
 /** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */

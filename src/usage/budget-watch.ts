@@ -7,7 +7,7 @@ import type { Organizations } from '../accounts/organizations.js';
 import { budgetLetter } from '../accounts/mail/email-templates.js';
 import type { Mailer } from '../accounts/mail/mailer.js';
 import type { Log } from '../telemetry/types.js';
-import type { PriceTable } from '../shared/wire/dashboard.js';
+import type { PriceTable } from '../shared/wire/usage.js';
 import type { Budget, BudgetStore } from './budget-store.js';
 import type { PriceStore } from './price-store.js';
 import { HOUR_MS } from './sums.js';

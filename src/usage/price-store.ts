@@ -1,7 +1,7 @@
 // Storage port for token prices set by operators (see docs/internals/storage.md). Prices also apply to past usage.
 
 import type { AuditNote } from '../accounts/audit.js';
-import type { ModelPrice, PriceTable } from '../shared/wire/dashboard.js';
+import type { ModelPrice, PriceTable } from '../shared/wire/usage.js';
 import type { UsageSums } from './sums.js';
 
 export interface PriceStore {

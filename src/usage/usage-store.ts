@@ -3,7 +3,7 @@
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 import type { Quantiles } from './latency-sketch.js';
-import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../shared/wire/dashboard.js';
+import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../shared/wire/usage.js';
 
 /** `at`: milliseconds since 1970; determines the hour and month. */
 export interface UsageEntry {

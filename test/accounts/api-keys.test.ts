@@ -16,7 +16,7 @@ import { LmdbDirectory, openAccounts } from '../../src/storage/lmdb/accounts/dir
 import type { KeyRecord } from '../../src/accounts/keys.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
-import type { Role } from '../../src/shared/wire/dashboard.js';
+import type { Role } from '../../src/shared/wire/organizations.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { EngineTunables } from '../../src/shared/wire/dashboard.js';
+import type { EngineTunables } from '../../src/shared/wire/tunables.js';
 import type { TuneRun, TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import { endsWithParent, eventually, main, startMonolith } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';

@@ -5,14 +5,9 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { openOwned, type Owned } from '../support/owned-server.js';
 import { refusal } from '../support/dashboard-client.js';
-import type {
-  ApiKeyObject,
-  AuditEntry,
-  CreatedApiKey,
-  InviteObject,
-  ListPage,
-  Role,
-} from '../../src/shared/wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry, InviteObject, Role } from '../../src/shared/wire/organizations.js';
 
 t.setTimeout(300_000); // allows for slow CI machines
 

@@ -10,7 +10,7 @@ import { BudgetWatch } from '../../src/usage/budget-watch.js';
 import { LmdbPriceStore } from '../../src/storage/lmdb/usage/price-store.js';
 import { LmdbUsageStore } from '../../src/storage/lmdb/usage/usage-store.js';
 import { sendWebhook } from '../../src/usage/webhook.js';
-import type { BudgetObject } from '../../src/shared/wire/dashboard.js';
+import type { BudgetObject } from '../../src/shared/wire/usage.js';
 import type { Mail } from '../../src/accounts/mail/mailer.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';

@@ -1,6 +1,6 @@
 // Tests that a page of another site cannot change anything with the cookie of a signed-in user.
 import t from 'tap';
-import type { Me } from '../../src/shared/wire/dashboard.js';
+import type { Me } from '../../src/shared/wire/users.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { seenText } from '../../src/dashboard/web/src/playground/seen-text.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
-import type { DashboardImagePlan } from '../../src/shared/wire/dashboard.js';
+import type { DashboardImagePlan } from '../../src/shared/wire/playground.js';
 import { embeddedModel, eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

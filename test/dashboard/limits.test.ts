@@ -1,7 +1,8 @@
 // Tests of the dashboard's limits route (…/limits): current limits and usage. Changes by an operator take effect
 // immediately.
 import t from 'tap';
-import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { LimitsObject } from '../../src/shared/wire/limits.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';

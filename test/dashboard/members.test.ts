@@ -4,15 +4,15 @@ import { finishDeletions } from '../../src/accounts/delete-organization.js';
 import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';
 import { configWith } from '../../src/config/load.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
 import type {
   AuditEntry,
   InviteObject,
-  ListPage,
-  Me,
   MemberObject,
   OrganizationObject,
   Role,
-} from '../../src/shared/wire/dashboard.js';
+} from '../../src/shared/wire/organizations.js';
+import type { Me } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';

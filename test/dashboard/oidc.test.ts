@@ -1,14 +1,8 @@
 // Tests of signing in with OpenID Connect against a real provider, following its redirects as a browser does.
 import t from 'tap';
-import type {
-  AuditEntry,
-  DashboardStatus,
-  InviteObject,
-  ListPage,
-  Me,
-  SecondFactorProposal,
-  RecoveryCodes,
-} from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry, InviteObject } from '../../src/shared/wire/organizations.js';
+import type { DashboardStatus, Me, SecondFactorProposal, RecoveryCodes } from '../../src/shared/wire/users.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

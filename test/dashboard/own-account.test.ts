@@ -2,15 +2,9 @@
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
-import type {
-  AuditEntry,
-  EmailChange,
-  InviteObject,
-  ListPage,
-  Me,
-  RecoveryCodes,
-  SecondFactorProposal,
-} from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry, InviteObject } from '../../src/shared/wire/organizations.js';
+import type { EmailChange, Me, RecoveryCodes, SecondFactorProposal } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -2,7 +2,8 @@
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
-import type { InviteObject, Me } from '../../src/shared/wire/dashboard.js';
+import type { InviteObject } from '../../src/shared/wire/organizations.js';
+import type { Me } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import t from 'tap';
-import type { UsagePage } from '../../src/shared/wire/dashboard.js';
+import type { UsagePage } from '../../src/shared/wire/usage.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -1,7 +1,10 @@
 // Tests of token prices: operators set them, and the usage pages and table show costs at the current prices.
 import t from 'tap';
 import OpenAI from 'openai';
-import type { AuditEntry, CreatedApiKey, ListPage, PriceTable, UsagePage } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry } from '../../src/shared/wire/organizations.js';
+import type { PriceTable, UsagePage } from '../../src/shared/wire/usage.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

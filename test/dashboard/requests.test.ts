@@ -2,14 +2,10 @@
 // organization stores it.
 import t from 'tap';
 import OpenAI from 'openai';
-import type {
-  CreatedApiKey,
-  InviteObject,
-  ListPage,
-  OrganizationObject,
-  RequestDetail,
-  RequestObject,
-} from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { InviteObject, OrganizationObject } from '../../src/shared/wire/organizations.js';
+import type { RequestDetail, RequestObject } from '../../src/shared/wire/requests.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

@@ -9,7 +9,9 @@ import { LmdbSavedStore } from '../../src/storage/lmdb/dashboard/saved-store.js'
 import { MAX_SAVED } from '../../src/dashboard/saved/saved-store.js';
 import type { SavedRow } from '../../src/dashboard/saved/saved-store.js';
 import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
-import type { AuditEntry, InviteObject, ListPage, SavedContent, SavedItem } from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry, InviteObject } from '../../src/shared/wire/organizations.js';
+import type { SavedContent, SavedItem } from '../../src/shared/wire/playground.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';

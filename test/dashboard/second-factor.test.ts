@@ -3,16 +3,16 @@
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import t from 'tap';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry } from '../../src/shared/wire/organizations.js';
 import type {
-  AuditEntry,
-  ListPage,
   LoginAnswer,
   Me,
   OperatorUser,
   RecoveryCodes,
   SecondFactorProposal,
   SecondFactorState,
-} from '../../src/shared/wire/dashboard.js';
+} from '../../src/shared/wire/users.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard, folderDirectory } from '../support/dashboard-server.js';

@@ -1,6 +1,7 @@
 // Tests of who may sign up, who becomes the operator, and what a sign-up creates.
 import t from 'tap';
-import type { DashboardStatus, InviteObject, InvitePreview, Me } from '../../src/shared/wire/dashboard.js';
+import type { InviteObject, InvitePreview } from '../../src/shared/wire/organizations.js';
+import type { DashboardStatus, Me } from '../../src/shared/wire/users.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { SignedUp } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

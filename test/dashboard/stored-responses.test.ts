@@ -4,14 +4,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import OpenAI from 'openai';
-import type {
-  AuditEntry,
-  CreatedApiKey,
-  InviteObject,
-  ListPage,
-  StoredConversation,
-  StoredResponseObject,
-} from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry, InviteObject } from '../../src/shared/wire/organizations.js';
+import type { StoredConversation, StoredResponseObject } from '../../src/shared/wire/stored-responses.js';
 import { conversationOf } from '../../src/dashboard/api/stored-conversation.js';
 import type { ChainedResponse } from '../../src/storage/response-store.js';
 import { refusal } from '../support/dashboard-client.js';

@@ -2,7 +2,7 @@
 
 import OpenAI from 'openai';
 import t from 'tap';
-import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from './monolith.js';
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { startScripted } from '../support/script-model.js';
 import { Connection, handshakeStatus } from '../support/web-socket.js';
 import { eventually, main } from './monolith.js';

@@ -7,7 +7,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import type { DashboardModel } from '../../src/shared/wire/dashboard.js';
+import type { DashboardModel } from '../../src/shared/wire/models.js';
 import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 

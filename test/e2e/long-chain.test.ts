@@ -2,7 +2,7 @@
 // server must free what it read as soon as the prompt is built. What it will store must count towards the memory limit
 // for as long as it is kept. Otherwise a hundred such requests would exhaust the heap.
 import t from 'tap';
-import type { StoredConversation } from '../../src/shared/wire/dashboard.js';
+import type { StoredConversation } from '../../src/shared/wire/stored-responses.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startMonolith, type Monolith } from './monolith.js';
 

@@ -2,7 +2,8 @@
 // format and transport. The HTTP status is not enough, because it is sent long before most failures.
 import t, { type Test } from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
-import type { CreatedApiKey, LiveSample } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { LiveSample } from '../../src/shared/wire/live.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';

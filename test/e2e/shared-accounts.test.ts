@@ -3,14 +3,9 @@
 // are lost. Usage adds up exactly. A database outage is covered too.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import type {
-  ApiKeyObject,
-  LoginAnswer,
-  Me,
-  RecoveryCodes,
-  SecondFactorProposal,
-  UsageRowObject,
-} from '../../src/shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../src/shared/wire/api-keys.js';
+import type { UsageRowObject } from '../../src/shared/wire/usage.js';
+import type { LoginAnswer, Me, RecoveryCodes, SecondFactorProposal } from '../../src/shared/wire/users.js';
 import { dashboardClient, PASSWORD, refusal, type DashboardClient } from '../support/dashboard-client.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { leaveOutIf } from '../support/needed-programs.js';

@@ -3,7 +3,8 @@
 // must be free.
 import t from 'tap';
 import { WebSocket } from 'ws';
-import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { LimitsObject } from '../../src/shared/wire/limits.js';
 import { openOwned } from '../support/owned-server.js';
 import { Traffic } from '../soak/traffic.js';
 import { eventually } from './monolith.js';

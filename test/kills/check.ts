@@ -1,7 +1,7 @@
 // Checks a server that was killed and restarted: everything acknowledged must be present, and nothing may be partial.
 import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LimitsObject } from '../../src/shared/wire/dashboard.js';
+import type { LimitsObject } from '../../src/shared/wire/limits.js';
 import { inside } from '../e2e/stored-server.js';
 import { eventsOf, usageOf, type Target } from './load.js';
 import { isTerminal, type KnownKey, type KnownResponse, type Ledger, type Resource } from './ledger.js';

@@ -1,7 +1,8 @@
 // Clients of a server that will be killed. Everything acknowledged to a client is recorded in the ledger; a request
 // that is in flight when the connection breaks is not. Each client draws from its own seed.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CreatedApiKey, UsagePage } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { UsagePage } from '../../src/shared/wire/usage.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { randomFrom, type Random } from '../support/random.js';
 import { isTerminal, type KnownResponse, type Ledger, type Resource, type Spent } from './ledger.js';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkWhole } from '../../src/storage/lmdb/database-file.js';
 import { databasePath } from '../../src/storage/lmdb/lmdb-store.js';
-import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';
 import { randomFrom, type Random } from '../support/random.js';
 import { writeScriptModel } from '../support/script-model.js';

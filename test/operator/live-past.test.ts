@@ -11,7 +11,7 @@ import { addSum, sampleOf, sumOf } from '../../src/dashboard/admin/live-sums.js'
 import { LmdbLiveHistory } from '../../src/storage/lmdb/dashboard/live-history.js';
 import type { KeyCounts } from '../../src/shared/live-collected.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
-import type { LiveHistory, LiveKeys, LiveSample } from '../../src/shared/wire/dashboard.js';
+import type { LiveHistory, LiveKeys, LiveSample } from '../../src/shared/wire/live.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

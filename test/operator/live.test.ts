@@ -3,7 +3,7 @@
 import t from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { ServerEvent } from '../../src/dashboard/web/src/live/event-reader.js';
-import type { LiveSample } from '../../src/shared/wire/dashboard.js';
+import type { LiveSample } from '../../src/shared/wire/live.js';
 import { latencyBucket, LATENCY_BUCKETS, quantiles, SlidingCounts } from '../../src/telemetry/latency-counts.js';
 import { LiveCounts } from '../../src/telemetry/live-counts.js';
 import { finished } from '../../src/telemetry/outcome.js';

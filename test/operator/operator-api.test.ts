@@ -1,15 +1,11 @@
 // Tests of the operator API through the dashboard session and the admin token: organizations, users, models and usage.
 
 import t from 'tap';
-import type {
-  AuditEntry,
-  CreatedApiKey,
-  DashboardModel,
-  ListPage,
-  Me,
-  OperatorOrganization,
-  OperatorUser,
-} from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { DashboardModel } from '../../src/shared/wire/models.js';
+import type { AuditEntry, OperatorOrganization } from '../../src/shared/wire/organizations.js';
+import type { Me, OperatorUser } from '../../src/shared/wire/users.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

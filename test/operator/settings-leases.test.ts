@@ -3,7 +3,7 @@
 // the server is killed.
 import { once } from 'node:events';
 import t from 'tap';
-import type { EngineTunables } from '../../src/shared/wire/dashboard.js';
+import type { EngineTunables } from '../../src/shared/wire/tunables.js';
 import { eventually } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';

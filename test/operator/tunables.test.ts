@@ -2,7 +2,8 @@
 // null.
 import { once } from 'node:events';
 import t from 'tap';
-import type { EngineTunables, ListPage, TunableName } from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { EngineTunables, TunableName } from '../../src/shared/wire/tunables.js';
 import { eventually } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient } from '../support/dashboard-client.js';

@@ -2,7 +2,9 @@
 // restart, and reported by the command line.
 import { once } from 'node:events';
 import t from 'tap';
-import type { AuditEntry, EngineTunables, ListPage } from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
+import type { AuditEntry } from '../../src/shared/wire/organizations.js';
+import type { EngineTunables } from '../../src/shared/wire/tunables.js';
 import type { TuneRun, TuneRunSummary, TuneStart } from '../../src/shared/wire/tuning.js';
 import { BY_COMMAND } from '../../src/bench/tune/plan.js';
 import { eventually, startMonolith } from '../e2e/monolith.js';

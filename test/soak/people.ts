@@ -1,7 +1,8 @@
 // Simulated users during a soak test. They create and revoke keys, sign in and out, read the dashboard's pages, watch
 // the live view for a while, and save and delete presets. Operators read metrics and drain and load models.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CreatedApiKey, SavedItem } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
+import type { SavedItem } from '../../src/shared/wire/playground.js';
 import { PASSWORD, type DashboardClient } from '../support/dashboard-client.js';
 import type { Owned } from '../support/owned-server.js';
 

@@ -7,7 +7,7 @@ import t from 'tap';
 import { Sketching, SKETCH_ERROR } from '../../src/usage/latency-sketch.js';
 import { LmdbUsageStore } from '../../src/storage/lmdb/usage/usage-store.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
-import type { UsageLatency } from '../../src/shared/wire/dashboard.js';
+import type { UsageLatency } from '../../src/shared/wire/usage.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';

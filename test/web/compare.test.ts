@@ -2,7 +2,7 @@
 // that restore their settings.
 
 import { test } from 'tap';
-import type { InviteObject } from '../../src/shared/wire/dashboard.js';
+import type { InviteObject } from '../../src/shared/wire/organizations.js';
 import { contentOf, settingsOf, turnsOf } from '../../src/dashboard/web/src/playground/saved.js';
 import { NO_SETTINGS } from '../../src/dashboard/web/src/playground/settings.js';
 import type { Turn } from '../../src/dashboard/web/src/playground/conversation.js';

@@ -2,7 +2,7 @@
 // usage and the live view.
 import { test } from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';

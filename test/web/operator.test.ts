@@ -2,7 +2,9 @@
 // organizations, users and models.
 
 import { test } from 'tap';
-import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/shared/wire/dashboard.js';
+import type { OperatorOrganization } from '../../src/shared/wire/organizations.js';
+import type { EngineTunables } from '../../src/shared/wire/tunables.js';
+import type { OperatorUser } from '../../src/shared/wire/users.js';
 import { eventually } from '../e2e/monolith.js';
 import { noBrowser, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';

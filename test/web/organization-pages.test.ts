@@ -2,7 +2,7 @@
 // audit log. Also covers keyboard use, narrow screens and an unreachable server.
 import OpenAI from 'openai';
 import { test } from 'tap';
-import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { eventually } from '../e2e/monolith.js';
 import {
   go,

@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'tap';
-import type { ApiKeyObject } from '../../src/shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../src/shared/wire/api-keys.js';
 import { eventually, root, startMonolith } from '../e2e/monolith.js';
 import { noBrowser, openSignedIn, overflow, screenshots } from '../support/browser.js';
 import type { Locator } from '../support/browser.js';

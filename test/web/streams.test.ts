@@ -10,7 +10,7 @@ import { follow } from '../../src/dashboard/web/src/live/follow.js';
 import type { Connection } from '../../src/dashboard/web/src/live/follow.js';
 import { Ring } from '../../src/dashboard/web/src/live/ring.js';
 import { ofEngine, Samples } from '../../src/dashboard/web/src/live/samples.js';
-import type { EngineSample, LiveSample } from '../../src/shared/wire/dashboard.js';
+import type { EngineSample, LiveSample } from '../../src/shared/wire/live.js';
 import { eventually } from '../e2e/monolith.js';
 
 const text =

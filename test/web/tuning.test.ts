@@ -1,7 +1,7 @@
 // Tests of the tuning page in a real browser against a real server: one run is started, watched and stopped, another
 // completes, and both are compared.
 import t, { test } from 'tap';
-import type { ListPage } from '../../src/shared/wire/dashboard.js';
+import type { ListPage } from '../../src/shared/wire/list.js';
 import type { TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import {
   figure,

@@ -1,6 +1,7 @@
 // GET /audit-log: changes to the server (users, models, settings) or, with `organization`, to one organization.
 
-import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
+import type { ListPage } from '../../shared/wire/list.js';
+import type { AuditEntry } from '../../shared/wire/organizations.js';
 import type { Route } from '../../http/exchange.js';
 import type { AuditLog } from '../../accounts/audit.js';
 import { readPage } from '../api/paging.js';

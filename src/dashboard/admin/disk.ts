@@ -4,7 +4,7 @@ import { statfsSync } from 'node:fs';
 import { z } from 'zod';
 import { fitOf } from '../../engine/file-facts.js';
 import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
-import type { DiskModel, DiskState } from '../../shared/wire/dashboard.js';
+import type { DiskModel, DiskState } from '../../shared/wire/models.js';
 import type { Route } from '../../http/exchange.js';
 import type { FileFacts } from '../../engine/file-facts.js';
 import type { Hub } from '../../hub/hub.js';

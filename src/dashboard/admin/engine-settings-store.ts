@@ -2,7 +2,7 @@
 // model name.
 
 import type { AuditNote } from '../../accounts/audit.js';
-import type { TunableName } from '../../shared/wire/dashboard.js';
+import type { TunableName } from '../../shared/wire/tunables.js';
 
 export type EngineValues = Readonly<Partial<Record<TunableName, number>>>;
 

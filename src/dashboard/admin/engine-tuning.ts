@@ -13,7 +13,7 @@ import type {
   EngineTunablesPatch,
   Tunable,
   TunableName,
-} from '../../shared/wire/dashboard.js';
+} from '../../shared/wire/tunables.js';
 import type { NativeStats, NativeTunables } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';

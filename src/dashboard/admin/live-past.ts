@@ -3,7 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { KeyCounts } from '../../shared/live-collected.js';
-import type { LiveHistory, LiveKeys, LiveMark } from '../../shared/wire/dashboard.js';
+import type { LiveHistory, LiveKeys, LiveMark } from '../../shared/wire/live.js';
 import type { ApiKeys } from '../../accounts/api-keys.js';
 import type { AuditLog } from '../../accounts/audit.js';
 import type { Organizations } from '../../accounts/organizations.js';

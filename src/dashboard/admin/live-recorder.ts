@@ -2,7 +2,7 @@
 // together with the sampler. A failed write loses its sum and is logged once.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
-import type { LiveSample } from '../../shared/wire/dashboard.js';
+import type { LiveSample } from '../../shared/wire/live.js';
 import { mergedKeys } from './key-counts.js';
 import { RINGS } from './live-history.js';
 import type { LiveHistory } from './live-history.js';

@@ -1,7 +1,7 @@
 // The server's only sampler, on the primary thread. Once per second it reads the engines' counters, requests the other
 // threads' counters, and builds one sample. It only reads: engines do no extra work for it.
 
-import type { EngineSample, LiveSample } from '../../shared/wire/dashboard.js';
+import type { EngineSample, LiveSample } from '../../shared/wire/live.js';
 import type { NativeStats } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';

@@ -1,7 +1,7 @@
 // Sums live-view samples so that one stands for many: means for gauges and rates, maxima for values whose peaks matter.
 // Sums can be summed again. Pure.
 
-import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/dashboard.js';
+import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/live.js';
 
 const SERVER_MEANS = [
   'requests',

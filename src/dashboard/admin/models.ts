@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
-import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../../shared/wire/dashboard.js';
+import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../../shared/wire/models.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import { MAX_IDLE_MINUTES } from '../../config/kinds.js';
 import { availableMemory, totalMemory } from '../../engine/machine-memory.js';

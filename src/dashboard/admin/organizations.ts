@@ -3,7 +3,8 @@
 
 import { z } from 'zod';
 import type { OrganizationOverview, Organizations } from '../../accounts/organizations.js';
-import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '../../shared/wire/dashboard.js';
+import type { ListPage } from '../../shared/wire/list.js';
+import type { OperatorOrganization, OperatorOrganizationPatch } from '../../shared/wire/organizations.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { ModelPool } from '../../engine/model-pool.js';

@@ -3,7 +3,7 @@
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
-import type { ModelPrice, PriceTable } from '../../shared/wire/dashboard.js';
+import type { ModelPrice, PriceTable } from '../../shared/wire/usage.js';
 import type { PriceStore } from '../../usage/price-store.js';
 import { NO_PRICES } from '../api/usage.js';
 import type { OperatorGuard } from './operator-guard.js';

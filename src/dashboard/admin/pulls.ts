@@ -9,7 +9,7 @@ import { parseModelRef, showModelRef } from '../../hub/model-ref.js';
 import type { ModelRef } from '../../hub/model-ref.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import type { Log } from '../../telemetry/types.js';
-import type { ModelPull } from '../../shared/wire/dashboard.js';
+import type { ModelPull } from '../../shared/wire/models.js';
 
 /** Concurrent downloads per thread. They share disk and network bandwidth. */
 const MAX_RUNNING = 2;

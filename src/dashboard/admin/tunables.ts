@@ -1,7 +1,7 @@
 // Operator routes for engine settings that can change at run time. Null in a change restores the configured value. A
 // hold applies trial settings: they are not stored and expire.
 
-import type { EngineTunablesPatch } from '../../shared/wire/dashboard.js';
+import type { EngineTunablesPatch } from '../../shared/wire/tunables.js';
 import type { Route } from '../../http/exchange.js';
 import { holdBody, tunablesPatch } from './engine-tuning.js';
 import type { OperatorGuard } from './operator-guard.js';

@@ -18,7 +18,7 @@ import type { TuneWorkload } from '../../bench/tune/load.js';
 import { BY_COMMAND, newRun, type TunePlan } from '../../bench/tune/plan.js';
 import type { TuneRanges } from '../../bench/tune/ports.js';
 import { workloadOf, workloadText } from '../../bench/tune/workload.js';
-import type { EngineTunables, TunableName } from '../../shared/wire/dashboard.js';
+import type { EngineTunables, TunableName } from '../../shared/wire/tunables.js';
 import type { TuneRun, TuneSettings, TuneStart } from '../../shared/wire/tuning.js';
 import type { EngineTuning } from './engine-tuning.js';
 import { recentShapes } from './request-shapes.js';

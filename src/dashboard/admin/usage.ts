@@ -1,6 +1,6 @@
 // GET …/usage: usage of each organization or, with `organization`, of one, by model over a range of hours.
 
-import type { ListPage } from '../../shared/wire/dashboard.js';
+import type { ListPage } from '../../shared/wire/list.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { UsageStore, UsageTotal } from '../../usage/usage-store.js';

@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { ListedUser, Users } from '../../accounts/users.js';
-import type { OperatorUser, OperatorUserPatch } from '../../shared/wire/dashboard.js';
+import type { OperatorUser, OperatorUserPatch } from '../../shared/wire/users.js';
 import type { Route } from '../../http/exchange.js';
 import type { SecondFactors } from '../../accounts/second-factors.js';
 import { userObject } from '../api/objects.js';

@@ -8,7 +8,7 @@ import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { ApiKeyObject, CreatedApiKey } from '../../shared/wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../shared/wire/api-keys.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { Guard, MemberCall } from './guard.js';
 import {

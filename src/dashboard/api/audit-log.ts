@@ -1,7 +1,8 @@
 // GET …/audit-log: changes made in an organization, and by which actor.
 
 import type { Route } from '../../http/exchange.js';
-import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
+import type { ListPage } from '../../shared/wire/list.js';
+import type { AuditEntry } from '../../shared/wire/organizations.js';
 import type { AuditLog } from '../../accounts/audit.js';
 import { readPage } from './paging.js';
 import type { Guard } from './guard.js';

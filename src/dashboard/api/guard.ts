@@ -8,7 +8,7 @@ import type { OrganizationView } from '../../accounts/organizations.js';
 import type { User } from '../../accounts/users.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Identity } from '../../shared/identity.js';
-import type { Role } from '../../shared/wire/dashboard.js';
+import type { Role } from '../../shared/wire/organizations.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;

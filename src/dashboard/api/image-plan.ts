@@ -3,7 +3,7 @@
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardImagePlan } from '../../shared/wire/dashboard.js';
+import type { DashboardImagePlan } from '../../shared/wire/playground.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Guard } from './guard.js';

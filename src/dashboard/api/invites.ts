@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
-import type { InvitePreview } from '../../shared/wire/dashboard.js';
+import type { InvitePreview } from '../../shared/wire/organizations.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { Invites } from '../../accounts/invites.js';
 import type { DashboardOrigin } from '../origin.js';

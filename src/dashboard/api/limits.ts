@@ -3,7 +3,7 @@
 import { nextMonth } from '../../admission/month-use.js';
 import type { BucketState } from '../../admission/counters.js';
 import type { Route } from '../../http/exchange.js';
-import type { BucketUse, LimitsObject } from '../../shared/wire/dashboard.js';
+import type { BucketUse, LimitsObject } from '../../shared/wire/limits.js';
 import type { Admission } from '../../admission/admission.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { Guard } from './guard.js';

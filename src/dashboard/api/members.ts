@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { Member, Members } from '../../accounts/members.js';
 import type { Route } from '../../http/exchange.js';
-import type { MemberObject } from '../../shared/wire/dashboard.js';
+import type { MemberObject } from '../../shared/wire/organizations.js';
 import { roleField } from './fields.js';
 import { listPage, readPage } from './paging.js';
 import { readWhole } from './read-whole.js';

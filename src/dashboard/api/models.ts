@@ -4,7 +4,7 @@ import { modelBytes } from '../../engine/catalog.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardModel } from '../../shared/wire/dashboard.js';
+import type { DashboardModel } from '../../shared/wire/models.js';
 import type { Guard } from './guard.js';
 
 export interface ModelDeps {

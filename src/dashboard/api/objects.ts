@@ -5,13 +5,9 @@ import type { OrganizationView } from '../../accounts/organizations.js';
 import { sessionEnd } from '../../accounts/sessions.js';
 import type { Session } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
-import type {
-  InviteObject,
-  LimitValues,
-  OrganizationObject,
-  SessionObject,
-  UserObject,
-} from '../../shared/wire/dashboard.js';
+import type { LimitValues } from '../../shared/wire/limits.js';
+import type { InviteObject, OrganizationObject } from '../../shared/wire/organizations.js';
+import type { SessionObject, UserObject } from '../../shared/wire/users.js';
 
 const time = (milliseconds: number): string => new Date(milliseconds).toISOString();
 

@@ -5,7 +5,7 @@ import { deleteOrganization } from '../../accounts/delete-organization.js';
 import type { OrganizationView, Organizations } from '../../accounts/organizations.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { OrganizationObject } from '../../shared/wire/dashboard.js';
+import type { OrganizationObject } from '../../shared/wire/organizations.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { Config } from '../../config/settings.js';
 import type { Log } from '../../telemetry/types.js';

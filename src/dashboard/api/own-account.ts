@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { emailTaken } from '../../accounts/own-account.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { EmailChange } from '../../shared/wire/dashboard.js';
+import type { EmailChange } from '../../shared/wire/users.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { OwnAccount } from '../../accounts/own-account.js';
 import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';

@@ -3,7 +3,7 @@
 import { pageOf } from '../../accounts/page.js';
 import type { Page } from '../../accounts/page.js';
 import { apiError } from '../../shared/errors.js';
-import type { ListPage } from '../../shared/wire/dashboard.js';
+import type { ListPage } from '../../shared/wire/list.js';
 
 export interface PageQuery {
   limit: number;

@@ -3,8 +3,9 @@
 import { apiError } from '../../shared/errors.js';
 import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../usage/requests/request-log.js';
 import type { RequestText } from '../../shared/request-entry.js';
-import { REQUEST_OUTCOMES } from '../../shared/wire/dashboard.js';
-import type { ListPage, RequestDetail, RequestObject } from '../../shared/wire/dashboard.js';
+import { REQUEST_OUTCOMES } from '../../shared/wire/requests.js';
+import type { ListPage } from '../../shared/wire/list.js';
+import type { RequestDetail, RequestObject } from '../../shared/wire/requests.js';
 
 const MAX_NAME = 128;
 

@@ -4,7 +4,7 @@ import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { ROLES } from '../../shared/wire/dashboard.js';
+import { ROLES } from '../../shared/wire/organizations.js';
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import { readPage } from './paging.js';
 import { readRequestQuery, requestDetail, requestPage } from './request-fields.js';

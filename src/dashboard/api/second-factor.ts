@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../shared/wire/dashboard.js';
+import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../shared/wire/users.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { Config } from '../../config/settings.js';
 import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';

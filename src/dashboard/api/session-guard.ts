@@ -11,7 +11,7 @@ import type { Exchange, Route } from '../../http/exchange.js';
 import { validated } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
-import type { Role } from '../../shared/wire/dashboard.js';
+import type { Role } from '../../shared/wire/organizations.js';
 import { ChangePace } from './change-pace.js';
 import { sessionCookie } from './cookie.js';
 import type { DashboardRoute, Guard, MemberCall, OpenCall, UserCall } from './guard.js';

@@ -8,7 +8,7 @@ import { normalEmail } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { LoginAnswer, Me } from '../../shared/wire/dashboard.js';
+import type { LoginAnswer, Me } from '../../shared/wire/users.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { Config } from '../../config/settings.js';
 import type { Identities } from '../../accounts/identities.js';

@@ -7,7 +7,7 @@ import type { SignUpPolicy, SignUps } from '../../accounts/sign-ups.js';
 import type { Config } from '../../config/settings.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../shared/version.js';
-import type { DashboardStatus } from '../../shared/wire/dashboard.js';
+import type { DashboardStatus } from '../../shared/wire/users.js';
 import type { Attempts } from '../../accounts/attempts.js';
 import type { OidcProvider } from '../../accounts/oidc/provider.js';
 import type { SignIns } from '../../accounts/sign-ins.js';

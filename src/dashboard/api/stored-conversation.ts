@@ -2,7 +2,7 @@
 // texts, and for images only their number. Very long content is truncated and marked as such. Pure.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
-import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/dashboard.js';
+import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/stored-responses.js';
 
 /** Maximum characters per item. */
 const MAX_ITEM = 20_000;

@@ -4,7 +4,7 @@ import { apiError } from '../../shared/errors.js';
 import { queryList } from '../../http/query.js';
 import { HOUR_MS } from '../../usage/sums.js';
 import type { UsageCursor, UsageQuery } from '../../usage/usage-store.js';
-import type { PriceTable, UsageBucket, UsageGroup } from '../../shared/wire/dashboard.js';
+import type { PriceTable, UsageBucket, UsageGroup } from '../../shared/wire/usage.js';
 
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;

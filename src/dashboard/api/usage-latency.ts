@@ -3,7 +3,7 @@
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { SKETCH_ERROR } from '../../usage/latency-sketch.js';
-import type { UsageLatency } from '../../shared/wire/dashboard.js';
+import type { UsageLatency } from '../../shared/wire/usage.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import { readUsageQuery } from './usage-fields.js';
 import { readingUsage } from './usage.js';

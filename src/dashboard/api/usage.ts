@@ -5,7 +5,7 @@ import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { UsageCursor, UsageRows, UsageStore } from '../../usage/usage-store.js';
-import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/dashboard.js';
+import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/usage.js';
 import type { PriceStore } from '../../usage/price-store.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 import type { Guard } from './guard.js';

@@ -37,7 +37,7 @@ import { Usage } from './pages/usage.js';
 import { VerifyEmail } from './pages/verify-email.js';
 import { nextPath } from './navigation.js';
 import { atLeast } from './roles.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import { useMe, useSession } from './session.js';
 
 export function App(): ReactNode {

@@ -1,5 +1,5 @@
 // Formats numbers, times and names for display.
-import type { ApiKeyObject } from '../../../shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../../shared/wire/api-keys.js';
 
 const locale = 'en-GB';
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });

@@ -1,5 +1,5 @@
 // The pages for signed-in users: paths, labels and required roles. Paths are relative to /dashboard.
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 
 export interface NavigationItem {
   path: string;

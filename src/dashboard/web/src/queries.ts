@@ -1,7 +1,9 @@
 // Queries shared by several pages.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
-import type { DashboardModel, InvitePreview, ListPage } from '../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../shared/wire/list.js';
+import type { DashboardModel } from '../../../shared/wire/models.js';
+import type { InvitePreview } from '../../../shared/wire/organizations.js';
 import { api } from './api.js';
 import { useOrganization } from './session.js';
 

@@ -1,5 +1,5 @@
 // What each role may do. The server enforces it; the page only hides what would be refused.
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 
 const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 

@@ -3,7 +3,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardStatus, Me, Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
+import type { DashboardStatus, Me } from '../../../shared/wire/users.js';
 import { api, onSession, setCsrfToken } from './api.js';
 import { ErrorState } from './components/states.js';
 import { atLeast } from './roles.js';

@@ -1,5 +1,5 @@
 // Usage data for the page: fetches a whole range, sums it, and distributes it over time buckets.
-import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../shared/wire/dashboard.js';
+import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../shared/wire/usage.js';
 import { api } from './api.js';
 
 export type Range = '24h' | '7d' | '30d' | '90d' | '365d';

@@ -2,7 +2,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';
-import type { AuditEntry } from '../../../shared/wire/dashboard.js';
+import type { AuditEntry } from '../../../shared/wire/organizations.js';
 import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
 import type { Actor, AuditLog, AuditPage } from '../../../accounts/audit.js';
 

@@ -3,7 +3,7 @@
 // therefore be shown again, and the rows alone do not reveal valid tokens.
 
 import { randomBytes } from 'node:crypto';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';

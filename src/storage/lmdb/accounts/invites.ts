@@ -2,7 +2,7 @@
 
 import { apiError } from '../../../shared/errors.js';
 import type { Store } from '../../store.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import {
   checkInviting,

@@ -1,7 +1,7 @@
 // Members in the tables of memberships, users, organizations, sessions, invitations and the audit log.
 
 import type { Store } from '../../store.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import type { InviteTable } from './invite-table.js';
 import type { MembershipTable } from './membership-table.js';

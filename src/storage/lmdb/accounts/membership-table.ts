@@ -1,7 +1,7 @@
 // Memberships and roles. Owns the tables `memberships`, keyed [organization, user], and `members-by-user`, keyed [user,
 // organization]. Call writing methods within a transaction.
 
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Key, Store, Table } from '../../store.js';
 import type { Membership } from '../../../accounts/members.js';
 

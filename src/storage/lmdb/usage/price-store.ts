@@ -3,7 +3,7 @@
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';
 import type { Store, Table } from '../../store.js';
-import type { PriceTable } from '../../../shared/wire/dashboard.js';
+import type { PriceTable } from '../../../shared/wire/usage.js';
 import type { PriceStore } from '../../../usage/price-store.js';
 
 const ROW = 'all';

@@ -3,7 +3,7 @@
 // thousands of entries.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { PriceTable, UsageGroup, UsageRowObject } from '../../../shared/wire/dashboard.js';
+import type { PriceTable, UsageGroup, UsageRowObject } from '../../../shared/wire/usage.js';
 import type { Key, Table } from '../../store.js';
 import { costOf } from '../../../usage/price-store.js';
 import { addSums, HOUR_MS, noUsage } from '../../../usage/sums.js';

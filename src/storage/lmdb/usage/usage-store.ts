@@ -3,7 +3,7 @@
 
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import type { Key, Store, Table } from '../../store.js';
-import type { PriceTable } from '../../../shared/wire/dashboard.js';
+import type { PriceTable } from '../../../shared/wire/usage.js';
 import { organizationsOf, usageRows, usageTotals } from './usage-query.js';
 import type { Sketches } from '../../../usage/latency-groups.js';
 import { latenciesOf, putLatencies } from './latencies.js';

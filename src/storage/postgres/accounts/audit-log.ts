@@ -2,7 +2,7 @@
 // one order. '' is the server as a whole.
 
 import type { Queryable } from '../database.js';
-import type { AuditEntry } from '../../../shared/wire/dashboard.js';
+import type { AuditEntry } from '../../../shared/wire/organizations.js';
 import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
 import type { Actor, AuditLog, AuditNote, AuditPage } from '../../../accounts/audit.js';
 import type { AccountWork } from './work.js';

@@ -2,7 +2,7 @@
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import { invitedBy, INVITES_KEPT_MS, inviteState, outlived, shownInvite } from '../../../accounts/invite-links.js';
 import { INVITE_MS, invalidInvite, MAX_INVITES } from '../../../accounts/invites.js';
 import type { Invite, ShownInvite } from '../../../accounts/invites.js';

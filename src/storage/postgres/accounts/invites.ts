@@ -2,7 +2,7 @@
 
 import { apiError } from '../../../shared/errors.js';
 import type { Queryable } from '../database.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import { inviteState } from '../../../accounts/invite-links.js';
 import {

@@ -1,7 +1,7 @@
 // Rows of memberships and roles. Call writing functions within a transaction (work.ts).
 
 import type { Queryable } from '../database.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Membership, OwnOrganization } from '../../../accounts/members.js';
 import { besides, ORGANIZATION_BESIDE, viewOf } from './organization-rows.js';
 import { dateOf } from './times.js';

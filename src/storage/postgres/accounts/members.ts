@@ -1,6 +1,6 @@
 // Members in the tables of memberships, users, organizations, sessions, invitations and the audit log.
 
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
 import type { Member, Members, OwnOrganization } from '../../../accounts/members.js';

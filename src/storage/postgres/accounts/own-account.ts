@@ -2,7 +2,7 @@
 // the audit log.
 
 import type { Queryable } from '../database.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import { checkLeaving, emailTaken } from '../../../accounts/own-account.js';
 import type { ChangedEmail, OwnAccount } from '../../../accounts/own-account.js';

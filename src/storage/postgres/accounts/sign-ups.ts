@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { apiError } from '../../../shared/errors.js';
 import { base62 } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import type { Invite } from '../../../accounts/invites.js';
 import { checkMembers } from '../../../accounts/members.js';

@@ -1,6 +1,6 @@
 // Users in the tables of users, memberships, organizations, sessions and the audit log.
 
-import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
 import type { Page } from '../../../accounts/page.js';
 import { changedRights, noSuchUser } from '../../../accounts/users.js';

@@ -4,7 +4,7 @@ import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';
 import type { AccountWork } from '../accounts/work.js';
 import { putSetting, removeSetting, settingOf } from '../setting-rows.js';
-import type { PriceTable } from '../../../shared/wire/dashboard.js';
+import type { PriceTable } from '../../../shared/wire/usage.js';
 import type { PriceStore } from '../../../usage/price-store.js';
 
 const ALL = 'all';

@@ -2,7 +2,7 @@
 // paginated. Prices are passed as a table; usage without a price counts as free.
 
 import type { Queryable, Value } from '../database.js';
-import type { PriceTable, UsageRowObject } from '../../../shared/wire/dashboard.js';
+import type { PriceTable, UsageRowObject } from '../../../shared/wire/usage.js';
 import { HOUR_MS } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 

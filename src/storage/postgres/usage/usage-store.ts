@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import { BatchOnce } from '../batch-once.js';
 import type { Database, Queryable } from '../database.js';
-import type { PriceTable } from '../../../shared/wire/dashboard.js';
+import type { PriceTable } from '../../../shared/wire/usage.js';
 import { LatencyGroups, latencyRows } from '../../../usage/latency-groups.js';
 import type { LatencyRow } from '../../../usage/latency-groups.js';
 import { Sketching } from '../../../usage/latency-sketch.js';

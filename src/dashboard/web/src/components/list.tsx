@@ -1,7 +1,7 @@
 // Paginated API lists: all rows loaded so far, and a button to load more.
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { ListPage } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
 import { api } from '../api.js';
 import { Button } from './button.js';
 import { ErrorState, Skeleton } from './states.js';

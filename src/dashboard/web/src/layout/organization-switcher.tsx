@@ -1,7 +1,7 @@
 // Selects the current organization, or creates one.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
+import type { OrganizationObject } from '../../../../shared/wire/organizations.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

@@ -2,7 +2,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ListPage, LiveKeys, OperatorOrganization } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { LiveKeys } from '../../../../shared/wire/live.js';
+import type { OperatorOrganization } from '../../../../shared/wire/organizations.js';
 import { api } from '../api.js';
 import { Chart } from '../components/chart.js';
 import { Select } from '../components/field.js';

@@ -1,6 +1,6 @@
 // Figures of the newest sample. Events that did not occur within the window have no tile.
 import type { ReactNode } from 'react';
-import type { EngineSample, LiveSample } from '../../../../shared/wire/dashboard.js';
+import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { Samples } from './samples.js';
 import { showBytes, showCount, showMs, showRate, showShare, usedPages } from './views.js';
 

@@ -1,7 +1,7 @@
 // The window of samples that the live view draws. Takes the stream's `history` and `sample` events, and returns columns
 // of numbers. Needs no DOM.
 
-import type { EngineSample, LiveSample } from '../../../../shared/wire/dashboard.js';
+import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { ServerEvent } from './event-reader.js';
 import { Ring } from './ring.js';
 

@@ -1,7 +1,7 @@
 // Recorded history of the live view over a range: aggregated samples, and the times of setting changes.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
-import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/dashboard.js';
+import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/live.js';
 import { api } from '../api.js';
 import { queryOf, refreshMs, spanOf } from './ranges.js';
 import type { LiveRange, Span } from './ranges.js';

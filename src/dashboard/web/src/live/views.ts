@@ -1,6 +1,7 @@
 // Declares every figure and chart of the live view once. Pure.
 
-import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../shared/wire/dashboard.js';
+import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
+import type { TunableName } from '../../../../shared/wire/tunables.js';
 
 /** Short number, with a unit if needed. A dash where nothing happened. */
 export const showCount = (value: number | null): string =>

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DiskModel, DiskState, ModelPull } from '../../../../shared/wire/dashboard.js';
+import type { ModelPull } from '../../../../shared/wire/models.js';
+import type { DiskModel, DiskState } from '../../../../shared/wire/models.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';

@@ -1,6 +1,6 @@
 // Form state of an organization's limits: a text per model and kind, or no limit. Pure.
 
-import type { LimitOverrides, LimitValues } from '../../../../shared/wire/dashboard.js';
+import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits.js';
 
 export type LimitKind = keyof LimitValues;
 export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [

@@ -1,7 +1,7 @@
 // An organization's limits: per model, and tokens per month.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/dashboard.js';
+import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/organizations.js';
 import { messageOf } from '../api.js';
 import { Button } from '../components/button.js';
 import { Checkbox, TextField } from '../components/field.js';

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DiskModel, OperatorModel } from '../../../../shared/wire/dashboard.js';
+import type { DiskModel, OperatorModel } from '../../../../shared/wire/models.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { ConfirmDialog, Dialog } from '../components/dialog.js';

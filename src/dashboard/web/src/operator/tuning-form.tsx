@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineTunables, ListPage } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { EngineTunables } from '../../../../shared/wire/tunables.js';
 import type { TuneRun } from '../../../../shared/wire/tuning.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';

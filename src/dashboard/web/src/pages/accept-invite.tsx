@@ -1,7 +1,7 @@
 // Opens an invitation link for a user who is already signed in.
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
+import type { OrganizationObject } from '../../../../shared/wire/organizations.js';
 import { api } from '../api.js';
 import { useInvite } from '../queries.js';
 import { roleLabel } from '../roles.js';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { AuditEntry } from '../../../../shared/wire/dashboard.js';
+import type { AuditEntry } from '../../../../shared/wire/organizations.js';
 import { ListView, useList } from '../components/list.js';
 import { PageHeader, Panel } from '../components/page.js';
 import { EmptyState } from '../components/states.js';

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { BudgetObject } from '../../../../shared/wire/dashboard.js';
+import type { BudgetObject } from '../../../../shared/wire/usage.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { CopyButton } from '../components/copy.js';

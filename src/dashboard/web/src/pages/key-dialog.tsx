@@ -1,13 +1,8 @@
 // Dialog that creates an API key or edits the permissions and limits of one.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type {
-  ApiKeyObject,
-  CreatedApiKey,
-  KeyScope,
-  LimitOverrides,
-  LimitValues,
-} from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey, KeyScope } from '../../../../shared/wire/api-keys.js';
+import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,6 +1,6 @@
 // Shows a key's secret, once, after the key is created or rotated.
 import type { ReactNode } from 'react';
-import type { CreatedApiKey } from '../../../../shared/wire/dashboard.js';
+import type { CreatedApiKey } from '../../../../shared/wire/api-keys.js';
 import { Button } from '../components/button.js';
 import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
-import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/api-keys.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -1,7 +1,7 @@
 // Latency percentiles (p50, p90, p99) of responses.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { UsageLatency } from '../../../../shared/wire/dashboard.js';
+import type { UsageLatency } from '../../../../shared/wire/usage.js';
 import { api } from '../api.js';
 import { Panel } from '../components/page.js';
 import { Loaded, Skeleton } from '../components/states.js';

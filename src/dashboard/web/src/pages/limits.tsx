@@ -1,7 +1,7 @@
 // The organization's limits and how much of each is in use now.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { BucketUse, LimitsObject } from '../../../../shared/wire/dashboard.js';
+import type { BucketUse, LimitsObject } from '../../../../shared/wire/limits.js';
 import { api } from '../api.js';
 import { Code, Meter, PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded, Skeleton } from '../components/states.js';

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { InviteObject, MemberObject, Role } from '../../../../shared/wire/dashboard.js';
+import type { InviteObject, MemberObject, Role } from '../../../../shared/wire/organizations.js';
 import { api, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
 import { LinkButton } from '../components/button.js';

@@ -3,7 +3,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineTunables, LiveMark, LiveSample, ListPage, TunableName } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { LiveMark, LiveSample } from '../../../../shared/wire/live.js';
+import type { EngineTunables, TunableName } from '../../../../shared/wire/tunables.js';
 import { api, ApiFailure } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

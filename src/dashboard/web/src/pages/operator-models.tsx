@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ListPage, OperatorModel, OperatorModelPatch } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { OperatorModel, OperatorModelPatch } from '../../../../shared/wire/models.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/dashboard.js';
+import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/organizations.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button, LinkButton } from '../components/button.js';

@@ -2,12 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type {
-  DashboardModel,
-  ListPage,
-  OperatorOrganization,
-  RequestObject,
-} from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
+import type { OperatorOrganization } from '../../../../shared/wire/organizations.js';
+import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { api } from '../api.js';
 import { Select } from '../components/field.js';
 import { useList } from '../components/list.js';

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineTunables, ListPage, Tunable, TunableName } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { EngineTunables, Tunable, TunableName } from '../../../../shared/wire/tunables.js';
 import { api, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -2,7 +2,7 @@
 import { useQueries, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
-import type { ListPage } from '../../../../shared/wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
 import type { TuneRun, TuneRunSummary } from '../../../../shared/wire/tuning.js';
 import { api } from '../api.js';
 import { PageHeader, Panel, Time } from '../components/page.js';

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { OperatorUser, OperatorUserPatch } from '../../../../shared/wire/dashboard.js';
+import type { OperatorUser, OperatorUserPatch } from '../../../../shared/wire/users.js';
 import { api, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -2,7 +2,9 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { ApiKeyObject, DashboardModel, ListPage } from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { LinkButton } from '../components/button.js';

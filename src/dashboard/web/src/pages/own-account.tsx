@@ -1,7 +1,7 @@
 // Profile sections that change the user's e-mail address and delete the account.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EmailChange } from '../../../../shared/wire/dashboard.js';
+import type { EmailChange } from '../../../../shared/wire/users.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

@@ -2,7 +2,7 @@
 // equivalent code.
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
 import { Code, PageHeader } from '../components/page.js';

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { SessionObject } from '../../../../shared/wire/dashboard.js';
+import type { SessionObject } from '../../../../shared/wire/users.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

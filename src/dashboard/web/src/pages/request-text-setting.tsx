@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
+import type { OrganizationObject } from '../../../../shared/wire/organizations.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { ConfirmDialog } from '../components/dialog.js';

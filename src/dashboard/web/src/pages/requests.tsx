@@ -2,7 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ApiKeyObject, ListPage, OrganizationObject, RequestObject } from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { OrganizationObject } from '../../../../shared/wire/organizations.js';
+import type { RequestObject } from '../../../../shared/wire/requests.js';
 import { api } from '../api.js';
 import { LinkButton } from '../components/button.js';
 import { useList } from '../components/list.js';

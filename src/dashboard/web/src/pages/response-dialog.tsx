@@ -1,7 +1,11 @@
 // Shows a stored response together with the responses it continues, as a conversation.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { ConversationItem, ConversationTurn, StoredConversation } from '../../../../shared/wire/dashboard.js';
+import type {
+  ConversationItem,
+  ConversationTurn,
+  StoredConversation,
+} from '../../../../shared/wire/stored-responses.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { StoredResponseObject } from '../../../../shared/wire/dashboard.js';
+import type { StoredResponseObject } from '../../../../shared/wire/stored-responses.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../../../shared/wire/api-keys.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

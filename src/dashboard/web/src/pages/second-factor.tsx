@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../../../shared/wire/dashboard.js';
+import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../../../shared/wire/users.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { SavedContent, SavedItem } from '../../../../shared/wire/dashboard.js';
+import type { SavedContent, SavedItem } from '../../../../shared/wire/playground.js';
 import { api, ApiFailure } from '../api.js';
 import { Button, LinkButton } from '../components/button.js';
 import { PageHeader, Panel } from '../components/page.js';

@@ -2,7 +2,7 @@
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearch } from 'wouter';
-import type { LoginAnswer } from '../../../../shared/wire/dashboard.js';
+import type { LoginAnswer } from '../../../../shared/wire/users.js';
 import { api, ApiFailure } from '../api.js';
 import { Button } from '../components/button.js';
 import { TextField } from '../components/field.js';

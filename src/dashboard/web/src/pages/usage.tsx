@@ -2,14 +2,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type {
-  ApiKeyObject,
-  ListPage,
-  PriceTable,
-  UsageBucket,
-  UsageGroup,
-  UsageRowObject,
-} from '../../../../shared/wire/dashboard.js';
+import type { ApiKeyObject } from '../../../../shared/wire/api-keys.js';
+import type { ListPage } from '../../../../shared/wire/list.js';
+import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../../../../shared/wire/usage.js';
 import { API, api, withQuery } from '../api.js';
 import { LinkButton, PlainLinkButton } from '../components/button.js';
 import { Chart } from '../components/chart.js';

@@ -1,7 +1,7 @@
 // Compares models: one column per model, each with its own stream, and usage below each response.
 import { useEffect, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Button } from '../components/button.js';
 import { Icon } from '../components/icon.js';
 import { openCalls } from './conversation.js';

@@ -1,6 +1,6 @@
 // Converts the playground's state to and from its saved form. Images and failed responses are left out. Pure.
 
-import type { SavedContent, SavedTurn } from '../../../../shared/wire/dashboard.js';
+import type { SavedContent, SavedTurn } from '../../../../shared/wire/playground.js';
 import { sent, timing } from './chat-stream.js';
 import type { Answer } from './chat-stream.js';
 import type { Turn } from './conversation.js';

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardImagePlan } from '../../../../shared/wire/dashboard.js';
+import type { DashboardImagePlan } from '../../../../shared/wire/playground.js';
 import { api } from '../api.js';
 import { useOrganization } from '../session.js';
 import type { Picture } from './conversation.js';

@@ -1,5 +1,5 @@
 // Describes how a model processes an image. Pure.
-import type { DashboardImagePlan } from '../../../../shared/wire/dashboard.js';
+import type { DashboardImagePlan } from '../../../../shared/wire/playground.js';
 
 /** "1600 × 1200, seen in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */
 export function seenText({ width, height, tokens, columns, rows, pieces }: DashboardImagePlan): string {

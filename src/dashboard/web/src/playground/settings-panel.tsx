@@ -1,7 +1,7 @@
 // Request settings besides the messages: model, system prompt, sampling, reasoning, response format, tools.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/models.js';
 import { Button } from '../components/button.js';
 import { Select, TextArea, TextField } from '../components/field.js';
 import { Segmented } from '../components/tabs.js';

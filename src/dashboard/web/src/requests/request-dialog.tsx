@@ -1,7 +1,7 @@
 // Details of a request: outcome, phases, parameters and, if stored, prompt and response.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { RequestDetail, RequestObject } from '../../../../shared/wire/dashboard.js';
+import type { RequestDetail, RequestObject } from '../../../../shared/wire/requests.js';
 import { api } from '../api.js';
 import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,7 +1,7 @@
 // A table of requests, with filters above it.
 import type { ReactNode } from 'react';
-import { REQUEST_OUTCOMES } from '../../../../shared/wire/dashboard.js';
-import type { RequestObject, RequestOutcome } from '../../../../shared/wire/dashboard.js';
+import { REQUEST_OUTCOMES } from '../../../../shared/wire/requests.js';
+import type { RequestObject, RequestOutcome } from '../../../../shared/wire/requests.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -1,0 +1,26 @@
+// API keys.
+import type { LimitOverrides } from './limits.js';
+
+export type KeyScope = 'inference' | 'responses.read' | 'responses.delete' | 'models.read' | 'tokens.count';
+
+export interface ApiKeyObject {
+  id: string;
+  organization_id: string;
+  created_by: string | null;
+  name: string;
+  prefix: string | null;
+  last4: string;
+  status: 'active' | 'expired' | 'revoked';
+  models: string[];
+  scopes: KeyScope[];
+  limits: LimitOverrides | null;
+  expires_at: string | null;
+  last_used_at: string | null;
+  created_at: string;
+  revoked_at: string | null;
+  rotated_from: string | null;
+}
+/** The only response that contains the secret. */
+export interface CreatedApiKey extends ApiKeyObject {
+  secret: string;
+}

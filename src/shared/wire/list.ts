@@ -1,0 +1,12 @@
+// The JSON of the dashboard API and the operator API is declared once, in this folder. The server sends it, and the
+// dashboard imports the types only, so no server code gets into the page. Names and fields follow
+// models-and-accounts.md, sections 5 and 6, and extend them where those are silent. Times are RFC 3339, money is a number
+// next to the currency's text, lists are ListPage.
+
+/** Query parameters: `limit` 1 … 100 (20), `after`: the `next` of the previous page. */
+export interface ListPage<T> {
+  object: 'list';
+  data: T[];
+  has_more: boolean;
+  next: string | null;
+}

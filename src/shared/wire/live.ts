@@ -1,0 +1,92 @@
+// The operator's live view of the engines.
+
+/** One engine at one moment. Rates cover the interval since the previous sample. */
+export interface EngineSample {
+  /** The first of the engine's names. */
+  model: string;
+  names: string[];
+  running: number;
+  waiting: number;
+  /** Mean tokens per step over the interval: decode tokens plus prefill chunks. */
+  batch_rows: number;
+  pages_total: number;
+  pages_free: number;
+  pages_cached: number;
+  /** Fraction of prompt tokens found in the prefix cache, 0 … 1; null without prompts in the interval. */
+  prefix_hit_rate: number | null;
+  /** Mean milliseconds per step over the interval; null without a step. */
+  step_ms: number | null;
+  steps_per_s: number;
+  prefill_tokens_per_s: number;
+  decode_tokens_per_s: number;
+  /** Milliseconds, over the last 60 seconds; null without data. */
+  ttft_ms: Percentiles | null;
+  itl_ms: Percentiles | null;
+  preemptions: number;
+}
+export interface Percentiles {
+  p50: number;
+  p95: number;
+  p99: number;
+  count: number;
+}
+
+/**
+ * One per second. GET …/operator/live is an event stream: `history` (LiveSample[]) once, then `sample` (LiveSample).
+ */
+export interface LiveSample {
+  at: string;
+  engines: EngineSample[];
+  /**
+   * Requests since the previous sample, by outcome, including errors within a stream. errors: internal errors, and
+   * responses that were cut off.
+   */
+  requests: number;
+  rejected_429: number;
+  rejected_503: number;
+  errors: number;
+  cancelled: number;
+  in_flight: number;
+  rss_bytes: number;
+  loop_lag_ms: number;
+  http_threads: number;
+  viewers: number;
+}
+
+/** An operator's change that affects the engines. */
+export interface LiveMark {
+  at: string;
+  action: string;
+  target: string | null;
+  by: string | null;
+}
+/**
+ * GET …/operator/live/history?from&to: samples that each cover `step_s` seconds from `at` on. Values are means, except
+ * memory, lag and preemptions, which are maximums.
+ */
+export interface LiveHistory {
+  object: 'live_history';
+  from: string;
+  to: string;
+  step_s: number;
+  samples: LiveSample[];
+  marks: LiveMark[];
+}
+/**
+ * GET …/operator/live/keys?from&to&organization: the traffic of each organization, or of each key of one, largest
+ * first; the last series may be `other`. Each value is the sum over `step_s` seconds from the corresponding entry of
+ * `times`.
+ */
+export interface LiveKeys {
+  object: 'live_keys';
+  step_s: number;
+  times: string[];
+  series: {
+    id: string;
+    name: string;
+    requests: number[];
+    refused: number[];
+    input_tokens: number[];
+    output_tokens: number[];
+  }[];
+}

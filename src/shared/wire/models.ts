@@ -1,0 +1,97 @@
+// Models, and the models in the download cache.
+
+/** GET …/models: the models the organization can use, highest tier first. */
+export interface DashboardModel {
+  id: string;
+  display_name: string;
+  lifecycle: 'active' | 'deprecated' | 'retired';
+  /** A demonstration model, not for real work. */
+  demonstration: boolean;
+  /** `idle`: unloaded because it was not used; loaded on the next request. */
+  state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
+  /** 0 … 1 while loading. */
+  load_progress: number | null;
+  context_window: number;
+  max_output_tokens: number;
+  input_modalities: string[];
+  reasoning_efforts: string[];
+  default_reasoning_effort: string;
+  sampling_defaults: Record<string, number>;
+  deprecated_at: string | null;
+  retires_at: string | null;
+  successor: string | null;
+  file_bytes: number | null;
+  parameters: number | null;
+  quantization: string | null;
+  architecture: string | null;
+  /** Number of upstream servers; null: the model runs here. */
+  upstream: number | null;
+}
+
+/** POST …/operator/models: serves a downloaded model from now on and after every start. */
+export interface OperatorServe {
+  name: string;
+  model: string;
+  display_name?: string | null;
+  idle_minutes?: number | null;
+}
+export interface OperatorModel extends DashboardModel {
+  /** OWNER/REPO:QUANTIZATION of a model served by an operator; null: a model from the settings. */
+  source: string | null;
+  /** Why it failed to load. */
+  problem: string | null;
+}
+
+/** A model in the hub's cache. */
+export interface DiskModel {
+  /** OWNER/REPO:QUANTIZATION */
+  model: string;
+  path: string;
+  file_bytes: number;
+  /** The model's revision is no longer the head of the hub's branch. */
+  is_old: boolean;
+  architecture: string | null;
+  parameters: number | null;
+  /** Memory that a load would take; null: it cannot be loaded, see `problem`. */
+  memory_bytes: number | null;
+  /** Whether the memory is available: yes, now; later, not at the moment; no, the machine has less. */
+  fits: 'yes' | 'later' | 'no' | null;
+  problem: string | null;
+  served_as: string | null;
+}
+
+/** GET …/operator/disk. */
+export interface DiskState {
+  object: 'disk';
+  endpoint: string;
+  folder: string;
+  /** Null if the folder does not exist yet. */
+  free_bytes: number | null;
+  memory_bytes: number;
+  available_memory_bytes: number;
+  models: DiskModel[];
+  pulls: ModelPull[];
+}
+
+/** PATCH …/models/{id} */
+export interface OperatorModelPatch {
+  lifecycle?: 'active' | 'deprecated' | 'retired';
+  deprecated_at?: string | null;
+  retires_at?: string | null;
+  successor?: string | null;
+}
+
+/** A model download from the hub. */
+export interface ModelPull {
+  id: string;
+  model: string;
+  state: 'running' | 'done' | 'failed' | 'stopped';
+  /** The selected quantization and the current file; null until they are known. */
+  quantization: string | null;
+  file: string | null;
+  bytes: number;
+  total_bytes: number | null;
+  error: string | null;
+  started_at: string;
+  ended_at: string | null;
+}

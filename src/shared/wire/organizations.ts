@@ -1,0 +1,75 @@
+// Organizations, their members and invitations, and the audit log.
+import type { LimitOverrides, LimitValues } from './limits.js';
+
+export type Role = 'owner' | 'admin' | 'developer' | 'viewer';
+/** In ascending order: a role has all permissions of those before it. */
+export const ROLES: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
+
+export interface OrganizationObject {
+  id: string;
+  name: string;
+  status: 'active' | 'suspended';
+  created_at: string;
+  /** Effective limits of the organization by model name. Read-only for members. */
+  limits: Record<string, LimitValues>;
+  /** Prompts and responses are stored in the request log. */
+  request_text: boolean;
+}
+
+export interface MembershipObject {
+  organization_id: string;
+  user_id: string;
+  role: Role;
+  created_at: string;
+}
+export interface MemberObject extends MembershipObject {
+  email: string;
+  name: string;
+  last_login_at: string | null;
+}
+
+export interface InviteObject {
+  id: string;
+  organization_id: string;
+  email: string;
+  role: Role;
+  expires_at: string;
+  created_at: string;
+  state: 'pending' | 'accepted' | 'revoked' | 'expired';
+  /** Link to accept the invitation. Shown to the inviting user, because there may be no mail; only while pending. */
+  url: string | null;
+}
+
+/** GET /dashboard/api/invites/{token}: the invitation, readable by anyone with the link. */
+export interface InvitePreview {
+  organization: { id: string; name: string };
+  email: string;
+  role: Role;
+  expires_at: string;
+}
+
+export interface AuditEntry {
+  id: string;
+  at: string;
+  /** Id and e-mail address of a user; null for the operator API and the command line. */
+  actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
+  /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
+  action: string;
+  target: string | null;
+  ip: string | null;
+  detail: Record<string, unknown>;
+}
+
+export interface OperatorOrganization extends OrganizationObject {
+  members: number;
+  active_keys: number;
+  overrides: LimitOverrides;
+  monthly_token_cap: number | null;
+  month_tokens: number;
+}
+/** PATCH …/organizations/{org} */
+export interface OperatorOrganizationPatch {
+  status?: 'active' | 'suspended';
+  limits?: LimitOverrides;
+  monthly_token_cap?: number | null;
+}

@@ -1,0 +1,49 @@
+// Image plans and saved items of the playground.
+
+/** GET …/playground/image: how a model processes an image of this size. */
+export interface DashboardImagePlan {
+  width: number;
+  height: number;
+  /** Prompt tokens. */
+  tokens: number;
+  /** Tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview. */
+  columns: number;
+  rows: number;
+  /** In the order in which the model reads them; sizes in pixels passed to the vision encoder. */
+  pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
+}
+
+/** A stored turn of the playground; images are not stored. `columns`: several if models were compared. */
+export type SavedTurn =
+  | { kind: 'user'; text: string }
+  | {
+      kind: 'answer';
+      model: string;
+      text: string;
+      reasoning: string;
+      finish_reason: string | null;
+      calls: { id: string; name: string; arguments: string }[];
+      results: Record<string, string>;
+      usage: { prompt: number; cached: number; completion: number; reasoning: number } | null;
+      /** Milliseconds from the request to the first token, and to the end. */
+      first_ms: number | null;
+      total_ms: number | null;
+    };
+export interface SavedContent {
+  settings: Record<string, string>;
+  columns: { model: string; turns: SavedTurn[] }[];
+}
+
+/** …/organizations/{org}/playground/saved. A single item also has `content`. */
+export interface SavedItem {
+  id: string;
+  kind: 'preset' | 'conversation';
+  name: string;
+  /** Visible to the organization's members. */
+  shared: boolean;
+  own: boolean;
+  /** The owner's name. */
+  by: string;
+  created_at: string;
+  expires_at: string | null;
+}

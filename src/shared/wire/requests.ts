@@ -1,0 +1,55 @@
+// The request log.
+
+export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
+export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
+
+/**
+ * GET …/requests?api_key&model&outcome&limit&after, newest first. Times in milliseconds; null: this stage was not
+ * reached.
+ */
+export interface RequestObject {
+  id: string;
+  request_id: string;
+  organization_id: string;
+  /** End of the request. */
+  at: string;
+  /** `playground`: a member's request from the dashboard. */
+  api_key_id: string;
+  model: string | null;
+  endpoint: string;
+  stream: boolean;
+  /** Null: the client had disconnected. */
+  status: number | null;
+  outcome: RequestOutcome;
+  code: string | null;
+  finish_reason: string | null;
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  images: number;
+  queue_ms: number | null;
+  /** From arrival to the first token. */
+  first_token_ms: number | null;
+  duration_ms: number;
+  has_text: boolean;
+}
+/** GET …/requests/{id} */
+export interface RequestDetail extends RequestObject {
+  received_at: string;
+  /** In order: reading, validating and rendering; queueing; vision encoding, if any; prefill; decoding. */
+  phases: {
+    prepare_ms: number | null;
+    queue_ms: number | null;
+    tower_ms: number | null;
+    prefill_ms: number | null;
+    decode_ms: number | null;
+  };
+  parameters: Record<string, string | number | boolean> | null;
+  /** Visible to admins, if the organization stores it. */
+  text: {
+    prompt: { role: string; text: string }[];
+    answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];
+    cut: boolean;
+  } | null;
+}

@@ -1,0 +1,35 @@
+// Stored responses.
+
+/** GET …/responses: without content. */
+export interface StoredResponseObject {
+  id: string;
+  model: string;
+  status: string;
+  background: boolean;
+  created_at: string;
+  expires_at: string;
+}
+
+/** One item of a conversation. `cut`: the text is truncated. */
+export interface ConversationItem {
+  kind: 'message' | 'reasoning' | 'call' | 'result' | 'other';
+  role: string | null;
+  name: string | null;
+  text: string;
+  cut: boolean;
+  images: number;
+}
+export interface ConversationTurn {
+  id: string;
+  model: string;
+  status: string;
+  created_at: string;
+  input: ConversationItem[];
+  output: ConversationItem[];
+}
+/** GET …/responses/{id}: with all preceding responses, oldest first. `earlier`: number of older ones not included. */
+export interface StoredConversation {
+  object: 'conversation';
+  turns: ConversationTurn[];
+  earlier: number;
+}

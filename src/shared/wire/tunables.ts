@@ -1,0 +1,43 @@
+// Engine settings that can be changed at run time.
+import type { TuneSettings } from './tuning.js';
+
+/**
+ * GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: settings that can
+ * be changed at run time. They take effect with the engine's next step.
+ */
+export interface Tunable {
+  name: TunableName;
+  value: number;
+  default: number;
+  min: number;
+  max: number;
+  help: string;
+  /**
+   * The flag, variable or file key that set the default at this start. A change then lasts only until the next start
+   * that sets it.
+   */
+  given: string | null;
+}
+export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
+export interface EngineTunables {
+  model: string;
+  names: string[];
+  tunables: Tunable[];
+  /**
+   * End of the lease while settings are being tried on this engine. The settings in force are temporary and are
+   * reverted then, unless the lease is renewed.
+   */
+  held_until: string | null;
+}
+/**
+ * PUT …/operator/tunables/{model}/hold. `is_new`: starts a lease, otherwise renews it. Returns EngineTunables. DELETE
+ * ends it (`id` in the query).
+ */
+export interface EngineHoldRequest {
+  id: string;
+  is_new: boolean;
+  seconds: number;
+  values: TuneSettings;
+}
+/** Null: back to the setting from the server's start. Absent: unchanged. Returns EngineTunables. */
+export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;

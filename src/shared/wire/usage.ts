@@ -1,0 +1,84 @@
+// Usage, latencies, prices and budgets.
+
+export type UsageBucket = 'hour' | 'day';
+export type UsageGroup = 'model' | 'api_key' | 'endpoint';
+
+/** Fields that are not grouped by are null. */
+export interface UsageRowObject {
+  bucket_start: string;
+  model: string | null;
+  api_key_id: string | null;
+  endpoint: string | null;
+  requests: number;
+  errors: number;
+  rate_limited: number;
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  images: number;
+  /**
+   * Requests that produced output: their number, and the sums of their time to first token, total time and decode time,
+   * in milliseconds.
+   */
+  answered: number;
+  first_token_ms: number;
+  duration_ms: number;
+  decode_ms: number;
+  /** At today's prices, in their currency; null: none of the models has a price. */
+  cost: number | null;
+}
+/** Per million tokens. */
+export interface ModelPrice {
+  input: number;
+  cached_input: number;
+  output: number;
+}
+/**
+ * GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is display text; empty `models`: there are
+ * no prices.
+ */
+export interface PriceTable {
+  currency: string;
+  models: Record<string, ModelPrice>;
+}
+/**
+ * GET, PUT …/organizations/{org}/budget. `amount` null: no budget; `spent` null: there are no prices. Webhook URL and
+ * secret are visible only to admins.
+ */
+export interface BudgetObject {
+  amount: number | null;
+  spent: number | null;
+  currency: string;
+  month: string;
+  mail: boolean;
+  webhook_url: string | null;
+  webhook_secret: string | null;
+}
+/** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
+export interface UsagePage {
+  object: 'list';
+  data: UsageRowObject[];
+  next_page: string | null;
+  has_more: boolean;
+}
+
+/** GET …/usage/latency: latencies of requests with output over a whole time range, in milliseconds. */
+export interface UsageLatency {
+  object: 'list';
+  /** Maximum relative error of a percentile. */
+  relative_error: number;
+  /** `model` and `api_key_id`: null if not grouped by them. */
+  data: {
+    model: string | null;
+    api_key_id: string | null;
+    answered: number;
+    first_token_ms: LatencyPercentiles | null;
+    duration_ms: LatencyPercentiles | null;
+  }[];
+}
+export interface LatencyPercentiles {
+  p50: number;
+  p90: number;
+  p99: number;
+}

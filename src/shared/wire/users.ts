@@ -1,0 +1,93 @@
+// Users, their sessions and sign-in.
+import type { Role } from './organizations.js';
+
+export interface UserObject {
+  id: string;
+  email: string;
+  name: string;
+  email_verified: boolean;
+  /** May see the operator's pages; the first user is an operator. */
+  operator: boolean;
+  /** Each sign-in requires a code. */
+  second_factor: boolean;
+  /** False for users who signed up through the OpenID provider and set none. */
+  has_password: boolean;
+  created_at: string;
+  last_login_at: string | null;
+}
+
+export interface SessionObject {
+  id: string;
+  user_id: string;
+  created_at: string;
+  last_seen_at: string;
+  expires_at: string;
+  ip: string;
+  user_agent: string;
+  /** The session of this request. */
+  current: boolean;
+}
+
+/** POST …/login: signed in, or a ticket for POST …/login/code. */
+export type LoginAnswer = { user: UserObject } | { second_factor: { ticket: string; expires_at: string } };
+
+/** GET …/second-factor */
+export interface SecondFactorState {
+  enabled: boolean;
+  since: string | null;
+  recovery_codes_left: number;
+  /** True for operators if the setting requires it. */
+  required: boolean;
+}
+/** POST …/second-factor/begin: the secret for an authenticator app, as text and as the content of its QR code. */
+export interface SecondFactorProposal {
+  secret: string;
+  uri: string;
+}
+/** The only responses that contain recovery codes. */
+export interface RecoveryCodes {
+  recovery_codes: string[];
+}
+
+/** POST …/email/change. `confirmation_sent` is false if the address was changed immediately. */
+export interface EmailChange {
+  email: string;
+  confirmation_sent: boolean;
+}
+
+/** GET /dashboard/api/me */
+export interface Me {
+  user: UserObject;
+  /** An operator who must turn on the second factor before the operator pages open. */
+  second_factor_missing: boolean;
+  /** The user can sign in through the OpenID provider. */
+  oidc_linked: boolean;
+  csrf_token: string;
+  organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
+}
+
+/** GET /dashboard/api/status: for the page before sign-in. */
+export interface DashboardStatus {
+  version: string;
+  /** No user exists yet: the first to sign up becomes the operator. */
+  first_user: boolean;
+  /**
+   * open: anyone; invited: only with an invitation; setup_code: the first user, with the code that the server prints
+   * when it starts.
+   */
+  signup: 'open' | 'invited' | 'setup_code';
+  /** The OpenID provider for sign-in; null without one. */
+  oidc: { name: string } | null;
+  /** Mail can be sent, so forgotten passwords can be reset by link. */
+  mail: boolean;
+  signed_in: boolean;
+}
+
+export interface OperatorUser extends UserObject {
+  locked: boolean;
+  organizations: { id: string; name: string; role: Role }[];
+}
+export interface OperatorUserPatch {
+  locked?: boolean;
+  operator?: boolean;
+}
