@@ -1,10 +1,11 @@
-// monolith debug: values for comparing with other engines. The output is one JSON value on stdout.
+// monolith debug: values for comparing with other engines, as JSON on stdout.
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { commandConfig } from './command-config.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../server/engine-settings.js';
+import { debugTemplate } from './debug-template.js';
 import { debugVision } from './debug-vision.js';
 import { noWords, UsageError } from '../config/arguments.js';
 import type { OwnFlags } from '../config/arguments.js';
@@ -14,8 +15,9 @@ const HELP = `
 Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < text
        monolith debug logits --model FILE --ids '[1,2,3]' [--positions '[0,2]'] [--continue N] [--exact]
        monolith debug vision --model FILE --vision FILE --prompt 'See <__media__>' --image FILE ... [--continue N] [--exact]
+       monolith debug template --template FILE < contexts
 
-Prints tokens, logits and image embeddings, for comparison with other engines.
+Prints tokens, logits, image embeddings and prompts, for comparison with other engines.
 
 tokens: the token IDs of the text on stdin. --no-special omits the tokens that the file adds (BOS, EOS);
         --parse-special converts the spelling of special tokens in the text to these tokens.
@@ -23,6 +25,9 @@ logits: all logits at each position (default: the last one). --continue adds N t
         fp32 activations and an fp32 KV cache.
 vision: the token sequence of the prompt with one image per <__media__>, the hash of each image's pixels and its
         embeddings. --continue adds the logits after the prompt and N tokens of greedy decoding.
+template: renders a chat template as Jinja2 does with the settings of transformers. Reads one context per line on stdin,
+        a JSON object with the template's variables ("now" sets the time that strftime_now tells), and prints one line
+        each: {"text": ...} or {"error": ...}.
 
 Engine settings such as --isa and --threads apply.
 `;
@@ -38,6 +43,7 @@ const FLAGS: OwnFlags = {
   '--exact': 'switch',
   '--no-special': 'switch',
   '--parse-special': 'switch',
+  '--template': 'value',
 };
 
 const MAX_IDS = 1_000_000;
@@ -48,8 +54,13 @@ export async function debug(argv: string[]): Promise<number> {
   const [what, ...others] = words;
   noWords(others);
   const file = values.get('--model');
-  if (what !== 'tokens' && what !== 'logits' && what !== 'vision')
-    throw new UsageError('debug: expected tokens, logits or vision');
+  if (what !== 'tokens' && what !== 'logits' && what !== 'vision' && what !== 'template')
+    throw new UsageError('debug: expected tokens, logits, vision or template');
+  if (what === 'template') {
+    const template = values.get('--template');
+    if (template === undefined) throw new UsageError('debug: --template FILE is required');
+    return debugTemplate(template);
+  }
   if (file === undefined) throw new UsageError('debug: --model FILE is required');
   if (what === 'vision') return debugVision(file, values, lists.get('--image') ?? [], config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);

@@ -2,15 +2,23 @@
 // 9223372036854776000, which would change a schema or a tool call that passes through. parseExact() records how such
 // numbers were written, and stringifyExact() writes them that way again.
 
-/**
- * Number literals by member name or index, for containers with a number that JavaScript cannot write back unchanged.
- */
-const literals = new WeakMap<object, Map<string, string>>();
-/** Whether this thread has read such a number yet. Until then, nothing needs to be looked up. */
+interface Literal {
+  readonly text: string;
+  /** Whether JavaScript writes the same number, in whatever notation. */
+  readonly exact: boolean;
+}
+
+/** Number literals by member name or index, for containers with a number that JavaScript writes in another way. */
+const literals = new WeakMap<object, Map<string, Literal>>();
+/** Whether this thread has read a number that is not exact yet. Until then, nothing needs to be looked up. */
+let anyInexact = false;
 let anyRead = false;
 
-/** 16 characters that are digits or a decimal point; shorter numbers are exact. May match within strings. */
-const LONG_NUMBER = /\d[\d.]{15}/;
+/**
+ * 16 characters that are digits or a decimal point, or a number such as 1.0 or 1e3; other numbers are written as they
+ * were. May match within strings.
+ */
+const UNUSUAL_NUMBER = /\d[\d.]{15}|[[:,]\s*-?\d+(?:\.\d*0|(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}]/;
 
 /** Like JSON.parse. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
@@ -21,12 +29,17 @@ export function parseExact(text: string): unknown {
 
 /** Records the digits of `value`, which JSON.parse has read from `text`. */
 export function keepLiterals(text: string, value: unknown): void {
-  if (LONG_NUMBER.test(text) && typeof value === 'object' && value !== null) new LiteralReader(text).read(value);
+  if (UNUSUAL_NUMBER.test(text) && typeof value === 'object' && value !== null) new LiteralReader(text).read(value);
 }
 
 /** Like JSON.stringify without a replacer, for values that came from JSON. Recursive: limit the depth first. */
 export function stringifyExact(value: unknown): string {
-  return anyRead && holdsLiterals(value) ? write(value) : JSON.stringify(value);
+  return anyInexact && holdsLiterals(value) ? write(value, literalOf) : JSON.stringify(value);
+}
+
+/** Like stringifyExact(), but every number is written as it was read: 1.0 stays 1.0. */
+export function stringifyAsWritten(value: unknown): string {
+  return anyRead && holdsLiterals(value) ? write(value, spellingOf) : JSON.stringify(value);
 }
 
 /** A copy of `source` with `changes` that keeps the digits of both. */
@@ -42,8 +55,19 @@ export function withMembers<T extends object, U extends object>(source: T, chang
  * been replaced.
  */
 export function literalOf(container: object, key: string): string | undefined {
-  const literal = literals.get(container)?.get(key);
-  return literal !== undefined && Number(literal) === (container as Record<string, unknown>)[key] ? literal : undefined;
+  return anyInexact && literals.get(container)?.get(key)?.exact === false ? spellingOf(container, key) : undefined;
+}
+
+/** Like literalOf(), also if JavaScript writes the same number in another way, such as 1 for 1.0. */
+export function spellingOf(container: object, key: string): string | undefined {
+  const text = literals.get(container)?.get(key)?.text;
+  return text !== undefined && Number(text) === (container as Record<string, unknown>)[key] ? text : undefined;
+}
+
+/** Gives a copy whose members have other names the digits of its source. */
+export function keepSpellings(source: object, copy: object, renamed: (key: string) => string): void {
+  const known = literals.get(source);
+  if (known !== undefined) literals.set(copy, new Map([...known].map(([key, literal]) => [renamed(key), literal])));
 }
 
 function holdsLiterals(root: unknown): boolean {
@@ -58,13 +82,13 @@ function holdsLiterals(root: unknown): boolean {
   return false;
 }
 
-function write(value: unknown): string {
+function write(value: unknown, spelling: typeof literalOf): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   if ('toJSON' in value) return JSON.stringify(value);
   if (Array.isArray(value))
-    return `[${value.map((item, index) => literalOf(value, String(index)) ?? write(item)).join(',')}]`;
+    return `[${value.map((item, index) => spelling(value, String(index)) ?? write(item, spelling)).join(',')}]`;
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${literalOf(value, name) ?? write(member)}`).join(',')}}`;
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${spelling(value, name) ?? write(member, spelling)}`).join(',')}}`;
 }
 
 const QUOTE = 0x22,
@@ -130,7 +154,7 @@ class LiteralReader {
           if (code === MINUS || (code >= ZERO && code <= NINE)) {
             NUMBER.lastIndex = at;
             const literal = NUMBER.exec(text)?.[0] ?? '';
-            if (literal.length > 15 && top !== undefined) keep(top, literal);
+            if (top !== undefined) keep(top, literal);
             at += Math.max(0, literal.length - 1);
           }
       }
@@ -144,11 +168,13 @@ function valueIn({ container, key }: Level): unknown {
 
 function keep(level: Level, literal: string): void {
   const { container, key } = level;
-  if (container === null || isExact(literal)) return;
+  if (container === null || String(Number(literal)) === literal) return;
+  const exact = isExact(literal);
   anyRead = true;
+  anyInexact ||= !exact;
   let known = literals.get(container);
-  if (known === undefined) literals.set(container, (known = new Map()));
-  known.set(key, literal);
+  if (known === undefined) literals.set(container, (known = new Map<string, Literal>()));
+  known.set(key, { text: literal, exact });
 }
 
 function endOfString(text: string, from: number): number {

@@ -1,9 +1,9 @@
 // Fuzzes the output of models and their files: chat templates, and the tool calls parsed from a model's text.
-import { ChatTemplate } from '../../src/generation/local/chat-template.js';
+import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { CallStream } from '../../src/generation/local/tools/call-stream.js';
 import { FAMILIES, SPOKEN } from '../../src/generation/local/tools/syntaxes.js';
 import type { ToolSyntax } from '../../src/generation/local/tools/syntax.js';
-import { TemplateError } from '../../src/generation/local/template-limits.js';
+import { TemplateError } from '../../src/generation/local/template/limits.js';
 import { declared, insist, pieces, type Target } from './target.js';
 
 const conversation = {

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/chat-template.js';
-import type { TemplateMessage } from '../../src/generation/local/template-context.js';
-import { TemplateError } from '../../src/generation/local/template-limits.js';
-import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/local/template-limits.js';
+import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/template/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/local/template/context.js';
+import { TemplateError } from '../../src/generation/local/template/limits.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/local/template/limits.js';
 import { cpuTime } from '../support/cpu-time.js';
 import { hostileTemplate } from '../support/hostile-templates.js';
 import { randomFrom } from '../support/random.js';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { ChatTemplate } from '../../src/generation/local/chat-template.js';
-import type { TemplateMessage } from '../../src/generation/local/template-context.js';
+import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/local/template/context.js';
 import {
   addSystemText,
   clientTexts,
@@ -9,7 +9,7 @@ import {
   type TemplateShape,
 } from '../../src/generation/local/conversation.js';
 import { Shield, startersOf } from '../../src/generation/local/shield.js';
-import type { TemplateCapabilities } from '../../src/generation/local/template-probe.js';
+import type { TemplateCapabilities } from '../../src/generation/local/template/probe.js';
 import { HERMES } from '../../src/generation/local/tools/hermes.js';
 import type { Message } from '../../src/generation/types.js';
 

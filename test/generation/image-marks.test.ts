@@ -1,6 +1,6 @@
 // Positions of images in a prompt, for any template and any surrounding text.
 import t from 'tap';
-import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/chat-template.js';
+import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { PromptWriter, type PromptText } from '../../src/generation/local/prompt-writer.js';
 import { startersOf } from '../../src/generation/local/shield.js';
 import { findDialect } from '../../src/generation/local/tools/dialect.js';

@@ -1,7 +1,7 @@
 import { Template } from '@huggingface/jinja';
 import t from 'tap';
-import { ChatTemplate } from '../../src/generation/local/chat-template.js';
-import type { TemplateMessage, TemplateTool } from '../../src/generation/local/template-context.js';
+import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
+import type { TemplateMessage, TemplateTool } from '../../src/generation/local/template/context.js';
 
 /** Template fragments. Each must render as in the reference library. */
 const pieces = [

@@ -2,10 +2,10 @@
 // messages, system messages at all, or tool calls, or requires alternating roles, the messages are restructured so that
 // no text is lost silently.
 import { imageNote } from '../image-note.js';
-import type { TemplateMessage } from './template-context.js';
+import type { TemplateMessage } from './template/context.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import type { Shield } from './shield.js';
-import type { TemplateCapabilities } from './template-probe.js';
+import type { TemplateCapabilities } from './template/probe.js';
 import { CallArguments, parseObject, stringsIn } from './tools/call-arguments.js';
 import type { ToolDialect } from './tools/dialect.js';
 import type { Content, ImagePart, Message } from '../types.js';
@@ -95,16 +95,15 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 }
 
 /**
- * Returns the template's messages with all client text shielded, and the arguments that `restore()` inserts into the
- * rendered text. Past reasoning is included only after the last user message, i.e. in the running tool loop, because
- * only there it still matters.
+ * Returns the template's messages with all client text shielded. Past reasoning is included only after the last user
+ * message, i.e. in the running tool loop, because only there it still matters.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
   shield: Shield,
   shape: TemplateShape,
   imageText: ImageText = imageNote,
-): { messages: TemplateMessage[]; args: CallArguments } {
+): TemplateMessage[] {
   const folder = new Folder(shield, shape, imageText);
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   for (let index = 0; index < messages.length; index++) {
@@ -117,14 +116,14 @@ export function toTemplateMessages(
     for (let next = messages[index + 1]; next?.role === 'tool'; next = messages[++index + 1]) results.push(next);
     folder.addCalls(message, results, index > lastUser);
   }
-  return { messages: shape.can.alternation ? mergeNeighbours(folder.messages) : folder.messages, args: folder.args };
+  return shape.can.alternation ? mergeNeighbours(folder.messages) : folder.messages;
 }
 
 type CallMessage = NonNullable<TemplateMessage['tool_calls']>[number];
 
 class Folder {
   readonly messages: TemplateMessage[] = [];
-  readonly args: CallArguments;
+  readonly #args: CallArguments;
   readonly #ids = new Map<string, string>(); // client ID → ID in the form that the template accepts
 
   constructor(
@@ -132,7 +131,7 @@ class Folder {
     private readonly shape: TemplateShape,
     private readonly imageText: ImageText,
   ) {
-    this.args = new CallArguments(shield, shape.can);
+    this.#args = new CallArguments(shield, shape.can);
   }
 
   add(message: Message, inLoop: boolean): void {
@@ -167,7 +166,7 @@ class Folder {
         (call): CallMessage => ({
           id: this.#id(call.id, call.name),
           type: 'function',
-          function: { name: this.shield.protect(call.name), arguments: this.args.forTemplate(call.arguments) },
+          function: { name: this.shield.protect(call.name), arguments: this.#args.forTemplate(call.arguments) },
         }),
       );
       this.messages.push(index === 0 ? { ...said, tool_calls } : { role: 'assistant', content: '', tool_calls });
@@ -188,7 +187,7 @@ class Folder {
   #addAsText(said: TemplateMessage, message: AssistantMessage, results: readonly ToolMessage[]): void {
     const calls = (message.toolCalls ?? []).map((call) => ({
       name: this.shield.protect(call.name),
-      arguments: this.args.asText(call.arguments),
+      arguments: this.#args.asText(call.arguments),
     }));
     const written = this.shape.dialect.syntax.write(calls);
     this.messages.push({ ...said, content: said.content === '' ? written : `${said.content}\n${written}` });

@@ -1,16 +1,16 @@
 // Converts a request's messages, tools and output format to the prompt text with the model's chat template. One
 // instance per loaded model; holds no state of requests. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
-import type { ChatTemplate } from './chat-template.js';
+import type { ChatTemplate } from './template/chat-template.js';
 import { imageNote } from '../image-note.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
 import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
-import { RenderBudget, TemplateError } from './template-limits.js';
-import type { TemplateMessage } from './template-context.js';
-import { keepsInlineReasoning } from './template-probe.js';
+import { RenderBudget, TemplateError } from './template/limits.js';
+import type { TemplateMessage } from './template/context.js';
+import { keepsInlineReasoning } from './template/probe.js';
 import { type ToolDialect, describeTools } from './tools/dialect.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message } from '../types.js';
@@ -57,13 +57,12 @@ export class PromptWriter {
       );
     }
     const marks = new ImageMarks(shield.guard);
-    const folded = toTemplateMessages(
+    let messages = toTemplateMessages(
       placeSystem(request.messages, can),
       shield,
       this.#shape,
       this.sees ? marks.mark : imageNote,
     );
-    let { messages } = folded;
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
     if (tools !== null && !dialect.showsTools)
       messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
@@ -79,10 +78,11 @@ export class PromptWriter {
       tools: dialect.showsTools ? tools : null,
       addGenerationPrompt: !request.continueFinal,
       enableThinking: thinking,
+      guard: shield.guard,
     };
     let text: string;
     try {
-      text = folded.args.restore(this.template.render(context));
+      text = this.template.render(context);
     } catch (error) {
       if (error instanceof TemplateError) throw this.#refusal(request, error);
       throw error;
@@ -139,11 +139,7 @@ export class PromptWriter {
   /** Returns null if the budget was used up before the answer was known. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
-    const folded: TemplateMessage[] = toTemplateMessages(
-      placeSystem(messages, this.#shape.can),
-      shield,
-      this.#shape,
-    ).messages;
+    const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape);
     try {
       this.template.render({ messages: folded, tools: null, addGenerationPrompt: true, enableThinking: false }, budget);
       return false;

@@ -8,7 +8,7 @@ import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
 import type { RequestContext, Charged } from '../provider.js';
 import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
-import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
+import { CHATML_TEMPLATE, ChatTemplate } from './template/chat-template.js';
 import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';

@@ -2,7 +2,7 @@
 // paired, and the thinking of the running tool loop is returned to the model. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
-import { stringifyExact } from '../../shared/exact-json.js';
+import { stringifyAsWritten } from '../../shared/exact-json.js';
 import { ToolTurns } from '../tool-turns.js';
 import {
   BLANK_LINE,
@@ -122,7 +122,11 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
       case 'tool_use': {
         const id = named(block.id, `${at}.id`, MAX_ID);
         calls.call(id, at);
-        toolCalls.push({ id, name: named(block.name, `${at}.name`, MAX_NAME), arguments: stringifyExact(block.input) });
+        toolCalls.push({
+          id,
+          name: named(block.name, `${at}.name`, MAX_NAME),
+          arguments: stringifyAsWritten(block.input),
+        });
         break;
       }
       case 'thinking':

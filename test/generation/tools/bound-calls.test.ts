@@ -3,7 +3,7 @@ import t from 'tap';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent, FinishedEvent, TextEvent } from '../../../src/engine/events.js';
-import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
+import { ChatTemplate } from '../../../src/generation/local/template/chat-template.js';
 import { compileGrammars } from '../../../src/generation/local/grammars.js';
 import { callableTools, callOptions } from '../../../src/generation/local/tools/call-options.js';
 import { ChoiceEvents } from '../../../src/generation/local/tools/choice-events.js';

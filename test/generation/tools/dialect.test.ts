@@ -1,6 +1,6 @@
 import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
 import t from 'tap';
-import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
+import { ChatTemplate } from '../../../src/generation/local/template/chat-template.js';
 import { callOptions, callableTools } from '../../../src/generation/local/tools/call-options.js';
 import { findDialect, describeTools } from '../../../src/generation/local/tools/dialect.js';
 import { KIMI } from '../../../src/generation/local/tools/kimi.js';

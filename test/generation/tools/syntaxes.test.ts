@@ -4,7 +4,7 @@
 import t from 'tap';
 import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';
-import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
+import { ChatTemplate } from '../../../src/generation/local/template/chat-template.js';
 import { compileGrammars } from '../../../src/generation/local/grammars.js';
 import { PromptWriter } from '../../../src/generation/local/prompt-writer.js';
 import { callOptions } from '../../../src/generation/local/tools/call-options.js';

@@ -1,20 +1,12 @@
-// Passes the arguments of past calls to the prompt. They should be the JSON text of an object, and are written as the
-// model wrote them wherever the template allows: numbers keep all their digits.
-import { randomInt } from 'node:crypto';
+// Passes the arguments of past calls to the template: as an object, with numbers as the client wrote them.
 import type { Shield } from '../shield.js';
-import type { TemplateCapabilities } from '../template-probe.js';
+import { parseJson } from '../template/json.js';
+import type { TemplateCapabilities } from '../template/probe.js';
+import { Dict, TemplateFault, type Value } from '../template/values.js';
 import { At, JsonScanner } from './json-scanner.js';
 
 /** Arguments nested deeper than this are passed as text. This also bounds the recursions below. */
 const MAX_DEPTH = 256;
-
-/**
- * Up to a million integers that stand for numbers with more digits. Their common prefix is random, so that a text
- * contains one only if it matches fifteen digits by chance.
- */
-const STAND_INS = String(randomInt(1_000_000_000, 8_000_000_000));
-const MAX_STAND_INS = 1_000_000;
-const NUMBER = /\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 const QUOTE = 0x22,
   BACKSLASH = 0x5c,
@@ -23,89 +15,47 @@ const QUOTE = 0x22,
   OPEN_BRACKET = 0x5b,
   CLOSE_BRACKET = 0x5d;
 
+/** Converts the arguments of a call, whose texts are the client's. */
 export class CallArguments {
-  readonly #texts: string[] = [];
-  readonly #mark: string;
-
-  readonly #digits: string[] = []; // numbers that JavaScript cannot represent, indexed by stand-in
-
   constructor(
     private readonly shield: Shield,
-    private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'numbersAsText' | 'writesNull'>,
-  ) {
-    this.#mark = String.fromCodePoint(shield.guard).repeat(2);
-  }
+    private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'textArguments'>,
+  ) {}
 
-  /**
-   * Returns a value that the template renders without loss. Arguments that are not a JSON object never make the
-   * template fail.
-   */
-  forTemplate(text: string): unknown {
+  /** Arguments that are not a JSON object never make the template fail. */
+  forTemplate(text: string): Value {
     const given = text.trim() === '' ? '{}' : text;
-    const { callArguments: kind, numbersAsText, writesNull } = this.can;
-    if (kind === 'text') return this.shield.protect(given);
-    const parsed = parseObject(kind === 'object' ? this.#withStandIns(given, !writesNull) : given);
-    if (kind === 'object' && parsed === null) return { arguments: this.shield.protect(given) };
-    if (kind === 'object')
-      return protectDeep(numbersAsText ? withDigits(parsed as Record<string, unknown>, given) : parsed, this.shield);
-    if (parsed === null) return this.shield.protect(given);
-    // The template would convert the text to a JSON string, so it gets a stand-in that no client text contains.
-    // restore() replaces it.
-    return `${this.#mark}${this.#texts.push(this.shield.protect(given)) - 1}${this.#mark}`;
+    const { callArguments, textArguments } = this.can;
+    const object = callArguments === 'object' ? objectIn(given) : null;
+    if (object !== null) return protectedValue(object, this.shield);
+    const shielded = this.shield.protect(given);
+    return callArguments === 'text' || textArguments ? shielded : new Dict().set('arguments', shielded);
   }
 
   /** For a call that is written without the template. */
   asText(text: string): string {
     return this.shield.protect(text.trim() === '' ? '{}' : text);
   }
+}
 
-  /** Replaces the stand-ins with the arguments. */
-  restore(rendered: string): string {
-    let text = rendered;
-    if (this.#digits.length > 0) {
-      const standIn = new RegExp(`\\b${STAND_INS}(\\d{6})\\b`, 'g');
-      text = text.replace(standIn, (whole, index: string) => this.#digits[Number(index)] ?? whole);
-    }
-    if (this.#texts.length === 0) return text;
-    const standIn = new RegExp(`"${this.#mark}(\\d+)${this.#mark}"`, 'g');
-    return text.replace(standIn, (whole, index: string) => this.#texts[Number(index)] ?? whole);
+/** Returns null if the text is not a JSON object or is nested too deeply. */
+function objectIn(text: string): Dict | null {
+  try {
+    const value = parseJson(text);
+    return value instanceof Dict ? value : null;
+  } catch (error) {
+    if (error instanceof TemplateFault) return null;
+    throw error;
   }
+}
 
-  #standIn(text: string): string {
-    return STAND_INS + String(this.#digits.push(text) - 1).padStart(6, '0');
-  }
-
-  /**
-   * Returns the JSON text with stand-ins for numbers that would lose digits, and for null if the template would drop
-   * it.
-   */
-  #withStandIns(text: string, forNull: boolean): string {
-    if (!/\d{16}/.test(text) && !(forNull && text.includes('null'))) return text;
-    let out = '';
-    let copied = 0;
-    let quoted = false;
-    for (let index = 0; index < text.length; index++) {
-      const code = text.charCodeAt(index);
-      if (quoted) {
-        if (code === BACKSLASH) index++;
-        else if (code === QUOTE) quoted = false;
-      } else if (code === QUOTE) quoted = true;
-      else if (forNull && text.startsWith('null', index)) {
-        if (this.#digits.length >= MAX_STAND_INS) return text;
-        out += text.slice(copied, index) + this.#standIn('null');
-        copied = index + 4;
-      } else if (code >= 0x30 && code <= 0x39) {
-        NUMBER.lastIndex = index;
-        const [number] = NUMBER.exec(text) ?? [''];
-        if (/^\d{16,}$/.test(number) && !Number.isSafeInteger(Number(number)) && this.#digits.length < MAX_STAND_INS) {
-          out += text.slice(copied, index) + this.#standIn(number);
-          copied = index + number.length;
-        }
-        index += number.length - 1;
-      }
-    }
-    return out + text.slice(copied);
-  }
+function protectedValue(value: Value, shield: Shield): Value {
+  if (typeof value === 'string') return shield.protect(value);
+  if (Array.isArray(value)) return value.map((item) => protectedValue(item, shield));
+  if (!(value instanceof Dict)) return value;
+  const copy = new Dict();
+  for (const [key, item] of value.entries()) copy.set(shield.protect(key as string), protectedValue(item, shield));
+  return copy;
 }
 
 /** Returns null if the text is not a JSON object or is nested too deeply. */
@@ -138,30 +88,9 @@ function opensTooDeep(text: string): boolean {
   return false;
 }
 
-/**
- * Replaces numbers by their text. Templates that iterate over arguments print each value, and text keeps its digits.
- */
-function withDigits(parsed: Record<string, unknown>, text: string): Record<string, unknown> {
-  if (!Object.values(parsed).some((value) => typeof value === 'number')) return parsed;
-  const result = { ...parsed };
-  for (const [name, written] of valueSpans(text)) if (typeof result[name] === 'number') result[name] = written;
-  return result;
-}
-
 export function isShallow(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return depth > 0 && Object.values(value).every((item) => isShallow(item, depth - 1));
-}
-
-export function protectDeep(value: unknown, shield: Shield): unknown {
-  if (typeof value === 'string') return shield.protect(value);
-  if (Array.isArray(value)) return value.map((item) => protectDeep(item, shield));
-  if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [shield.protect(key), protectDeep(item, shield)]),
-    );
-  }
-  return value;
 }
 
 export function* stringsIn(value: unknown): Generator<string> {

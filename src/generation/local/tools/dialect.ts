@@ -1,10 +1,10 @@
 // Determines a model's tool-call syntax and whether its template supports tools. Runs once per loaded model.
-import type { ChatTemplate } from '../chat-template.js';
-import { writtenCall } from '../template-probe.js';
+import type { ChatTemplate } from '../template/chat-template.js';
+import { writtenCall } from '../template/probe.js';
 import { HERMES } from './hermes.js';
 import type { ToolSyntax } from './syntax.js';
 import { FAMILIES, SPOKEN } from './syntaxes.js';
-import type { TemplateTool } from '../template-context.js';
+import type { TemplateTool } from '../template/context.js';
 
 export interface ToolDialect {
   readonly syntax: ToolSyntax;

@@ -1,7 +1,7 @@
 // The interface of a tool-call syntax. Each syntax has its own file; the model's template selects one (dialect.ts).
 import type { GrammarOptions } from '../../../engine/addon-grammar-types.js';
 import type { ToolCall } from '../../types.js';
-import type { WrittenCall } from '../template-probe.js';
+import type { WrittenCall } from '../template/probe.js';
 import type { CallSyntax } from './call-stream.js';
 import type { ParametersSchema } from './value-kinds.js';
 

@@ -1,11 +1,11 @@
 // Converts a request's tools to the form that templates expect, with all client text shielded. The result is cached,
 // because every request of a conversation has the same tools. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
-import { stringifyExact } from '../../../shared/exact-json.js';
-import type { TemplateTool } from '../template-context.js';
+import { keepSpellings, stringifyAsWritten, withMembers } from '../../../shared/exact-json.js';
+import type { TemplateTool } from '../template/context.js';
 import type { Shield } from '../shield.js';
 import type { ToolDefinition } from '../../types.js';
-import { isShallow, protectDeep } from './call-arguments.js';
+import { isShallow } from './call-arguments.js';
 
 const MAX_DEPTH = 256;
 const REMEMBERED = 32;
@@ -28,7 +28,7 @@ export class TemplateTools {
           `tools[${index}]`,
         );
     });
-    return stringifyExact(tools.map(({ name, description, parameters }) => [name, description, parameters]));
+    return stringifyAsWritten(tools.map(({ name, description, parameters }) => [name, description, parameters]));
   }
 
   /** `text`: the result of textOf(). */
@@ -46,14 +46,31 @@ export class TemplateTools {
 }
 
 function toTemplateTool({ name, description, parameters }: ToolDefinition, shield: Shield): TemplateTool {
-  // Templates iterate over the properties without checking that there are any.
-  const schema = { type: 'object', ...parameters, properties: parameters?.['properties'] ?? {} };
   return {
     type: 'function',
     function: {
       name: shield.protect(name),
       description: shield.protect(description ?? ''),
-      parameters: protectDeep(schema, shield) as Record<string, unknown>,
+      parameters: protectedCopy(completed(parameters ?? {}), shield) as Record<string, unknown>,
     },
   };
+}
+
+/** Templates iterate over the properties without checking that there are any. */
+function completed(parameters: Record<string, unknown>): Record<string, unknown> {
+  const complete = Object.hasOwn(parameters, 'properties') && Object.hasOwn(parameters, 'type');
+  if (complete && parameters['properties'] !== null) return parameters;
+  return withMembers({ type: 'object', properties: {} }, withMembers(parameters, {}));
+}
+
+/** A copy with all texts shielded, whose numbers keep their spelling. */
+function protectedCopy(value: unknown, shield: Shield): unknown {
+  if (typeof value === 'string') return shield.protect(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const rename = (key: string): string => (Array.isArray(value) ? key : shield.protect(key));
+  const copy = Array.isArray(value)
+    ? value.map((item) => protectedCopy(item, shield))
+    : Object.fromEntries(Object.entries(value).map(([key, item]) => [rename(key), protectedCopy(item, shield)]));
+  keepSpellings(value, copy, rename);
+  return copy;
 }

@@ -1,8 +1,8 @@
 // Detects what a chat template supports by rendering small conversations and searching the output. Templates silently
 // drop what they do not support. Runs once per loaded model.
-import type { ReasoningMarkers } from './reasoning.js';
-import type { TemplateContext, TemplateMessage, TemplateTool } from './template-context.js';
-import { TemplateError } from './template-limits.js';
+import type { ReasoningMarkers } from '../reasoning.js';
+import type { TemplateContext, TemplateMessage, TemplateTool } from './context.js';
+import { TemplateError } from './limits.js';
 
 export interface TemplateCapabilities {
   system: 'anywhere' | 'first' | 'none'; // where system messages are shown and not rejected
@@ -11,18 +11,13 @@ export interface TemplateCapabilities {
   tools: boolean; // whether tool definitions are shown together with a system message
   calls: 'many' | 'one' | 'none'; // how many past tool calls of one message are shown with their results
   callText: boolean; // whether text next to the calls of a message is shown
-  /**
-   * The form in which past arguments are rendered without loss: text that is shown unchanged, text that becomes a JSON
-   * string, or an object.
-   */
-  callArguments: 'text' | 'string' | 'object';
+  /** How past arguments are given: as an object, or as text if the template fails on an object. */
+  callArguments: 'text' | 'object';
+  /** Whether arguments that are not an object may be given as text. */
+  textArguments: boolean;
   /** The call IDs that the template accepts and shows correctly: any; 9 letters and digits; functions.NAME:NUMBER. */
   callIds: 'free' | 'short' | 'numbered';
-  /** If arguments are objects: whether a number may be given as its text. */
-  numbersAsText: boolean;
-  /** If arguments are objects: whether null values are rendered at all. */
-  writesNull: boolean;
-  /** The field whose reasoning is shown in a running tool loop. */
+  /** The field whose reasoning is shown in a running tool loop, with thinking on or off. */
   reasoningField: 'reasoning_content' | 'thinking' | 'reasoning' | null;
 }
 
@@ -90,9 +85,9 @@ function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMe
  * Renders once. Returns null if the template rejects the messages. Throws TemplateError if it exceeds its budget,
  * because it is unusable then.
  */
-function attempt(render: Render, messages: TemplateMessage[], tools: TemplateTool[] | null = null): string | null {
+function attempt(render: Render, context: Pick<TemplateContext, 'messages'> & Partial<TemplateContext>): string | null {
   try {
-    return render({ messages, tools, addGenerationPrompt: true, enableThinking: false });
+    return render({ tools: null, addGenerationPrompt: true, enableThinking: false, ...context });
   } catch (error) {
     if (error instanceof TemplateError && error.exhausted) throw error;
     return null;
@@ -101,10 +96,20 @@ function attempt(render: Render, messages: TemplateMessage[], tools: TemplateToo
 
 /** `plain`: the template's output for one user message. */
 export function probe(render: Render, plain: string): TemplateCapabilities {
-  const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean => {
-    const text = attempt(render, messages, tools);
+  const showsIn = (
+    enableThinking: boolean,
+    messages: TemplateMessage[],
+    words: string[],
+    tools: TemplateTool[] | null = null,
+  ): boolean => {
+    const text = attempt(render, { messages, tools, enableThinking });
     return text !== null && words.every((word) => text.includes(word));
   };
+  const withThinking = render({ ...plainContext, enableThinking: true });
+  const modes = withThinking === plain ? [false] : [false, true];
+  // What a request needs must work with thinking on and off.
+  const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean =>
+    modes.every((thinking) => showsIn(thinking, messages, words, tools));
   const keeps = (messages: TemplateMessage[]): boolean =>
     shows(
       messages,
@@ -122,10 +127,58 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   const showsCalls = (messages: TemplateMessage[], words: string[]): boolean =>
     definitions.every((given) => shows(messages, words, given));
 
-  const withId = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
-  const takesId = (id: string): boolean => showsCalls(withId(id), [VALUE]);
+  const forms = formsOfCalls(showsCalls);
+  const one = forms.call(PROBE_TOOL, VALUE, 0);
+  // Has its own value, because some templates show only the first call but all results.
+  const other = forms.call('probe_other', OTHER_VALUE, 1);
+  const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
+  const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
+  const takesTwo =
+    takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other'), OTHER_VALUE]);
+  return {
+    system: first && later ? 'anywhere' : first ? 'first' : 'none',
+    alternation: !keeps([user('probe-one'), user('probe-two')]),
+    thinkingSwitch: withThinking !== plain,
+    tools,
+    calls: takesTwo ? 'many' : takesOne ? 'one' : 'none',
+    callText: takesOne && showsCalls(calling([one], { content: 'probe-answer' }), ['probe-answer']),
+    callArguments: forms.callArguments,
+    textArguments: forms.textArguments,
+    callIds: forms.callIds,
+    reasoningField:
+      (['reasoning_content', 'thinking', 'reasoning'] as const).find((field) =>
+        modes.some((thinking) =>
+          definitions.every((given) =>
+            showsIn(thinking, calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning'], given),
+          ),
+        ),
+      ) ?? null,
+  };
+}
+
+const plainContext: TemplateContext = {
+  messages: [user('probe-one')],
+  tools: null,
+  addGenerationPrompt: true,
+  enableThinking: false,
+};
+
+/** The IDs and arguments of calls that the template accepts, and how to make such a call. */
+function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[]) => boolean): Pick<
+  TemplateCapabilities,
+  'callIds' | 'callArguments' | 'textArguments'
+> & {
+  call: (name: string, value: string, number: number) => Call;
+} {
+  const texts = [ARGUMENT_TEXT, JSON.stringify(ARGUMENT_TEXT)]; // as it is, or as a JSON string
+  const takesText = (id: string): boolean =>
+    texts.some((text) => showsCalls(calling([call(id, PROBE_TOOL, ARGUMENT_TEXT)]), [text]));
+  const takesObject = (id: string): boolean =>
+    showsCalls(calling([call(id, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]);
+  const takesId = (id: string): boolean => takesObject(id) || takesText(id);
   // The result message is omitted, because it contains the name.
-  const showsName = (id: string): boolean => showsCalls(withId(id).slice(0, 2), [VALUE, PROBE_TOOL]);
+  const showsName = (id: string): boolean =>
+    showsCalls(calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2), [VALUE, PROBE_TOOL]);
   const callIds = takesId(LONG_ID)
     ? !showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0))
       ? 'numbered'
@@ -134,46 +187,18 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
       ? 'short'
       : 'free';
   const id = idFor(callIds, PROBE_TOOL, 0);
-  const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
-  // Templates that write arguments member by member may accept a text for one of them.
-  const memberwise = attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2));
-  const isMemberwise = memberwise?.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
-  const callArguments = isMemberwise
-    ? 'object'
-    : showsCalls(calling(asText), [ARGUMENT_TEXT])
-      ? 'text'
-      : showsCalls(calling(asText), [JSON.stringify(ARGUMENT_TEXT)])
-        ? 'string'
-        : 'object';
-  const one = call(id, PROBE_TOOL, callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE });
-  // Has its own value, because some templates show only the first call but all results.
-  const other = call(
-    idFor(callIds, 'probe_other', 1),
-    'probe_other',
-    callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, OTHER_VALUE) : { probe_key: OTHER_VALUE },
-  );
-  const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
-  const written = (number: unknown): string | null =>
-    attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE, probe_number: number })]));
-  const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
-  const takesTwo =
-    takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other'), OTHER_VALUE]);
+  const textArguments = takesText(id);
+  const callArguments = textArguments && !takesObject(id) ? 'text' : 'object';
   return {
-    system: first && later ? 'anywhere' : first ? 'first' : 'none',
-    alternation: !keeps([user('probe-one'), user('probe-two')]),
-    thinkingSwitch:
-      render({ messages: [user('probe-one')], tools: null, addGenerationPrompt: true, enableThinking: true }) !== plain,
-    tools,
-    calls: takesTwo ? 'many' : takesOne ? 'one' : 'none',
-    callText: takesOne && showsCalls(calling([one], { content: 'probe-answer' }), ['probe-answer']),
-    callArguments,
     callIds,
-    numbersAsText: written(271_828) === written('271828'),
-    writesNull: /probe_number.{0,40}\b(?:null|None)\b/s.test(written(null) ?? ''),
-    reasoningField:
-      (['reasoning_content', 'thinking', 'reasoning'] as const).find((field) =>
-        showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning']),
-      ) ?? null,
+    callArguments,
+    textArguments,
+    call: (name, value, number) =>
+      call(
+        idFor(callIds, name, number),
+        name,
+        callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, value) : { probe_key: value },
+      ),
   };
 }
 
@@ -188,7 +213,9 @@ export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: 
       : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], {
           content,
         });
-  return attempt((context) => template.try(context), messages)?.includes(content) === true;
+  return [false, true].some((enableThinking) =>
+    attempt((context) => template.try(context), { messages, enableThinking })?.includes(content),
+  );
 }
 
 /** A past call as the template writes it. */
@@ -216,7 +243,9 @@ export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   ]);
   const messages = conversation.slice(0, 2);
   const behindUser = (some: TemplateMessage[]): string => {
-    const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
+    const text =
+      attempt((context) => template.try(context), { messages: some, tools: capabilities.tools ? [probeTool] : null }) ??
+      '';
     return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
   };
   // Some templates omit a last assistant message or its calls.

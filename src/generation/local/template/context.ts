@@ -23,4 +23,6 @@ export interface TemplateContext {
   tools: TemplateTool[] | null;
   addGenerationPrompt: boolean;
   enableThinking: boolean;
+  /** A code point that templates print unchanged: see shield.ts. */
+  guard?: number;
 }

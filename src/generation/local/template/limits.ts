@@ -1,6 +1,8 @@
 // Limits of a model's chat template. A template is a program from a model file that runs on the event loop. Its
 // operations are counted in steps before they run, and their time and memory are bounded by their steps.
 
+import { Dict } from './values.js';
+
 /**
  * A step is an evaluation, a list item, or this many characters read or written. It takes about 0.1 µs and, if the
  * result is kept, about 50 bytes.
@@ -65,6 +67,7 @@ export function searchSteps(length: number, sought: number): number {
  */
 export class RenderBudget {
   #left: number;
+  #spent = 0;
   #more: (() => number) | null;
 
   /** `more`: returns the steps added for the size of the conversation. Called only if they are needed. */
@@ -73,8 +76,14 @@ export class RenderBudget {
     this.#more = more;
   }
 
+  /** Steps that have been spent. */
+  get spent(): number {
+    return this.#spent;
+  }
+
   /** Called before an operation. Throws TemplateError if fewer steps are left. */
   spend(steps: number): void {
+    this.#spent += steps;
     this.#left -= steps;
     if (!(this.#left >= 0)) this.#extend(); // the condition also covers NaN
   }
@@ -100,7 +109,12 @@ export function stepsFor(conversation: unknown): number {
     sum += stepsPerValue;
     if (typeof value === 'string') sum += value.length * stepsPerCharacter;
     else if (Array.isArray(value)) value.forEach(add);
-    else if (typeof value === 'object' && value !== null) {
+    else if (value instanceof Dict) {
+      for (const [key, item] of value.entries()) {
+        add(key);
+        add(item);
+      }
+    } else if (typeof value === 'object' && value !== null) {
       for (const [key, item] of Object.entries(value)) {
         sum += key.length * stepsPerCharacter;
         add(item);

@@ -1,0 +1,125 @@
+// Renders a model's chat template (Jinja, from the GGUF file) within limits (limits.ts) and without access to
+// anything but its input. One instance per loaded model; event-loop thread only.
+import type { TemplateContext, TemplateTool } from './context.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './limits.js';
+import { probe, type TemplateCapabilities } from './probe.js';
+import { Program } from './program.js';
+import { Run, type KnownJson } from './run.js';
+import { Dict, toValue, type List, type Value } from './values.js';
+
+/** The default for files without a template: ChatML, the most common convention. */
+export const CHATML_TEMPLATE =
+  '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}' +
+  '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
+
+export class ChatTemplate {
+  readonly capabilities: TemplateCapabilities;
+  readonly #program: Program;
+  readonly #tokens: readonly (readonly [name: string, value: Value])[];
+  readonly #effortSwitches: boolean; // whether thinking is switched off through the effort, as in Hy3's template
+  readonly #trials: RenderBudget; // for all trial renders while the model is loaded
+  #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
+  readonly #json: KnownJson = new WeakMap();
+  /** How the template represents "no tools". Some templates iterate over tools without checking that there are any. */
+  #noTools: [] | null = null;
+
+  /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
+  constructor(source: string, tokens: { bos: string | null; eos: string | null }) {
+    const { characters } = TEMPLATE_LIMITS;
+    if (source.length > characters) throw new TemplateError(`chat template is longer than ${characters} characters`);
+    try {
+      this.#program = new Program(source);
+    } catch (error) {
+      throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
+    }
+    this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
+    this.#tokens = [
+      ['bos_token', tokens.bos ?? ''],
+      ['eos_token', tokens.eos ?? ''],
+    ];
+    this.#trials = new RenderBudget();
+    this.capabilities = probe((context) => this.try(context), this.#renderPlain());
+  }
+
+  /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */
+  render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
+    const { enableThinking } = context;
+    const variables: [name: string, value: Value][] = [
+      ['documents', null],
+      ['messages', toValue(context.messages)],
+      ['tools', this.#toolsValue(context.tools)],
+      ['add_generation_prompt', context.addGenerationPrompt],
+      ['enable_thinking', enableThinking],
+      ['thinking_mode', enableThinking ? 'enabled' : 'disabled'], // the same setting for MiniMax M3
+    ];
+    if (this.#effortSwitches) variables.push(['reasoning_effort', enableThinking ? 'high' : 'no_think']);
+    const guard = context.guard === undefined ? '' : String.fromCodePoint(context.guard);
+    const run = new Run(budget, () => new Date(), guard);
+    run.json = this.#json;
+    try {
+      return this.#program.render(run, [...this.#tokens, ...variables]);
+    } catch (error) {
+      if (error instanceof TemplateError) throw error;
+      throw new TemplateError(`line ${run.line}: ${reasonOf(error)}`);
+    } finally {
+      if (run.changedInput) this.#tools = new WeakMap();
+    }
+  }
+
+  /** Like render(), for artificial conversations that probe the template's behavior. */
+  try(context: TemplateContext): string {
+    return this.render(context, this.#trials);
+  }
+
+  #toolsValue(tools: TemplateTool[] | null): Value {
+    if (tools === null) return this.#noTools;
+    let value = this.#tools.get(tools);
+    if (value === undefined) {
+      this.#tools.set(tools, (value = toValue(tools)));
+      this.#remember(value);
+    }
+    return value;
+  }
+
+  /** Keeps the JSON of a list of tools, of each tool and of its function, which templates write in each render. */
+  #remember(tools: Value): void {
+    for (const tool of tools as List) {
+      this.#json.set(tool as object, null);
+      const definition = (tool as Dict).get('function');
+      if (definition instanceof Dict) this.#json.set(definition, null);
+    }
+    this.#json.set(tools as object, null);
+  }
+
+  /** Checks the minimum that a template must do. */
+  #renderPlain(): string {
+    const plain = (): string =>
+      this.try({
+        messages: [{ role: 'user', content: 'probe-one' }],
+        tools: null,
+        addGenerationPrompt: true,
+        enableThinking: false,
+      });
+    let text: string;
+    try {
+      text = plain();
+    } catch (error) {
+      try {
+        if (error instanceof TemplateError && error.exhausted) throw error;
+        this.#noTools = [];
+        text = plain();
+      } catch {
+        throw new TemplateError(`chat template cannot render one user message: ${reasonOf(error)}`);
+      }
+    }
+    if (!text.includes('probe-one')) throw new TemplateError('chat template drops the user message');
+    return text;
+  }
+}
+
+/** Template recursion is bounded only by the call stack. */
+function reasonOf(error: unknown): string {
+  if (error instanceof RangeError && error.message.includes('call stack'))
+    return 'it is nested too deeply or recurses endlessly';
+  return error instanceof Error ? error.message : String(error);
+}

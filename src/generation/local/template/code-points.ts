@@ -1,0 +1,42 @@
+// Text by code points. Python counts and indexes them; JavaScript counts UTF-16 units, which differ only in text with
+// surrogates.
+
+const SURROGATE = /[\ud800-\udfff]/;
+
+/** Whether indexes of code points and of UTF-16 units are the same. */
+export function isPlain(text: string): boolean {
+  return !SURROGATE.test(text);
+}
+
+export function lengthOf(text: string): number {
+  if (isPlain(text)) return text.length;
+  let length = 0;
+  for (const _ of text) length++;
+  return length;
+}
+
+/** Returns the character at an index, which may be negative, or undefined. */
+export function characterAt(text: string, index: number): string | undefined {
+  return isPlain(text) ? text.at(index) : Array.from(text).at(index);
+}
+
+/** Compares code points. */
+export function compareTexts(a: string, b: string): number {
+  if (a === b) return 0;
+  if (isPlain(a) && isPlain(b)) return a < b ? -1 : 1;
+  return compareMixed(a, b);
+}
+
+function compareMixed(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  let at = 0;
+  while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++;
+  // Back to the start of a surrogate pair.
+  if (at > 0 && at < length && isLowSurrogate(a, at) && isLowSurrogate(b, at)) at--;
+  return (a.codePointAt(at) ?? -1) - (b.codePointAt(at) ?? -1);
+}
+
+function isLowSurrogate(text: string, index: number): boolean {
+  const code = text.charCodeAt(index);
+  return code >= 0xdc00 && code <= 0xdfff;
+}

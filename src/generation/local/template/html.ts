@@ -1,0 +1,34 @@
+// Escaping for HTML, as the library markupsafe does it.
+import { piecesSteps } from './limits.js';
+import { str } from './print.js';
+import type { Run } from './run.js';
+import { Markup, type Value } from './values.js';
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+  '"': '&#34;',
+};
+
+/** Markup stays as it is. */
+export function escapeHtml(run: Run, value: Value): string {
+  if (value instanceof Markup) return value.text;
+  const text = str(run, value);
+  run.spend(piecesSteps(text.length >> 2, 4));
+  return text.replace(/[&<>'"]/g, (character) => ESCAPES[character] as string);
+}
+
+const ENTITY = /&(?:amp|lt|gt|quot|apos|nbsp|#(\d{1,7})|#[xX]([\da-fA-F]{1,6}));/g;
+const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
+
+/** Replaces entities by their characters. Named ones beyond HTML's basic six stay as they are. */
+export function unescapeHtml(text: string): string {
+  return text.replace(ENTITY, (whole, decimal?: string, hex?: string) => {
+    const named = NAMED[whole.slice(1, -1)];
+    if (named !== undefined) return named;
+    const code = decimal !== undefined ? Number(decimal) : parseInt(hex as string, 16);
+    return code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? '\ufffd' : String.fromCodePoint(code);
+  });
+}

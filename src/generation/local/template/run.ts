@@ -1,0 +1,52 @@
+// The state of one render.
+import type { RenderBudget } from './limits.js';
+import { textSteps } from './limits.js';
+import { TemplateFault } from './values.js';
+
+/** Macros, recursive loops and nested values may be this deep. Python's limit is about as high. */
+const MAX_DEPTH = 250;
+
+/** The JSON of some lists and dicts, once it has been written, and the steps that it takes. */
+export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
+
+export class Run {
+  /** Whether printed text is escaped for HTML. */
+  autoescape = false;
+  /** Set once the template has changed a list that may belong to its input. */
+  changedInput = false;
+  /** The line of the statement that runs. */
+  line = 0;
+  #depth = 0;
+
+  constructor(
+    readonly budget: RenderBudget,
+    /** The local time that strftime_now() tells. */
+    readonly now: () => Date,
+    /** A character within the client's texts that is not theirs: see shield.ts. It is printed unchanged. */
+    readonly guard: string = '',
+  ) {}
+
+  /** JSON of values that many renders share, such as the tools of a conversation. */
+  json: KnownJson | null = null;
+
+  /** Called before an operation. Throws TemplateError if too few steps are left. */
+  spend(steps: number): void {
+    this.budget.spend(steps);
+  }
+
+  /** Charges for reading or writing a text. */
+  spendText(length: number): void {
+    this.budget.spend(textSteps(length));
+  }
+
+  /** Runs `work` one level deeper. */
+  nested<T>(work: () => T): T {
+    if (this.#depth === MAX_DEPTH) throw new TemplateFault('it is nested too deeply or recurses endlessly');
+    this.#depth++;
+    try {
+      return work();
+    } finally {
+      this.#depth--;
+    }
+  }
+}

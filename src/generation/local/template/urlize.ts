@@ -1,0 +1,43 @@
+// Makes links of the addresses in a text. Pure.
+
+interface LinkOptions {
+  /** Maximum length of the address as shown. Null: no maximum. */
+  readonly limit: number | null;
+  readonly rel: string;
+  readonly target: string | null;
+}
+
+const WORD = /^([([{<]|&lt;)*(.*?)([)\]}>.,\n]|&gt;)*$/s;
+const WEB = /^(https?:\/\/|www\.)\S*$/i;
+const DOMAIN = /^[\w-]+(?:\.[\w-]+)*\.(?:com|net|int|edu|gov|org|info|mil)(?:[/?#]\S*)?$/i;
+const MAIL = /^(?:mailto:)?[\w.!#$%&'*+/=?^`{|}~-]+@[\w-]+(?:\.[\w-]+)+$/i;
+
+/** `text`: already escaped for HTML. */
+export function urlize(text: string, options: LinkOptions): string {
+  return text
+    .split(/(\s+)/)
+    .map((word) => linked(word, options))
+    .join('');
+}
+
+function linked(word: string, { limit, rel, target }: LinkOptions): string {
+  const middle = WORD.exec(word)?.[2] ?? '';
+  const start = word.indexOf(middle);
+  if (middle === '') return word;
+  const href = addressOf(middle);
+  if (href === null) return word;
+  const mail = href.startsWith('mailto:');
+  const shownText = mail
+    ? middle.replace(/^mailto:/i, '')
+    : limit !== null && middle.length > limit
+      ? `${middle.slice(0, limit)}...`
+      : middle;
+  const attributes = mail ? '' : `${rel === '' ? '' : ` rel="${rel}"`}${target === null ? '' : ` target="${target}"`}`;
+  return `${word.slice(0, start)}<a href="${href}"${attributes}>${shownText}</a>${word.slice(start + middle.length)}`;
+}
+
+function addressOf(word: string): string | null {
+  if (WEB.test(word)) return /^https?:/i.test(word) ? word : `https://${word}`;
+  if (MAIL.test(word)) return /^mailto:/i.test(word) ? word : `mailto:${word}`;
+  return DOMAIN.test(word) ? `https://${word}` : null;
+}
