@@ -24,9 +24,8 @@ t.test('renders ChatML and finds that it supports every probed feature', async (
     calls: 'none',
     callText: false,
     callArguments: 'object',
+    textArguments: false,
     callIds: 'free',
-    numbersAsText: true,
-    writesNull: false,
     reasoningField: null,
   });
 });
@@ -77,7 +76,7 @@ t.test('finds a reasoning switch under each of its names', async (t) => {
     );
   t.same(
     [true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })),
-    ['afalsehigh', 'atrueno_think'],
+    ['aFalsehigh', 'aTrueno_think'],
   );
   t.equal(
     byEffort("['low']").render({ ...one, enableThinking: true }),
@@ -86,16 +85,22 @@ t.test('finds a reasoning switch under each of its names', async (t) => {
   );
 });
 
-t.test('passes tool-call arguments as text if the template renders them as given', async (t) => {
+t.test('passes tool-call arguments as an object unless the template fails on it', async (t) => {
   const calls = (inside: string) =>
     `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}${inside}{% endfor %}{% endfor %}`;
-  const found = (inside: string) => new ChatTemplate(calls(inside), tokens).capabilities.callArguments;
-  t.equal(
+  const found = (inside: string) => new ChatTemplate(calls(inside), tokens).capabilities;
+  t.match(
     found('{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}'),
-    'text',
+    { callArguments: 'object', textArguments: true },
+    'both',
   );
-  t.equal(found('{{ c.function.arguments | tojson }}'), 'string');
-  t.equal(found('{% for key, value in c.function.arguments | items %}{{ key }}={{ value }}{% endfor %}'), 'object');
+  t.match(found('{{ c.function.arguments | tojson }}'), { callArguments: 'object', textArguments: true }, 'as JSON');
+  t.match(
+    found('{% for key, value in c.function.arguments | items %}{{ key }}={{ value }}{% endfor %}'),
+    { callArguments: 'object', textArguments: false },
+    'only an object',
+  );
+  t.match(found('{{ "" + c.function.arguments }}'), { callArguments: 'text', textArguments: true }, 'only text');
 });
 
 t.test('finds how a template renders calls and tools', async (t) => {
@@ -186,7 +191,10 @@ const TOO_MUCH: [name: string, source: string][] = [
   ['a list doubled 100 times', `{% set s = [1] %}${'{% set s = s + s %}'.repeat(100)}`],
   ['printing a nested list', `${nested}{{ ns.l }}`],
   ['serializing a nested list as JSON', `${nested}{{ ns.l | tojson }}`],
-  ['comparing a nested list with a text', `${nested}{{ ns.l == 'a' }}`],
+  [
+    'comparing nested lists',
+    `${nested}{% set other = namespace(l=[1]) %}${'{% set other.l = [other.l, other.l] %}'.repeat(60)}{{ ns.l == other.l }}`,
+  ],
   ['joining a nested list', `${nested}{{ ns.l | join(',') }}`],
   ['appending a nested list to a text', `${nested}{{ 'a' ~ ns.l }}`],
   ['a text with a huge indent', "{{ 'a\nb' | indent(999999999, true) }}"],
@@ -237,11 +245,7 @@ const WRONG: [name: string, source: string, reason: RegExp][] = [
 
 t.test('loading refuses a template that exceeds the limits', async (t) => {
   for (const [name, source] of TOO_MUCH) {
-    t.throws(
-      () => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens),
-      { message: /^chat template cannot render one user message: .*takes too much/ },
-      name,
-    );
+    t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message: /takes too much/ }, name);
   }
   for (const [name, source, message] of WRONG)
     t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message }, name);
