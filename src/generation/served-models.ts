@@ -8,7 +8,7 @@ import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredDeprecation, type ModelDeprecation } from './model-deprecation.js';
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
-import { TemplateError } from './local/template/limits.js';
+import type { TemplateProblem } from './local/prompter.js';
 import type { Provider } from './provider.js';
 import type { ReasoningEffort } from './types.js';
 import type { Upstreams } from './upstream/upstreams.js';
@@ -31,11 +31,14 @@ export interface ServedModel {
 
 export class ServedModels {
   // Also keyed by engine, because a reloaded model gets a new provider.
-  readonly #providers = new WeakMap<Engine, Map<string, LocalProvider | TemplateError>>();
+  readonly #providers = new WeakMap<Engine, Map<string, LocalProvider>>();
   // The description of each model when it was last ready, which remains published while the model is unloaded.
   readonly #known = new Map<string, Known>();
 
   readonly #waiting = new Map<string, number>();
+
+  /** Called once for each loaded model whose chat template has a problem. */
+  onTemplateProblem: (model: string, problem: TemplateProblem) => void = () => undefined;
 
   constructor(
     private readonly pool: ModelPool,
@@ -63,22 +66,15 @@ export class ServedModels {
         if (now === undefined) throw unknown(asked); // an operator has removed the name
         const upstream = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
         if (upstream !== undefined) return upstream;
-        const provider = this.#provider(now.model, engineOf(now));
-        if (provider instanceof TemplateError)
-          throw apiError('model_unavailable', `${name} has an unusable chat template.`);
-        return provider;
+        return this.#provider(now.model, engineOf(now));
       },
     };
   }
 
-  /** Returns the models that are loaded but cannot be served, with file and reason. Compiles the chat templates. */
-  problems(): { model: string; message: string }[] {
-    return this.pool.list().flatMap(({ model, status }) => {
-      const provider = status.state === 'ready' ? this.#provider(model, status.engine) : null;
-      return provider instanceof TemplateError
-        ? [{ model: model.id, message: `${model.file}: ${provider.message}` }]
-        : [];
-    });
+  /** Compiles the chat templates of the loaded models. */
+  compileTemplates(): void {
+    for (const { model, status } of this.pool.list())
+      if (status.state === 'ready') this.#provider(model, status.engine);
   }
 
   /**
@@ -165,7 +161,7 @@ export class ServedModels {
     if (signal?.aborted === true) throw signal.reason;
   }
 
-  #provider(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
+  #provider(model: CatalogModel, engine: Engine): LocalProvider {
     let byName = this.#providers.get(engine);
     if (byName === undefined) this.#providers.set(engine, (byName = new Map()));
     let provider = byName.get(model.id);
@@ -173,16 +169,12 @@ export class ServedModels {
     return provider;
   }
 
-  #make(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
-    try {
-      const provider = new LocalProvider(engine, model, this.limits);
-      const { contextWindow, maxOutputTokens, reasons, images } = provider;
-      this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, reasons, sees: images !== null });
-      return provider;
-    } catch (error) {
-      if (error instanceof TemplateError) return error;
-      throw error;
-    }
+  #make(model: CatalogModel, engine: Engine): LocalProvider {
+    const provider = new LocalProvider(engine, model, this.limits);
+    const { contextWindow, maxOutputTokens, reasons, images, prompter } = provider;
+    this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, reasons, sees: images !== null });
+    if (prompter.templateProblem !== null) this.onTemplateProblem(model.id, prompter.templateProblem);
+    return provider;
   }
 }
 

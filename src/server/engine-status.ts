@@ -16,17 +16,16 @@ export interface FailedModel {
   reason: string;
 }
 
-/** Models that cannot be served because of a bad file or a bad chat template. Compiles the templates. */
+/** Models that cannot be served because their file is bad. Compiles the chat templates of the others. */
 export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
-  let unusable: ReadonlyMap<string, string>;
   try {
-    unusable = new Map(models.problems().map(({ model, message }) => [model, message]));
+    models.compileTemplates();
   } catch (error) {
     throw new StartError(error instanceof Error ? error.message : String(error), error);
   }
   return pool.list().flatMap(({ model, status }) => {
-    const reason = status.state === 'failed' ? status.error.message : unusable.get(model.id);
-    if (reason === undefined) return [];
+    if (status.state !== 'failed') return [];
+    const reason = status.error.message;
     return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
   });
 }

@@ -1,6 +1,7 @@
-// Logs when models are loaded and unloaded.
+// Logs when models are loaded and unloaded, and what is wrong with their chat templates.
 
 import type { ModelLifecycleEvent } from '../engine/model-lifecycle.js';
+import type { TemplateProblem } from '../generation/local/prompter.js';
 import type { Log } from '../telemetry/types.js';
 
 export function logModelEvent(news: ModelLifecycleEvent, log: Log): void {
@@ -23,4 +24,14 @@ export function logModelEvent(news: ModelLifecycleEvent, log: Log): void {
           : `unloaded ${model} to make room for another model`,
       );
   }
+}
+
+export function logTemplateProblem(model: string, { reason, unusable }: TemplateProblem, log: Log): void {
+  if (unusable)
+    log.error({ model, reason }, `the chat template of ${model} is unusable: it only serves /v1/completions`);
+  else
+    log.warn(
+      { model, reason },
+      `the chat template of ${model} fails on tool definitions: they are added to the system message instead`,
+    );
 }

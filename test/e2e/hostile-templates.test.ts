@@ -1,6 +1,6 @@
 // Serves model files whose chat templates exceed the rendering limits, always or for some requests. The server starts,
 // logs the problem, and serves everything else.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -26,8 +26,22 @@ function folder(name: string, template: string): string {
 t.test('a chat template over the rendering limits fails only its own model or request', async (t) => {
   const always = folder('always', plain + doubling);
   const sometimes = folder('sometimes', `${plain}{% if messages[-1].content == 'go' %}${doubling}{% endif %}`);
+  const broken = folder('broken', `{{ 1 }}\n{% for m in messages %}`);
+  const empty = folder('empty', '');
+  const perMessage = (then: string): string => `{% for m in messages %}\n{{ m.content }}\n${then}\n{% endfor %}`;
+  const raises = folder(
+    'raises',
+    perMessage("{% if m.role == 'assistant' %}{{ raise_exception('Only questions, please!') }}{% endif %}"),
+  );
+  const fails = folder('fails', perMessage("{% if m.role == 'assistant' %}{{ 'a' + 1 }}{% endif %}"));
+  const tools = folder('tools', `${plain}\n{% for tool in tools %}{{ tool.no.such }}{% endfor %}`);
+  const ends = folder('ends', plain);
+  const settings = join(ends, 'tokenizer_config.json');
+  writeFileSync(settings, JSON.stringify({ ...JSON.parse(readFileSync(settings, 'utf8')), add_eos_token: true }));
+  const others = { broken, empty, raises, fails, tools, ends };
   const server = await startMonolith({
     args: [
+      ...Object.entries(others).flatMap(([name, path]) => ['--model', `${name}=${path}`]),
       '--model',
       `always=${always}`,
       '--model',
@@ -73,8 +87,54 @@ t.test('a chat template over the rendering limits fails only its own model or re
 
   t.match(await chat('always', 'hi'), {
     status: 503,
-    body: { error: { code: 'model_unavailable', message: 'always has an unusable chat template.' } },
+    body: {
+      error: {
+        code: 'model_unavailable',
+        message: /^always has an unusable chat template and only serves \/v1\/completions: .*takes too much/,
+      },
+    },
   });
+  for (const [model, reason] of [
+    ['always', /completions: chat template cannot render one user message/],
+    ['broken', /completions: chat template does not parse: line 2: "for" is not closed/],
+    ['empty', /completions: it is empty\./],
+  ] as const) {
+    t.match(await chat(model, 'hi'), { status: 503, body: { error: { code: 'model_unavailable', message: reason } } });
+    t.match(await post('/v1/completions', { model, prompt: 'Hi', max_tokens: 2 }), { status: 200 }, model);
+  }
+  t.match(await chat('raises', 'hi'), {
+    status: 422,
+    body: {
+      error: {
+        param: 'messages[1]',
+        message: "The model's chat template rejects messages[1] (role assistant): Only questions, please!",
+      },
+    },
+  });
+  t.match(await chat('fails', 'hi'), {
+    status: 422,
+    body: {
+      error: {
+        param: 'messages[1]',
+        message:
+          'The model\'s chat template rejects messages[1] (role assistant): line 3: can only concatenate str (not "int") to str',
+      },
+    },
+  });
+  const prompt = [{ role: 'user', content: 'hi' }];
+  const lengths = await Promise.all(
+    ['tools', 'ends'].map(async (model) => {
+      const answer = await post('/v1/chat/completions', { model, max_tokens: 1, messages: prompt });
+      const text = await post('/tokenize', { model, prompt: 'hi', add_special_tokens: true });
+      return [answer.body, text.body] as { usage?: { prompt_tokens: number }; count?: number }[];
+    }),
+  );
+  t.equal(lengths[1]?.[1]?.count, (lengths[0]?.[1]?.count ?? 0) + 1, 'the vocabulary of "ends" adds an end token');
+  t.equal(lengths[1]?.[0]?.usage?.prompt_tokens, lengths[0]?.[0]?.usage?.prompt_tokens, 'but not behind a prompt');
+  t.match(
+    server.log(),
+    /line 3: 'dict object' has no attribute 'no'","msg":"the chat template of tools fails on tool definitions/,
+  );
   const beside = Array.from({ length: 8 }, () => chat('good', 'hi'));
   const message = /^The model's chat template cannot be used on (messages|input): chat template takes too much/;
   for (let again = 0; again < 3; again++) {

@@ -101,6 +101,7 @@ t.test('passes tool-call arguments as an object unless the template fails on it'
     'only an object',
   );
   t.match(found('{{ "" + c.function.arguments }}'), { callArguments: 'text', textArguments: true }, 'only text');
+  t.match(found('{{ c.function.arguments }}'), { callArguments: 'text', textArguments: true }, 'a Python literal');
 });
 
 t.test('finds how a template renders calls and tools', async (t) => {
@@ -216,11 +217,7 @@ const TOO_MUCH: [name: string, source: string][] = [
     'nested loops left immediately',
     '{% set l = range(99999) %}{% for i in l %}{% for j in l %}{% break %}{% endfor %}{% endfor %}',
   ],
-  ['slices in a loop', '{% set l = range(99999) %}{% for i in l %}{% set x = l[::-1] %}{% endfor %}'],
-  [
-    'macros declared in a loop',
-    `{% for i in range(99999) %}{% macro m() %}${'{{ a }}'.repeat(5_000)}{% endmacro %}{% endfor %}`,
-  ],
+  ['slices in a loop', '{% set l = range(99999) | list %}{% for i in l %}{% set x = l[::-1] %}{% endfor %}'],
   [
     'call blocks that double their output',
     `{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}${'{% call m() %}'.repeat(60)}a${'{% endcall %}'.repeat(60)}`,
@@ -234,7 +231,7 @@ const WRONG: [name: string, source: string, reason: RegExp][] = [
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range with a list as argument', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
-  ['an exception with a list as message', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
+  ['an exception with a list as message', `${nested}{{ raise_exception(ns.l) }}`, /takes too much/],
   ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): the argument/],
   [
     'a long message',
@@ -295,42 +292,38 @@ const PAID: [source: string, budget?: number][] = [
   ]),
   [`{% set x = [${'1, '.repeat(6_000)}] %}`],
   [`{% set x = {${"'a': 1, ".repeat(6_000)}} %}`],
-  [`{% macro m() %}${'{{ a }}'.repeat(6_000)}{% endmacro %}`],
-  ['{% for x in l[:100] %}{% continue %}{% endfor %}', 3_000],
   ['{% macro m() %}{% endmacro %}{% set x = [' + 'm(), '.repeat(300) + '] %}', 3_000],
-  ['{% set x = range(2000) %}'],
-  ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 6_000],
+  ['{% set x = range(6000) | list %}'],
+  ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 1_000],
   [`${'{% for x in [1] %}'.repeat(30)}${'{{ q }}'.repeat(400)}${'{% endfor %}'.repeat(30)}`],
   ['{{ l }}'],
   ["{% set x = 'a' ~ l %}"],
   ["{% set x = l ~ 'a' %}"],
-  ["{% if l == 'a' %}{% endif %}"],
-  ["{% if 'a' == l %}{% endif %}"],
+  ['{% if l == l + [] %}{% endif %}'],
   ['{% set x = l + l %}'],
   ['{% set x = l[1:] %}', 2_000],
   ['{% set x = l[::-1] %}'],
   ["{% if 'a' in l %}{% endif %}"],
-  ['{% for x in l %}{% break %}{% endfor %}'],
   ['{% set x = namespace(l) %}', 2_000],
   ['{% set x = namespace(map) %}', 2_000],
   ...[
     'reverse',
-    'unique',
+    "map(attribute='role') | unique | list",
     'join',
     'string',
     'tojson',
     "sort(attribute='content')",
-    "map(attribute='role')",
-    "selectattr('role')",
+    "map(attribute='role') | list",
+    "selectattr('role') | list",
   ].map((filter): [string] => [`{% set x = l | ${filter} %}`]),
-  ...['items', 'dictsort', 'keys', 'tojson'].map((filter): [string] => [`{% set x = map | ${filter} %}`]),
-  ...['items()', 'dictsort()', 'values()'].map((method): [string] => [`{% set x = map.${method} %}`]),
+  ...['items | list', 'dictsort', 'tojson'].map((filter): [string] => [`{% set x = map | ${filter} %}`]),
+  ...['items() | list', 'values() | list', 'copy()'].map((method): [string] => [`{% set x = map.${method} %}`]),
 ];
 const CHEAP = [
   "{% set x = c ~ 'a' %}",
-  '{{ c | length }}{{ l | length }}{{ c.length }}',
+  '{{ l | length }}{{ map | length }}',
   '{{ l[0].role }}{{ l[-1].role }}{{ map.k1 }}',
-  '{% set x = l | first %}{% set y = l | list %}',
+  '{% set x = l | first %}{% set y = map.items() %}{% set z = l | map(attribute="role") %}',
   '{% if c %}{% endif %}',
   "{% if 'a' in map %}{% endif %}",
 ];
@@ -354,21 +347,33 @@ t.test('charges every operation by the size of its operands', async (t) => {
   for (const source of CHEAP) t.type(error(source, 200), 'string', source);
 });
 
-t.test('refuses a template that cannot be parsed within the time limit', async (t) => {
-  t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), {
-    message: /consecutive white-space/,
-  });
-  t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), {
-    message: /does not parse: it is nested too deep/,
-  });
-  t.throws(() => new ChatTemplate(`{{ ${'a + '.repeat(60_000)} a }}`, tokens), {
-    message: /does not parse: it is nested too deep/,
-  });
+t.test('parses in linear time, and refuses a template that is nested too deeply', async (t) => {
+  const took = cpuTime();
+  const blank = ' '.repeat(200_000);
+  for (const source of [
+    `${blank}x`,
+    `{{ 1${blank}}}`,
+    `{%${blank}raw`,
+    `{% raw %}${'{% '.repeat(60_000)}`,
+    `{{ ${'1'.repeat(200_000)}`,
+  ])
+    try {
+      new ChatTemplate(`{{ messages[0].content }}${source}`, tokens);
+    } catch (error) {
+      t.match(error, { message: /does not parse: line 1: / }, source.slice(0, 10));
+    }
+  t.ok(took() < 1_000, 'takes less than a second');
+  for (const source of [
+    `{{ ${'('.repeat(100_000)}1${')'.repeat(100_000)} }}`,
+    `{{ ${'a + '.repeat(60_000)} a }}`,
+    '{% if a %}'.repeat(20_000),
+  ])
+    t.throws(() => new ChatTemplate(source, tokens), { message: /does not parse: line 1: it is nested too deeply/ });
 });
 
 t.test('a larger conversation has a larger budget', async (t) => {
   const source =
-    '{% for m in messages %}{{ m.content }}{% for i in range(4) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
+    '{% for m in messages %}{{ m.content }}{% for i in range(16) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
   const template = new ChatTemplate(source, tokens);
   const many = Array.from({ length: 12_000 }, () => user('a'));
   t.equal(template.render(context('a', many)).length, 12_001);
@@ -381,12 +386,29 @@ t.test('a larger conversation has a larger budget', async (t) => {
   t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'the budget has an upper limit');
 });
 
-t.test('serializes a mapping that contains a namespace with its current values', async (t) => {
+t.test('prints a namespace in a list with its current values', async (t) => {
   const template = new ChatTemplate(
-    '{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l | tojson }}{% set ns.x = 2 %}{{ l | tojson }}',
+    '{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l }}{% set ns.x = 2 %}{{ l }}',
     tokens,
   );
-  t.equal(template.render(context('')), '[{"x": 1}][{"x": 2}]');
+  t.equal(template.render(context('')), "[<Namespace {'x': 1}>][<Namespace {'x': 2}>]");
+});
+
+t.test('a template that changes its tools changes them for one render only', async (t) => {
+  const template = new ChatTemplate(
+    "{{ messages[0].content }}{% if tools %}{{ tools | tojson }}{% if messages[0].content == 'go' %}{% set x = tools.pop() %}{{ tools | tojson }}{{ tools[0] | tojson }}{% endif %}{% endif %}",
+    tokens,
+  );
+  const tools = ['a', 'b'].map((name) => ({
+    type: 'function' as const,
+    function: { name, description: '', parameters: {} },
+  }));
+  const json = tools.map((tool) => JSON.stringify(tool).replaceAll(':', ': ').replaceAll(',', ', '));
+  const all = `[${json.join(', ')}]`;
+  const render = (content: string) => template.render({ ...context(content), tools });
+  t.equal(render('hi'), `hi${all}`);
+  t.equal(render('go'), `go${all}[${json[0]}]${json[0]}`);
+  t.equal(render('hi'), `hi${all}`);
 });
 
 // To run more: node build/test/generation/chat-template.test.js with HOSTILE_TEMPLATES=10000.

@@ -22,8 +22,13 @@ constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 // tokenizer_config.json. If a source lists several templates by name, the one named "default" is used.
 Status add_chat_template(const std::string& folder, const JsonValue& settings, AssembledFile& file) {
   const std::string_view key = "tokenizer.chat_template";
-  if (is_file(folder + "/chat_template.jinja")) {
-    auto text = read_text(folder + "/chat_template.jinja", kMaxTemplateBytes);
+  if (const std::string path = folder + "/chat_template.jinja"; is_file(path)) {
+    std::error_code unknown;
+    if (std::filesystem::file_size(path, unknown) == 0) {  // an empty file cannot be mapped
+      file.string(key, "");
+      return {};
+    }
+    auto text = read_text(path, kMaxTemplateBytes);
     if (!text) return text.error();
     file.string(key, *text);
     return {};

@@ -35,7 +35,6 @@ export class LocalProvider implements Provider {
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
-  /** Throws TemplateError if the model's chat template is unusable. */
   constructor(
     private readonly engine: Engine,
     private readonly model: CatalogModel,

@@ -26,6 +26,7 @@ import { startersOf } from './shield.js';
 import { callableTools } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
 import { withRecipient } from './tools/functionary.js';
+import { TemplateError } from './template/limits.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
 
 /** Maximum text that the addon tokenizes, far more than fits in any context. */
@@ -70,6 +71,8 @@ export interface Prompt {
 
 export class Prompter {
   readonly template: ChatTemplate;
+  /** What is wrong with the model's chat template: it cannot be used at all, or only without tools. */
+  readonly templateProblem: TemplateProblem | null;
   /** The delimiters of the model's reasoning. Null: it has no reasoning mode. */
   readonly markers: ReasoningMarkers | null;
   /** The model's tool-call syntax. */
@@ -80,10 +83,9 @@ export class Prompter {
   readonly #writer: PromptWriter;
   #longestToken: number | null = null; // in bytes; computed at the first huge prompt
   #closingTokens: number | null = null; // computed at the first request
+  #endTokenCount: number | null = null; // computed at the first request
 
-  /**
-   * `images`: null if the model has no vision encoder. Throws TemplateError if the model's chat template is unusable.
-   */
+  /** `images`: null if the model has no vision encoder. */
   constructor(
     private readonly engine: Engine,
     private readonly model: CatalogModel,
@@ -92,7 +94,9 @@ export class Prompter {
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
     const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
-    this.template = new ChatTemplate(source, { bos: info.bos, eos: info.eos });
+    const { template, problem } = templateOf(source, info);
+    this.template = template;
+    this.templateProblem = problem;
     this.markers = findMarkers(source, hasToken);
     this.dialect = findDialect(this.template, hasToken);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
@@ -249,6 +253,18 @@ export class Prompter {
     }
   }
 
+  /** Number of tokens that the vocabulary puts behind a text. */
+  async #endTokens(): Promise<number> {
+    this.#endTokenCount ??= await this.#countEnd();
+    return this.#endTokenCount;
+  }
+
+  async #countEnd(): Promise<number> {
+    const around = await this.engine.tokenize('', { addSpecial: true, parseSpecial: true, guard: 0 });
+    const { bos } = this.engine.info;
+    return around.length - (bos !== null && around[0] === this.engine.findToken(bos) ? 1 : 0);
+  }
+
   async #countClosing(): Promise<number> {
     if (this.markers === null) return 0;
     return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 }))
@@ -256,6 +272,11 @@ export class Prompter {
   }
 
   async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
+    if (this.templateProblem?.unusable === true)
+      throw apiError(
+        'model_unavailable',
+        `${this.model.id} has an unusable chat template and only serves /v1/completions: ${this.templateProblem.reason}.`,
+      );
     const written = messages === request.messages ? request : { ...request, messages };
     const {
       text: rendered,
@@ -287,11 +308,13 @@ export class Prompter {
     const pieces: Int32Array[] = [];
     for (const [index, text] of texts.entries()) {
       const addSpecial = index === 0 && (bos === null || !text.startsWith(bos));
-      pieces.push(
+      const piece =
         text === '' && !addSpecial
           ? new Int32Array()
-          : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard }),
-      );
+          : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard });
+      // Some vocabularies put an end token behind every text. A prompt goes on.
+      const ends = addSpecial ? await this.#endTokens() : 0;
+      pieces.push(ends === 0 ? piece : piece.slice(0, -ends));
     }
     const [only] = pieces;
     if (pieces.length === 1 && only !== undefined) return { tokens: only, places: [] };
@@ -303,6 +326,28 @@ export class Prompter {
       places.push((at += piece.length));
     }
     return { tokens, places };
+  }
+}
+
+export interface TemplateProblem {
+  readonly reason: string;
+  /** Whether the model can only continue text that is given without a template. */
+  readonly unusable: boolean;
+}
+
+/** ChatML stands in for a template that cannot be used. */
+function templateOf(
+  source: string,
+  { bos, eos }: { bos: string | null; eos: string | null },
+): { template: ChatTemplate; problem: TemplateProblem | null } {
+  try {
+    const template = new ChatTemplate(source, { bos, eos });
+    const reason = template.toolProblem;
+    return { template, problem: reason === null ? null : { reason, unusable: false } };
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    const reason = source.trim() === '' ? 'it is empty' : error.message;
+    return { template: new ChatTemplate(CHATML_TEMPLATE, { bos, eos }), problem: { reason, unusable: true } };
   }
 }
 

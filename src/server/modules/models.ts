@@ -13,7 +13,7 @@ import { stateRoutes } from '../../protocol/models/state-routes.js';
 import { generationLimits, upstreamOptions, upstreamShape } from '../engine-settings.js';
 import { failedModels, modelHealth, modelStates } from '../engine-status.js';
 import type { FailedModel } from '../engine-status.js';
-import { logModelEvent } from '../model-log.js';
+import { logModelEvent, logTemplateProblem } from '../model-log.js';
 import { openModule } from '../module.js';
 import type { AppContext, Module } from '../module.js';
 import { logUpstreamEvent } from '../upstream-log.js';
@@ -101,6 +101,7 @@ export function openModels({
       lifecycle,
       upstreams,
     );
+    if (primary) models.onTemplateProblem = (model, problem) => logTemplateProblem(model, problem, log);
     let failed: readonly FailedModel[] = [];
     return {
       models,

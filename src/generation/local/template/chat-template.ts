@@ -2,7 +2,7 @@
 // anything but its input. One instance per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './context.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './limits.js';
-import { probe, type TemplateCapabilities } from './probe.js';
+import { probe, toolFailure, type TemplateCapabilities } from './probe.js';
 import { Program } from './program.js';
 import { Run, type KnownJson } from './run.js';
 import { Dict, toValue, type List, type Value } from './values.js';
@@ -14,6 +14,8 @@ export const CHATML_TEMPLATE =
 
 export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
+  /** Why the template fails if it is given tools; null if it does not fail. */
+  readonly toolProblem: string | null;
   readonly #program: Program;
   readonly #tokens: readonly (readonly [name: string, value: Value])[];
   readonly #effortSwitches: boolean; // whether thinking is switched off through the effort, as in Hy3's template
@@ -39,6 +41,7 @@ export class ChatTemplate {
     ];
     this.#trials = new RenderBudget();
     this.capabilities = probe((context) => this.try(context), this.#renderPlain());
+    this.toolProblem = this.capabilities.tools ? null : toolFailure((context) => this.try(context));
   }
 
   /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */

@@ -198,6 +198,9 @@ function compileTarget(target: tree.Target): Assign {
   };
 }
 
+/** Steps of a loop, besides those of its iterations. */
+const LOOP_STEPS = 8;
+
 function compileFor(node: tree.For, { soft, symbols }: Place): Execute {
   const iterable = compileExpression(node.iterable, soft);
   const assign = compileTarget(node.target);
@@ -208,6 +211,7 @@ function compileFor(node: tree.For, { soft, symbols }: Place): Execute {
 
   const loop = (scope: Scope, out: Output, values: Value, depth0: number): Signal => {
     const { run } = scope;
+    run.spend(LOOP_STEPS);
     const source = items(run, values);
     const list = new LoopItems(filter === null ? source : filtered(scope, source, assign, filter), run);
     const recurse = node.recursive ? (inner: Value, depth: number): Value => recursion(scope, inner, depth) : null;

@@ -12,8 +12,6 @@ const CHARACTERS_PER_STEP_LOG2 = 5;
 export const TEMPLATE_LIMITS = {
   /** Maximum length of the source. The longest templates in use have a tenth of it. */
   characters: 1 << 18,
-  /** Maximum consecutive white space, because parsing takes quadratic time in it. */
-  blanksInARow: 1_024,
   /**
    * Maximum for rendering a small conversation. Templates in use take some hundred steps per message. All trial renders
    * while a model is loaded share one such budget.

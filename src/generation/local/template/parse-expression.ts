@@ -3,8 +3,10 @@
 import type { Arithmetic, CallArguments, Comparison, Expression, Filter, Target } from './syntax-tree.js';
 import type { TokenStream } from './token-stream.js';
 
-/** Deeper nesting is refused, because evaluation recurses. A chain such as a + b + c nests one level per operator. */
-const MAX_DEPTH = 1_000;
+/** Deeper nesting is refused, because parsing and evaluation recurse. Python's limit is the same. */
+const MAX_DEPTH = 200;
+/** Operators in a row, such as a + b + c, of which each contains those before it. */
+const MAX_CHAIN = 1_000;
 
 const COMPARISONS: ReadonlySet<string> = new Set<Comparison['operator']>(['==', '!=', '<', '<=', '>', '>=']);
 const CONSTANTS: ReadonlyMap<string, boolean | null> = new Map([
@@ -121,7 +123,7 @@ export class ExpressionParser {
   }
 
   #checkChain(length: number): void {
-    if (this.#depth + length > MAX_DEPTH) this.stream.fail('it is nested too deeply');
+    if (length > MAX_CHAIN) this.stream.fail('it is nested too deeply');
   }
 
   #or(): Expression {

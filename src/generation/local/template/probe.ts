@@ -11,7 +11,7 @@ export interface TemplateCapabilities {
   tools: boolean; // whether tool definitions are shown together with a system message
   calls: 'many' | 'one' | 'none'; // how many past tool calls of one message are shown with their results
   callText: boolean; // whether text next to the calls of a message is shown
-  /** How past arguments are given: as an object, or as text if the template fails on an object. */
+  /** How past arguments are given: as an object, or as text if the template fails on one or prints it as Python does. */
   callArguments: 'text' | 'object';
   /** Whether arguments that are not an object may be given as text. */
   textArguments: boolean;
@@ -173,12 +173,11 @@ function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[])
   const texts = [ARGUMENT_TEXT, JSON.stringify(ARGUMENT_TEXT)]; // as it is, or as a JSON string
   const takesText = (id: string): boolean =>
     texts.some((text) => showsCalls(calling([call(id, PROBE_TOOL, ARGUMENT_TEXT)]), [text]));
-  const takesObject = (id: string): boolean =>
-    showsCalls(calling([call(id, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]);
+  const withObject = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
+  const takesObject = (id: string): boolean => showsCalls(withObject(id), [VALUE]);
   const takesId = (id: string): boolean => takesObject(id) || takesText(id);
   // The result message is omitted, because it contains the name.
-  const showsName = (id: string): boolean =>
-    showsCalls(calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2), [VALUE, PROBE_TOOL]);
+  const showsName = (id: string): boolean => showsCalls(withObject(id).slice(0, 2), [VALUE, PROBE_TOOL]);
   const callIds = takesId(LONG_ID)
     ? !showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0))
       ? 'numbered'
@@ -188,7 +187,9 @@ function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[])
       : 'free';
   const id = idFor(callIds, PROBE_TOOL, 0);
   const textArguments = takesText(id);
-  const callArguments = textArguments && !takesObject(id) ? 'text' : 'object';
+  // A template that prints an object as Python does was written for the JSON text that the model was trained on.
+  const isLiteral = showsCalls(withObject(id), [`'${PROBE_KEY}': '${VALUE}'`]);
+  const callArguments = textArguments && (isLiteral || !takesObject(id)) ? 'text' : 'object';
   return {
     callIds,
     callArguments,
@@ -200,6 +201,17 @@ function formsOfCalls(showsCalls: (messages: TemplateMessage[], words: string[])
         callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, value) : { probe_key: value },
       ),
   };
+}
+
+/** Returns why the template fails if it is given tools, or null. */
+export function toolFailure(render: Render): string | null {
+  try {
+    render({ ...plainContext, tools: [probeTool] });
+    return null;
+  } catch (error) {
+    if (error instanceof TemplateError) return error.message;
+    throw error;
+  }
 }
 
 /** Whether reasoning between its markers in the content is shown in a running tool loop. */
