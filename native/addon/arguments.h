@@ -42,7 +42,7 @@ class Arguments {
   // Requires a finite number in [low, high].
   double number(const Named& named, double low, double high);
   bool boolean(const Named& named);
-  // Requires a bigint of 64 bits, signed or unsigned. Returns its two's complement bits.
+  // Requires a bigint that fits into 64 bits, signed or unsigned. Returns its two's complement bits.
   uint64_t bits64(const Named& named);
   // Returns the string as UTF-8, with lone surrogates replaced by U+FFFD. Fails if it is longer than max_bytes.
   std::string string(const Named& named, size_t max_bytes);

@@ -20,8 +20,8 @@ class ChannelCore;
 // The open channels of one engine handle. Closing the handle closes the channels.
 using ChannelSet = std::vector<ChannelCore*>;
 
-// The state of a channel. Owned jointly by its JavaScript wrapper and by its thread-safe function until that is
-// finalized.
+// The state of a channel. Owned jointly by its JavaScript wrapper and, until it is finalized, by its thread-safe
+// function.
 class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
  public:
   // Opens a channel on `engine` that passes packed events to `on_events`.

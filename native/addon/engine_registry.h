@@ -1,6 +1,6 @@
 // The engines of this process by name, shared by all JavaScript environments (the main thread and worker threads). The
-// first load() of a name loads the file on a separate thread. Later calls attach to the same engine, also while it is
-// loading. An engine stops when its last EngineRef is destroyed.
+// first load() of a name loads the file on a separate thread. Later calls attach to the same engine, even while it is
+// still loading. An engine stops when its last EngineRef is destroyed.
 //
 // Threads: every function may be called from any thread. This module does not use Node-API.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace monolith::addon {
 
-// A running engine and the facts determined while loading it. Everything except the engine is immutable.
+// A running engine, with the information gathered while loading it. Everything except the engine is immutable.
 struct LoadedEngine {
   std::unique_ptr<Engine> engine;
   ModelInfo info;
@@ -41,15 +41,16 @@ class LoadListener {
  public:
   virtual ~LoadListener() = default;
   virtual void on_progress(float fraction) = 0;
-  virtual void on_loaded(Result<EngineRef> result) = 0;  // Called once, as the last call.
+  virtual void on_loaded(Result<EngineRef> result) = 0;  // Called once; no other call follows.
 };
 
-// Loads the engine or attaches to a running one. The result goes to `listener`, possibly before this function returns.
-// Fails with kInvalidArgument if an engine of this name was loaded from another file or with other options.
+// Loads the engine or attaches to a running one. The listener receives the result, possibly before this function
+// returns. Fails with kInvalidArgument if an engine with this name was loaded from a different file or with different
+// options.
 void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
                  std::shared_ptr<LoadListener> listener);
-// After this returns, `listener` receives no more calls. If no other listener waits, the engine is dropped once it is
-// loaded, and the call waits up to 10 seconds for that.
+// After this returns, `listener` receives no more calls. If no other listener is waiting, the engine is discarded once
+// it has loaded, and this call waits up to 10 seconds for that to happen.
 void cancel_load(const LoadListener* listener);
 
 }  // namespace monolith::addon

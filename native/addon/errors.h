@@ -1,4 +1,4 @@
-// Converts errors of the engine to JavaScript Error objects whose `code` is a NativeErrorCode of addon-types.ts.
+// Converts engine errors to JavaScript Error objects whose `code` is a NativeErrorCode of addon-types.ts.
 #pragma once
 
 #include <napi.h>

@@ -9,7 +9,7 @@ namespace monolith::addon {
 // Implements `debugVision`.
 Napi::Value js_debug_vision(const Napi::CallbackInfo& info);
 
-// Implements `lockFile`: an exclusive file lock that the kernel releases when the process ends.
+// Implements `lockFile`: takes an exclusive file lock, which the kernel releases when the process ends.
 Napi::Value js_lock_file(const Napi::CallbackInfo& info);
 
 // Implements `guardLmdbErrors`: works around a heap overflow in the lmdb package that a full disk triggers.

@@ -1,4 +1,4 @@
-// NativeGrammar, the JavaScript object of a compiled grammar, and compileGrammar().
+// NativeGrammar, the JavaScript object that represents a compiled grammar, and compileGrammar().
 #pragma once
 
 #include <napi.h>
@@ -22,7 +22,7 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
   static GrammarRef read(Arguments& arguments, const Named& named, const Engine& engine);
 
  private:
-  // Reports the memory outside the JavaScript heap to V8. Without that, V8 sees no reason to collect the object.
+  // Reports the native memory to V8, which would otherwise see no reason to collect the object.
   void account(Napi::Env env, int64_t bytes);
 
   Napi::Value bytes(const Napi::CallbackInfo& info);

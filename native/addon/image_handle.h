@@ -1,5 +1,5 @@
-// NativeImage, the JavaScript object of an image that is prepared for one engine's vision encoder; planImage() and
-// prepareImage().
+// NativeImage, the JavaScript object that represents an image prepared for one engine's vision encoder; also
+// planImage() and prepareImage().
 #pragma once
 
 #include <napi.h>
@@ -23,7 +23,7 @@ class ImageHandle : public Napi::ObjectWrap<ImageHandle> {
   static std::shared_ptr<const PreparedImage> read(Arguments& arguments, const Named& named, const VisionModel* model);
 
  private:
-  // Reports the memory outside the JavaScript heap to V8. Without that, V8 sees no reason to collect the object.
+  // Reports the native memory to V8, which would otherwise see no reason to collect the object.
   void account(Napi::Env env, int64_t bytes);
 
   std::shared_ptr<const PreparedImage> image_;

@@ -1,4 +1,4 @@
-// A pending load() of one JavaScript environment.
+// A pending load() call of one JavaScript environment.
 #pragma once
 
 #include <napi.h>

@@ -12,16 +12,16 @@
 
 namespace monolith::addon {
 
-// The vision part of an engine. Empty if there is no vision encoder. If a given encoder was left out, `problem` says
-// why.
+// The vision part of an engine. Empty if there is no vision encoder. If an encoder was given but not loaded, `problem`
+// says why.
 struct LoadedVision {
   std::shared_ptr<const VisionModel> model;
   MarkerTokens markers;
   std::string problem;
 };
 
-// Reads options.vision_path and checks that it fits the text model. Errors are those of VisionModel, prefixed with the
-// file's name. With options.vision_optional, a vision encoder that cannot be used is not an error but sets `problem`.
+// Reads options.vision_path and checks that it fits the text model. Returns VisionModel's errors, prefixed with the
+// file name. With options.vision_optional, an unusable vision encoder sets `problem` instead of causing an error.
 Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& text, const Tokenizer& tokenizer);
 
 // Maximum number of tokens in an image piece with bidirectional attention, which must be computed in a single step; 0
@@ -29,14 +29,14 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
 int rows_at_once(const LoadedVision& vision);
 
 // For inspect(): describes the vision encoder's file and says whether it fits. Loads no weights. With
-// options.vision_optional, `problem` also reports a file that cannot be read, and the other fields are then empty.
+// options.vision_optional, `problem` is also set if the file cannot be read; the other fields are then empty.
 struct InspectedVision {
   std::string projector;
   size_t weight_bytes = 0, work_bytes = 0;
   struct Size {
     int width = 0, height = 0, tokens = 0;
   };
-  std::vector<Size> image_tokens;  // Tokens of images of some common sizes.
+  std::vector<Size> image_tokens;  // Token counts for some common image sizes.
   std::string problem;             // Why the vision encoder does not fit the model; empty if it does.
 };
 Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend);

@@ -1,4 +1,4 @@
-// The two large option objects of addon-types.ts, checked field by field.
+// Reads the two large option objects of addon-types.ts and checks every field.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct LoadOptions {
   std::string isa;
   std::string device;  // "auto", "cpu", "cuda" or "cuda:N"; see make_backend().
   Arithmetic arithmetic = Arithmetic::kProduction;
-  bool batch_invariant = true;  // GPU only: a token's result never depends bitwise on the other tokens in the batch.
+  bool batch_invariant = true;  // GPU only: a token's result has the same bits whatever else is in the batch.
   std::string cublaslt;         // Path of cuBLASLt, or "auto"; see CudaBackendOptions.
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;

@@ -36,7 +36,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     }
   }
 
-  // Ignores the statuses of Node-API calls: a promise of an environment that is being torn down cannot be settled.
+  // Ignores the status of Node-API calls, because a promise cannot be settled while its environment is being torn down.
   void OnOK() override {
     const Napi::Env env = Env();
     if (!result_->ok()) {

@@ -1,4 +1,4 @@
-// The backend interface: everything that computes the forward pass. The CPU and CUDA backends implement it in five
+// The backend interface, behind which the forward pass is computed. The CPU and CUDA backends implement it in five
 // roles, and each user includes only the roles that it needs. Kernels never see requests.
 //
 //   role             header               purpose                       used by
@@ -43,8 +43,8 @@ class Backend : public BackendMemory, public StepControl, public Operations, pub
  public:
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
-  // A message for operators about the backend's current state; empty if there is none. May be called by any thread at
-  // any time.
+  // Returns a message for operators about the backend's current state, or an empty string. May be called from any
+  // thread at any time.
   virtual std::string note() const { return {}; }
   // Null if the backend does not support vision encoders.
   virtual EncoderOperations* encoders() { return nullptr; }

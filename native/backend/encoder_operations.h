@@ -25,7 +25,7 @@ struct PatchImage {
   const float* levels;  // Host memory, [3][256].
 };
 
-// For each row, up to `conv_kernel_size` rows of a table whose weighted sum is added to it.
+// For each row, up to `conv_kernel_size` rows of a table. Their weighted sum is added to the row.
 struct TableTaps {
   int conv_kernel_size;
   const int32_t* rows;   // Host memory, [n_rows][conv_kernel_size].

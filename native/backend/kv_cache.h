@@ -36,7 +36,7 @@ struct LayerState {
   // different pages.
   int slot = 0;
   int place = 0;  // Index among the layers of equal shape that share one slot of a page.
-  // Rows per page. Latents have fewer than kPageTokens if one row represents a block of positions.
+  // Rows per page. Fewer than kPageTokens for latents if one row represents a block of positions.
   int page_rows = kPageTokens;
   bool operator==(const LayerState&) const = default;
 };

@@ -69,7 +69,7 @@ class BackendMemory {
                          const MixtureShape& mixture = {}) = 0;
 
   // The same as scratch_bytes() and reserve(), for batched_matmul() in steps of up to max_rows tokens. Called after
-  // reserve(). A backend that needs no additional memory allocates none.
+  // reserve(). Does nothing on a backend that needs no additional memory.
   virtual size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const {
     static_cast<void>(max_rows), static_cast<void>(shape);
     return 0;
@@ -84,8 +84,8 @@ class BackendMemory {
   // Whether kv_cache() supports the state that the layers need, regardless of its size. Called before anything is
   // loaded. kUnsupported names the layer and the kind of its state.
   virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
-  // Whether the backend supports these recurrent operations (recurrence.h). Called before anything is loaded, so
-  // without weights. kUnsupported names the operation and the unsupported feature.
+  // Whether the backend supports these recurrent operations (recurrence.h). Called before anything is loaded, so the
+  // weights are not set. kUnsupported names the operation and the unsupported feature.
   virtual Status can_compute(const Convolution&) const { return {}; }
   virtual Status can_compute(const DeltaRule&) const { return {}; }
   virtual Status can_compute(const StateSpace&) const { return {}; }
@@ -93,7 +93,7 @@ class BackendMemory {
   virtual bool packs_layers() const { return false; }
   // Whether the backend supports hyper-connections, i.e. several residual streams (HyperConnections).
   virtual bool mixes_streams() const { return false; }
-  // Whether mixture() supports such a MoE layer. Called during loading. kUnsupported names the unsupported feature.
+  // Whether mixture() supports this MoE layer. Called during loading. kUnsupported names the unsupported feature.
   virtual Status can_mix(const Mixture&) const { return {}; }
   // keeps_factors(): whether the backend can multiply each output row of a matrix by its own factor. factor_bytes():
   // the memory that these factors use.

@@ -32,8 +32,8 @@ struct Gating {
       : activation(kind), limit(most), limits_input(of_input) {}
 };
 
-// Each MoE weight has a multiple of this many rows per expert. So in every backend's layout, the rows of one expert are
-// followed directly by those of the next.
+// The number of rows per expert is a multiple of this in every MoE weight. In every backend's layout, the rows of one
+// expert are therefore followed directly by those of the next.
 inline constexpr int kExpertRowMultiple = 16;
 
 // Sizes of the scratch memory of mixture(). All 0 if the model has no MoE layers.

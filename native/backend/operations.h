@@ -130,7 +130,8 @@ struct MatmulTarget {
 };
 
 // Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
-// become undefined, even before the operation. So a backend may fuse operations and never write that memory.
+// are undefined, even before the operation runs. A backend may therefore fuse the operation with the one that computes
+// its input, and never write that memory.
 enum class InputUse : uint8_t { kAgain, kLast };
 
 class Operations {
@@ -185,8 +186,9 @@ class Operations {
     static_cast<void>(row_stride), static_cast<void>(layer), static_cast<void>(cache);
   }
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
-  // heads of weight * max(0, q . key), in ascending order. Ties are broken as by a bounded heap that processes
-  // positions in order. Tokens with at most `most` positions are skipped. chosen: [n_rows][most] integers of 32 bits.
+  // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
+  // positions in order would resolve them. Tokens with at most `most` positions are skipped. chosen: [n_rows][most]
+  // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) {
     static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);

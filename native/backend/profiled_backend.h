@@ -1,9 +1,9 @@
 // A backend that forwards every operation to another backend and records its duration, its memory traffic and its
-// arithmetic. The engine benchmark compares these figures with the machine's rooflines. An engine that is not profiled
+// arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
 // does not use this class and has no overhead.
 //
 // Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
-// The figures of one operation may then differ by one call.
+// The numbers of one operation may then be inconsistent by one call.
 #pragma once
 
 #include <array>
@@ -76,14 +76,14 @@ class StepProfile {
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };
 
-  // Called only by the engine thread. If there are more than kSlots distinct operations, the last slot counts all
-  // further ones.
+  // Called only by the engine thread. If there are more than kSlots distinct operations, the last slot counts all the
+  // others.
   Slot& slot(Op op, int64_t inputs, int64_t outputs);
 
   std::array<Slot, kSlots> slots_;
 };
 
-// Figures are added to `profile`. Matrices and caches are those of `inner`.
+// Measurements are added to `profile`. Matrices and caches are those of `inner`.
 std::unique_ptr<Backend> make_profiled_backend(std::unique_ptr<Backend> inner, std::shared_ptr<StepProfile> profile);
 
 }  // namespace monolith

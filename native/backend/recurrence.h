@@ -4,17 +4,18 @@
 // State is stored in slots. A slot holds the state of all recurrent layers after some position of a sequence. A segment
 // names the slot that it starts from and the slot that receives its final state (Segment, kv_cache.h). The two may be
 // equal. If they differ, the first slot is not modified, so forks, snapshots and draft tokens need no copy of the
-// state. Segments of a step are processed in order, so one may start from a slot that an earlier one has written.
+// state. Segments of a step are processed in order, so a segment may start from a slot that an earlier segment has
+// written.
 //
-// Tokens are processed one after another, by the same operations wherever a segment ends. How a prompt is split into
-// chunks therefore does not change a single bit.
+// Tokens are processed one after another, by the same operations wherever a segment ends. The way a prompt is split
+// into chunks therefore does not affect the result, down to the last bit.
 #pragma once
 
 #include <cstdint>
 
 namespace monolith {
 
-// One layer's part of all slots, or a part of that. Backend memory.
+// One layer's data in all slots, or a part of it. Backend memory.
 struct LayerSlots {
   float* first = nullptr;  // Data of slot 0.
   int64_t stride = 0;      // Floats from one slot to the next.
@@ -23,7 +24,7 @@ struct LayerSlots {
   constexpr LayerSlots from(int64_t offset) const { return {first + offset, stride}; }
 };
 
-// A causal depthwise convolution: each channel over its last inputs,
+// A causal depthwise convolution over the last inputs of each channel:
 //   y[t] = activation(bias + sum over j of weight[j] * x[t - conv_kernel_size + 1 + j])
 // The state is the last conv_kernel_size - 1 inputs of all channels, the oldest first.
 struct Convolution {

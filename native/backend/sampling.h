@@ -2,7 +2,7 @@
 // (engine/sampling/sampler.h) or on a device that supports it (DeviceSampling::can_sample). The result is a pure
 // function of the task and has the same bits everywhere. Plain values; any thread.
 //
-// The order is: bias and bans, penalties, constraint, temperature, top_k, top_p, min_p, draw. In full:
+// The order is: bias and bans, penalties, constraint, temperature, top_k, top_p, min_p, draw. In detail:
 // 1. A row that contains a non-finite logit has no result.
 // 2. x[token] += bias. A bias of kBanBias or below, or a ban, sets the logit to minus infinity. Then for each used
 //    token, x = x > 0 ? x / repetition_penalty : x * repetition_penalty, and if it was generated, x -=
@@ -13,10 +13,11 @@
 //    (computed in float by the steps of sampler_kernels-inl.h). Sums of weights are computed in double precision, where
 //    they are exact.
 // 5. Tokens are ordered by descending logit and, among equals, by ascending ID. The first top_k are kept. Of these, the
-//    first ones are kept whose weights reach double(top_p) times the total weight of the top_k. Of these, all with w >=
-//    min_p are kept. At a temperature below kGreedyTemperature, or with top_k 1, only the first token is kept.
-// 6. The weights of the kept tokens add up to n units of 2^-34. With the tokens in order of ID, the result is the token
-//    that contains unit number (random * n) >> 64.
+//    smallest number of leading tokens is kept whose weights together reach double(top_p) times the total weight of the
+//    top_k. Of these, all with w >= min_p are kept. At a temperature below kGreedyTemperature, or with top_k 1, only
+//    the first token is kept.
+// 6. The weights of the kept tokens add up to n units of 2^-34. These units are numbered token by token, in order of
+//    ID. The result is the token that contains unit number (random * n) >> 64.
 #pragma once
 
 #include <cstdint>

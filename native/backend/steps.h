@@ -23,11 +23,11 @@ inline constexpr size_t kMaxSegmentLists = 16;
 
 class StepControl {
  public:
-  // Returns true if the backend has captured such a step and will replay it in end_step(). The caller then does not
-  // call the operations. A device backend copies everything in `input` to the device before the first operation.
+  // Returns true if the backend has captured a step of this kind and will replay it in end_step(). The caller then does
+  // not call the operations. A device backend copies everything in `input` to the device before the first operation.
   // Operations may refer to other segments or rows, but each of these then costs a separate copy.
   virtual bool begin_step(const StepInput& input) = 0;
-  virtual void end_step() = 0;  // After it returns, read_floats() sees all results.
+  virtual void end_step() = 0;  // After it returns, read_floats() returns the final results.
   // Whether end_step() and begin_sample() return before the device has finished. The engine uses that time for host
   // work. Operations of the next step may be submitted at any time, because the device executes them in order.
   virtual bool is_asynchronous() const { return false; }

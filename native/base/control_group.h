@@ -1,4 +1,4 @@
-// Limits that Linux control groups (v1, v2, or both together) impose on this process. Any thread.
+// The limits that Linux control groups (v1, v2 or both) impose on this process. Any thread.
 #pragma once
 
 #include <cstdint>

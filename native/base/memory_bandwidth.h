@@ -1,4 +1,4 @@
-// Measures the memory bandwidth that plain code reaches. Decode speed is compared with it.
+// Measures the memory bandwidth that a plain read loop reaches, for comparison with decode speed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The thread pool that runs the parallel loops of the CPU backend. One owner, the engine thread, calls parallel_for()
+// The thread pool that runs the parallel loops of the CPU backend. Its owner, the engine thread, calls parallel_for()
 // and takes part as thread 0. Workers join while work is left. The owner never waits for a worker that has not started:
-// a worker that was asleep, or whose core is busy, only fails to help. Workers spin briefly between the sections of one
+// if a worker is asleep or its core is busy, it just does not help. Workers spin briefly between the sections of one
 // step and park when idle. Nothing is allocated after construction.
 #pragma once
 
@@ -42,7 +42,7 @@ class ThreadPool {
   // Calls fn(i, thread) for each i in [0, n), with n below 2^31. For loops over contiguous memory: each thread starts
   // at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs next. A
   // thread that has finished takes half of the largest remaining share. So here, too, the assignment of i to threads is
-  // not fixed. A delayed thread keeps at most kMaxTaken indices from the other threads.
+  // not fixed. If a thread is delayed, the other threads wait for at most kMaxTaken of its indices.
   static constexpr int64_t kMaxTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {

@@ -6,8 +6,8 @@
 //                  │ └─preempted─┘──┼────────┘        (recomputes when pages are free again)
 //                  └──► cancelled / failed ◄┘          (before the next step)
 //
-// Threads: every public function may be called from any thread until destruction. None waits for a step. Sequences,
-// pages and the model are used by the engine thread only.
+// Threads: every public function may be called from any thread until destruction. None of them waits for a step.
+// Sequences, pages and the model are used by the engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ struct EngineOptions {
   // A worker thread does the rest while the sequence waits. Output does not depend on this number.
   uint64_t grammar_steps = 40'000;
   // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
-  // on it. False: one after the other, for tests.
+  // on it. If false, they take turns (for tests).
   bool overlap = true;
 };
 

@@ -46,7 +46,7 @@ struct SamplingParams {
 // of the unmodified distribution.
 
 // A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
-// otherwise its spelling in the generated text is.
+// otherwise the marker's text is recognized in the output.
 struct Marker {
   std::string text;  // Empty: there is no such marker.
   TokenId token = kNoToken;
@@ -56,7 +56,7 @@ struct Marker {
 // strings are matched on the remaining text.
 struct ReasoningParams {
   Marker open, close;          // Both empty: all text is content.
-  bool starts_inside = false;  // The end of the prompt has already opened the reasoning section.
+  bool starts_inside = false;  // The prompt ends inside the reasoning section.
   // The prompt already contains part of the reasoning text, so no line breaks are dropped at the start.
   bool continued = false;
   int budget = -1;  // Maximum reasoning tokens; then the engine appends `close_sequence`. -1 = unlimited.

@@ -1,5 +1,5 @@
-// The CPU backend. Its kernels are chosen once, at construction, from the instruction sets that the processor supports,
-// or as requested.
+// The CPU backend. Its kernels are chosen once, at construction: for the requested instruction set, or for the best one
+// that the processor supports.
 #pragma once
 
 #include <memory>

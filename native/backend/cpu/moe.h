@@ -3,10 +3,10 @@
 // A slot is one (row, expert) pair of the step. Slots are ordered by (expert, row), so the rows of an expert are
 // consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic of
 // panels.h. The tasks of all experts' matrices form a single parallel section, so threads do not wait for each other
-// after every expert. A row's result is the sum over its own slots in order of preference and does not depend on other
-// rows.
+// after every expert. A row's result is the sum over its own slots, from the most to the least preferred expert, and
+// does not depend on other rows.
 //
-// Threads: the engine thread calls, and the ThreadPool shares the work. Only reserve() allocates memory.
+// Threads: called by the engine thread, with the work shared by the ThreadPool. Only reserve() allocates memory.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,13 @@ class CpuMixture {
   CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool)
       : matmul_(matmul), ops_(ops), pool_(pool) {}
 
-  // Bytes that reserve() allocates; 0 without experts.
+  // Bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (more experts used than exist, or sizes that are not multiples of kExpertRowMultiple),
-  // kOutOfMemory.
+  // Errors: kInvalidArgument (more experts per token than exist, or sizes that are not multiples of
+  // kExpertRowMultiple), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
-  // Computes Operations::mixture. The shape must be the reserved one (asserted).
+  // Implements Operations::mixture. The shape must be the one passed to reserve() (asserted).
   void run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out);
 
  private:
@@ -53,7 +53,7 @@ class CpuMixture {
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
   // shared_lines: every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
-  // Calls fn(i) for 0 <= i < n, with `values` numbers per call, on several threads if that pays off.
+  // Calls fn(i) for 0 <= i < n, on several threads if that pays off. `values` is how many numbers one call processes.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);
   ActivationKind kind_of(const Matrix& matrix) const;

@@ -1,5 +1,5 @@
 // The cache of CUDA graphs: decode steps are captured once per batch size and replayed from then on. The cache also
-// keeps the reasons why captures failed. Used by the engine thread only, except note().
+// records why captures failed. Used by the engine thread only, except note().
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,10 @@ namespace monolith::cuda {
 
 enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 
-// Decides when steps of one batch size are captured as a CUDA graph, and when a failed capture is retried.
-// A refused capture may be due to programmatic dependent launch, so the next try is without it. If that try is refused
-// too, or memory is short, retries back off exponentially but never stop, because memory may become free again.
+// Decides when steps of one batch size are captured as a CUDA graph, and when a failed capture is retried. Programmatic
+// dependent launch may be the reason for a refused capture, so the next attempt does without it. If that attempt is
+// refused too, or memory is short, retries back off exponentially. They never stop, because memory may become free
+// again.
 class RecordingTries {
  public:
   // Bounds of the retry delay, counted in steps of this batch size.
@@ -32,7 +33,7 @@ class RecordingTries {
     --wait_;
     return false;
   }
-  // Returns whether the next try may use programmatic dependent launch.
+  // Returns whether the next attempt may use programmatic dependent launch.
   bool early() const { return early_; }
 
   void note(RecordingOutcome outcome) {
@@ -65,9 +66,9 @@ class CudaGraphCache {
   void forget() { steps_.clear(); }
   // Aborts the capture of a step that failed.
   void drop();
-  // Starts a step of `rows` decode tokens of one model. `has_splits` tells whether attention needs its kernel for
-  // tokens whose context is split over several warps. `rows` is 0 for steps that are not captured. Returns true if
-  // end() will replay a graph, in which case no operation needs to be launched.
+  // Starts a step of `rows` decode tokens of one model. `has_splits` says whether any token's context is split over
+  // several warps, which requires an additional attention kernel. `rows` is 0 for steps that are not captured. Returns
+  // true if end() will replay a graph, in which case no operation needs to be launched.
   bool begin(const void* model, int rows, bool has_splits);
   // Replays the step's graph, or finishes the capture of the step.
   void end();

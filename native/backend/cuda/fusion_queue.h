@@ -1,7 +1,7 @@
-// Deferred execution by one operation, for kernel fusion. An operation whose output is the input of the next matmul is
-// held back. It then runs in one kernel with the conversion of the matmul's input. If any other operation comes first,
-// the held operation runs by itself, so operations take effect in the order in which they were requested. The bits are
-// the same either way.
+// Defers an operation until the next one is known, so that kernels can be fused. An operation whose output is the input
+// of the next matmul is held back and then runs in the same kernel as the conversion of the matmul's input. If any
+// other operation comes first, the held operation runs by itself, so operations take effect in the order in which they
+// were requested. The bits are the same either way.
 //
 // Owned and used by the engine thread. Never allocates.
 #pragma once
@@ -61,7 +61,7 @@ struct Fusion {
 };
 
 // Chooses the fusion of a deferred operation with the matmuls of `targets`, which read the n_rows rows at `x`. `use`
-// tells whether they are the last reader of `x`. Fuses only if `x` is the operation's output, all targets read the same
+// says whether they are the last to read `x`. Fuses only if `x` is the operation's output, all targets read the same
 // input format, and a kernel can write that format.
 Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                   InputUse use);

@@ -28,8 +28,8 @@ class Loader {
 
   // Allocates the two page-locked chunks, which are kept for the loader's lifetime. Call start() before anything else.
   Status start();
-  // Ends loading. Waits for the device, because later kernels may read weights before the kernels ahead of them finish
-  // (launch.h), and frees the threads and the device memory that only send() needs.
+  // Ends loading. Waits for the device, because a later kernel may read weights before the kernel ahead of it has
+  // finished (launch.h), and frees the threads and the device memory that only send() needs.
   Status rest();
 
   // Sends `rows` rows of `row_bytes` bytes each in chunks whose row count is a multiple of `together` (except the

@@ -1,5 +1,5 @@
 // Computes full logits of a model file for given token ids, and a greedy continuation, for debugging. Uses neither a
-// tokenizer nor the scheduler: a single sequence with its own pages. Not optimized for speed.
+// tokenizer nor the scheduler, only a single sequence with its own pages. Not optimized for speed.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct PositionLogits {
 
 struct DebugLogits {
   struct Continuation {
-    std::vector<int32_t> tokens;  // Tokens with the largest logit; the lowest id among equal ones.
+    std::vector<int32_t> tokens;  // Tokens with the largest logit; in case of a tie, the one with the lowest id.
     std::vector<float> logits;    // Logit of each chosen token.
     PositionLogits last;          // The logits from which the last token was chosen.
   };
@@ -42,7 +42,7 @@ struct DebugLogits {
 
 // `ids`: the prompt, at least one token. `positions`: each in [0, ids.size()), in any order. Errors: kInvalidArgument
 // names the argument and index; kTooLong if prompt and continuation exceed the file's context or options.max_context;
-// kInternal if a logit is not finite; also those of open_model_file() and Model::load(). Every message starts with the
+// kInternal if a logit is not finite; also those of open_model_file() and Model::load(). All messages start with the
 // path, except those about the backend options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions, int continue_tokens);

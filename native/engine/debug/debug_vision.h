@@ -22,7 +22,7 @@ struct DebugImage {
 
 // A run of tokens of the decoder's input, or one image tile.
 struct DebugVisionEntry {
-  int position = 0;             // Rotary position of the entry's first token or row.
+  int position = 0;             // RoPE position of the entry's first token or row.
   std::vector<int32_t> tokens;  // Empty: the entry is an image tile.
   int image = 0;
   ImagePiece piece;

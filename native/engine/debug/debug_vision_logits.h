@@ -1,5 +1,5 @@
-// Computes the text model's logits after the input sequence that debug_vision() has built, and a greedy continuation. A
-// single sequence with its own pages, without a scheduler. Not optimized for speed.
+// Computes the text model's logits after the input sequence that debug_vision() has built, and a greedy continuation.
+// Uses a single sequence with its own pages, without a scheduler. Not optimized for speed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace monolith {
 
 struct DebugVisionLogits {
   std::vector<float> logits;  // Logits after the last position of the sequence. Shape [n_vocab].
-  // Tokens with the largest logit (the lowest id among equal ones), including end-of-generation tokens.
+  // Tokens with the largest logit (in case of a tie, the one with the lowest id), including end-of-generation tokens.
   std::vector<int32_t> tokens;
   std::vector<float> margins;      // Margin of each chosen token over the second-best logit.
   std::vector<float> last_logits;  // The logits from which the last token was chosen.

@@ -16,11 +16,11 @@ namespace monolith {
 // mixed, but not collision-resistant against attackers.
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed);
 
-// Hashes every metadata key with type and bytes, and every tensor's name, type and shape. Tensor data is hashed
-// completely in files of up to 64 MiB (about ten milliseconds), so that a single changed weight changes the hash. In
-// larger files, small tensors are hashed completely, other tensors by 16 evenly spaced samples of 256 bytes, including
-// the first and last bytes. At most 16 pages per tensor are read, so any file is hashed in well under a second. Two
-// large files that differ in few weights may have the same hash.
+// Hashes the key, type and bytes of every metadata entry, and the name, type and shape of every tensor. Tensor data is
+// hashed completely in files of up to 64 MiB (about ten milliseconds), so that a single changed weight changes the
+// hash. In larger files, small tensors are hashed completely, other tensors by 16 evenly spaced samples of 256 bytes,
+// including the first and last bytes. At most 16 pages per tensor are read, so any file is hashed in well under a
+// second. Two large files that differ in few weights may have the same hash.
 uint64_t file_hash(const GgufFile& file);
 
 // Formats a hash as 16 hexadecimal digits.

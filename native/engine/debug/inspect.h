@@ -28,7 +28,7 @@ struct ModelInfo {
   int vocabulary = 0;
   std::string quantization;  // The tensor type that most parameters have.
   std::optional<std::string> chat_template;
-  std::optional<std::string> bos, eos;  // Spellings of the tokens.
+  std::optional<std::string> bos, eos;  // Text of these tokens.
   std::vector<TokenId> end_of_generation;
   // Spellings of all control tokens, and of user-defined tokens that begin with '<' or '['.
   std::vector<std::string> special_tokens;
@@ -70,10 +70,10 @@ struct InspectedPlan {
 
 struct Inspection {
   uint64_t file_bytes = 0;
-  std::string file_hash;  // Text from hash_text(file_hash()).
+  std::string file_hash;  // The result of hash_text(file_hash()).
   std::vector<InspectedValue> metadata;
   std::vector<InspectedTensor> tensors;
-  std::optional<ModelInfo> model;  // Empty if this build cannot run the file; `reason` then has the error.
+  std::optional<ModelInfo> model;  // Empty if this build cannot run the file; `reason` then holds the error.
   std::string reason;
   std::optional<InspectedPlan> plan;
 };

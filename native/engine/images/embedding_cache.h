@@ -1,6 +1,6 @@
-// LRU cache of image embeddings, keyed by image content. An image that is sent again with the next turn need not pass
-// the vision encoder again. Engine thread only. The cache is bounded in bytes. Rows are shared with requests and stay
-// alive while a request holds them, even after eviction.
+// LRU cache of image embeddings, keyed by image content. An image that is sent again with the next turn of a
+// conversation need not be encoded again. Engine thread only. The cache is bounded in bytes. Rows are shared with
+// requests and stay alive while a request holds them, even after eviction.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class EmbeddingCache {
   // `max_bytes`: maximum size of the cached embeddings; 0 disables the cache.
   explicit EmbeddingCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Null if not cached. Entries are per organization: otherwise response times would reveal whether another
-  // organization has sent the same image.
+  // Returns null if the image is not cached. Entries are per organization; otherwise response times would reveal
+  // whether another organization has sent the same image.
   Rows find(uint64_t organization, const ContentHash& hash);
   void insert(uint64_t organization, const ContentHash& hash, Rows rows);
   size_t bytes() const { return bytes_; }

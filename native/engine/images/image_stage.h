@@ -22,7 +22,7 @@ class EngineCounters;
 
 class ImageStage {
  public:
-  // `encoder` must outlive the ImageStage. Null: no request has images, because check_request() refuses them.
+  // `encoder` must outlive the ImageStage. If it is null, no request has images, because check_request() refuses them.
   // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache, and separately the limit for
   // embeddings held by requests.
   ImageStage(VisionEncoder* encoder, int64_t input_width, size_t max_bytes, EngineCounters& counters);

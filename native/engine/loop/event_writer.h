@@ -19,7 +19,7 @@ class EventWriter final : public DeltaSink {
 
   void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float encoder_ms);
   void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) override;
-  // Log-probabilities of the prompt's tokens from position `first` on.
+  // Log-probabilities of the prompt tokens, starting at position `first`.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
   void token(TokenId token);
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,

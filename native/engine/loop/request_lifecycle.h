@@ -1,5 +1,5 @@
 // Owns requests from add() until nothing refers to them any more, and handles start, finish, failure, cancellation and
-// time limits. Also tracks the channels with records of the current step. Engine thread only.
+// time limits. Also tracks the channels that have records of the current step. Engine thread only.
 //
 // A finished request frees its pages at once. The object is kept until no plan or pending text refers to it: until both
 // plan_made() and publish() were called after the request ended.
@@ -48,7 +48,7 @@ class RequestLifecycle {
   std::vector<std::byte>& records_of(Request& request);
   // Call when a new plan was made: the previous plan is no longer used.
   void plan_made() { std::swap(retired_, retired_before_); }
-  // Publishes this step's records to the channels. `in_flight`: the last plan is still in use.
+  // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use.
   void publish(bool in_flight);
 
  private:

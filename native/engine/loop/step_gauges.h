@@ -14,7 +14,8 @@ class StepGauges {
   StepGauges(EngineCounters& counters, const Scheduler& scheduler, const PagePool& pages, const KvCache& kv)
       : counters_(counters), scheduler_(scheduler), pages_(pages), kv_(kv) {}
 
-  // A request was passed to the scheduler. Its part of the queue limits is released when it leaves the waiting queue.
+  // Call when a request was passed to the scheduler. Its part of the queue limits is released when it leaves the
+  // waiting queue.
   void note_added(size_t prompt_tokens);
   void note_step(const StepPlan& plan, Clock::duration duration);
   void note_progress(Clock::time_point now, bool idle);

@@ -1,6 +1,6 @@
 // Converts a sequence's tokens to text records. With overlapping steps, the text of a token that cannot affect the next
-// step is deferred until the next step was submitted. No text is deferred beyond a call of StepLoop::step(). Engine
-// thread only.
+// step is deferred until that step has been submitted. All deferred text is written before StepLoop::step() returns.
+// Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class TextOutput {
   // Writes the deferred text of one request's choices, or of all requests, in step order.
   void write_waiting_of(const Request& request);
   void write_waiting();
-  // Discards deferred text, after a failed step.
+  // Discards the deferred text after a step has failed.
   void drop_waiting();
 
  private:

@@ -3,9 +3,9 @@
 //
 // With overlapping steps, the text of a token that cannot affect the next step is deferred (text_output.h). A stop
 // string may therefore be found while the sequence's next token is already being computed. The result of that
-// computation is skipped, as are results of requests that were cancelled or timed out meanwhile. Their pages may be
-// reused immediately, because the device executes steps in order. Pages that such a skipped token has added to the
-// prefix cache are valid, because they contain only tokens of the sequence.
+// computation is discarded, as are the results of requests that have meanwhile been cancelled or timed out. Their pages
+// may be reused immediately, because the device executes steps in order. If the token whose result is discarded has
+// added pages to the prefix cache, these are valid, because they contain only tokens of the sequence.
 #pragma once
 
 #include <cstdint>

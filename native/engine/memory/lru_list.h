@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Pages, or slots, in the order in which they became unused.
+// Pages or slots in the order in which they became unused.
 class LruList {
  public:
   // Memory for a link is committed when its page is first appended. Nothing allocates after construction.

@@ -37,9 +37,10 @@ inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
 // - kv_bytes > 0: the pool has that many bytes. The context is the configured one, or the file's, cut to what the pool
 //   holds.
 // - kv_bytes = 0: the pool holds 4 full contexts but takes at most a quarter of `memory`. For sliding-window layers, a
-//   full context counts only the pages that one sequence holds at a time. Without a configured context (0), the context
-//   is cut until one sequence fits into that quarter. A configured context may take up to half of `memory` and is cut
-//   only beyond that. If a quarter of `free`, capped at kMaxDefaultKvBytes, is larger, the pool has that size instead.
+//   full context counts as only the pages that one sequence holds at a time. Without a configured context (0), the
+//   context is cut until one sequence fits into that quarter. A configured context may take up to half of `memory` and
+//   is cut only beyond that. If a quarter of `free`, capped at kMaxDefaultKvBytes, is larger, the pool has that size
+//   instead.
 // - On a device, no other program needs the memory: the pool takes three quarters instead of a quarter, nine tenths
 //   instead of half, and holds up to 256 contexts.
 // Errors: kInvalidArgument if not even one page fits, or if kv_bytes exceeds `memory`.
@@ -51,8 +52,8 @@ inline constexpr int kHeadroom = 4;
 inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 
 // Chooses the limits for loading `file`: returns `limits` with max_context, n_pages and n_slots filled in and headroom
-// added. An MTP layer is disabled if the file has none or has one that cannot be computed. `head` is the draft head's
-// file, as for Model::plan(). Errors: those of choose_pages() and Model::plan(), and kOutOfMemory.
+// added. The MTP layer is disabled if the file has none, or if it cannot be computed. `head` is the draft head's file,
+// as for Model::plan(). Errors: those of choose_pages() and Model::plan(), and kOutOfMemory.
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head = nullptr);
 

@@ -3,15 +3,15 @@
 //
 // A node of the trie is one page group (see PagePool), called a page below. A page is found through a hash chained over
 // the position keys of its ancestors. A hit also requires the same parent page and the same kPageTokens keys (at the
-// root, the same organization). A hash collision therefore costs one comparison and can never return a wrong page.
+// root, the same organization). A hash collision therefore costs one comparison but can never yield a wrong page.
 //
 //   organization ──► page 7 [k0 .. k15] ──► page 3 [k16 .. k31] ──► page 9
 //                                     └───► page 4 [k16'.. k31']
 //
-// Eviction is least recently used first and always hits a leaf, without a search:
+// Eviction takes the least recently used page, which is always a leaf, so no search is needed:
 // 1. A sequence that references a page also references all its ancestors (insert() replaces a duplicate by the page
 //    already indexed). So all descendants of an unreferenced page are unreferenced too.
-// 2. release_all() releases the deepest page first, so a page enters the LRU list after its descendants.
+// 2. release_all() releases the deepest page first, so a page enters the LRU list after its descendants do.
 // 3. Therefore the oldest page in the list has no descendants, and all free and cached pages can be allocated.
 //
 // Every operation is O(1) per page, and nothing allocates after construction. The bookkeeping memory of a page is

@@ -11,7 +11,7 @@
 //                              ▼            │
 //                        snapshot, used ──release()──► snapshot, unused ──allocate(), drop()──► free
 //
-// When slots are needed, snapshots without a sequence reference are dropped, least recently used first. Every operation
+// When slots are needed, snapshots that no sequence references are dropped, least recently used first. Every operation
 // is O(1), and nothing allocates after construction.
 #pragma once
 

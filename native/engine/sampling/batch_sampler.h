@@ -37,8 +37,8 @@ class BatchSampler {
   void begin();
   // Runs all tasks that were added since the last run().
   void run();
-  // Null if the task was skipped because an earlier draft token of its chain was rejected. Valid until the next add()
-  // or clear().
+  // Returns null if the task was skipped because an earlier draft token of its chain was rejected. The result is valid
+  // until the next add() or clear().
   const SampleResult* result(int task) const;
 
   // Runs a single task. The result is valid until the next call.

@@ -1,6 +1,6 @@
-// The sampling tasks of a step. All tasks that are certainly needed are collected before any sequence takes its tokens.
-// All rows can then be sampled together, on the device even before their logits are computed. Other tasks are run
-// later, when the sequence takes its tokens. Engine thread only.
+// The sampling tasks of a step. All tasks that are known to be needed are collected before any sequence takes its
+// tokens, so that all rows can be sampled together. On the device they can be submitted even before their logits are
+// computed. Other tasks are run later, when the sequence takes its tokens. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace monolith {
 
 class SampleRequests {
  public:
-  // Codes instead of a task index. kNotRequested: the row is sampled later if needed. kGrammarFailed: its grammar has
-  // failed. kMaskPending: the grammar mask is not computed yet.
+  // Codes that stand in place of a task index. kNotRequested: the row is sampled later if needed. kGrammarFailed: its
+  // grammar has failed. kMaskPending: the grammar mask is not computed yet.
   static constexpr int32_t kNotRequested = -1, kGrammarFailed = -2, kMaskPending = -3;
 
   // Logit rows have `row_width` floats, of which the first `n_vocab` are sampled.
@@ -31,7 +31,7 @@ class SampleRequests {
   void await();
   // Task index or code for each logit row of the step, in row order.
   std::span<const int32_t> tasks() const { return tasks_; }
-  // Null: the task was skipped, because an earlier draft token was rejected.
+  // Returns null if the task was skipped because an earlier draft token was rejected.
   const SampleResult* result(int32_t task) const { return sampler_.result(task); }
 
   // Samples the first tokens of a request's choices from the same row; stores the task indices in `out`.

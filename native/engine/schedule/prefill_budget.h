@@ -49,7 +49,7 @@ class PrefillBudget {
   static constexpr int kNoBound = 1 << 30;
 
  private:
-  // The weight of 0.2 follows a change of load quickly but damps a single outlier.
+  // With a weight of 0.2, the average follows a change of load quickly but damps a single outlier.
   static void average(double& mean, double sample) { mean = mean == 0 ? sample : mean + 0.2 * (sample - mean); }
 
   double target_ms_;

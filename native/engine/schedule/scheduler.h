@@ -2,11 +2,11 @@
 // independent of logits, text and the clock.
 //
 // plan() works in this order of precedence:
-// 1. Entitlements. An organization with work but no running sequence is entitled to a sequence slot immediately. If no
-//    slot is free or pages are lacking, sequences of other organizations are preempted: the youngest sequence of the
-//    organization with the most slots first. An organization's only sequence is never preempted for this, nor is a
-//    sequence that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One entitlement
-//    preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
+// 1. Entitlements. An organization that has work but no running sequence is entitled to a sequence slot immediately. If
+//    no slot is free or there are too few pages, sequences of other organizations are preempted: the youngest sequence
+//    of the organization with the most slots first. An organization's only sequence is never preempted for this, nor is
+//    a sequence that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One
+//    entitlement preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
 // 2. First tokens. A prompt that is its organization's only sequence and fits into one step is prefilled in a step
 //    without the decodes of other sequences. The prefill then takes no longer than on an idle engine. At least
 //    kStepsBetween ordinary steps come between two such steps. The decodes skip no token; each comes one step later.
@@ -38,8 +38,8 @@
 //
 // Guarantee: however many requests other organizations have, an organization's first token takes as many steps as on an
 // idle engine if its prompt fits into half a step, and at most twice as many otherwise. This requires that some
-// organization has a second slot to lose, that at most kMaxEntitlements entitlements arise in one step, and that the
-// caller's bound does not limit the prompt chunk.
+// organization holds a second slot that it can lose, that at most kMaxEntitlements entitlements arise in one step, and
+// that the caller's bound does not limit the prompt chunk.
 //
 // Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. So a
 // sequence holds at most the pages of one window and one step, whatever its length. Released pages stay in the prefix
@@ -48,10 +48,10 @@
 // sequence is preempted.
 //
 // Recurrent state (StateSlots): a sequence reads and writes the same slot, unless the slot has other references; then
-// the sequence writes to another slot. There is one slot more than sequences may run, so at least one sequence can
-// always proceed; a sequence without a slot skips the step. Prefill stores snapshots at multiples of the snapshot
-// distance and at the last page boundary before the prompt's end. Decoding keeps one snapshot, at the last page
-// boundary at which a step ended. A cached prefix is used only up to a snapshot.
+// the sequence writes to another slot. There is one more slot than the maximum number of running sequences, so at least
+// one sequence can always proceed; a sequence without a slot skips the step. Prefill stores snapshots at multiples of
+// the snapshot distance and at the last page boundary before the prompt's end. Decoding keeps one snapshot, at the last
+// page boundary at which a step ended. A cached prefix is used only up to a snapshot.
 //
 // Worst-case delay of a decode without bidirectional spans: a step of first tokens, then a step of
 // max(max_batch_tokens, decodes + max_batch_tokens / 4) tokens.

@@ -16,10 +16,10 @@
 // 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
 //    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
 //    with n_computed > 0 also holds one state slot, which may be shared.
-// 5. Draft tokens are not part of `tokens`. Their computed results count if the sampler chooses the same tokens;
-//    otherwise the next step overwrites them. Recurrent state cannot be overwritten partially, so draft tokens write
-//    theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted tokens
-//    are computed again.
+// 5. Draft tokens are not part of `tokens`. What has been computed for them is used if the sampler chooses the same
+//    tokens; otherwise the next step overwrites it. Recurrent state cannot be overwritten partially, so draft tokens
+//    write theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted
+//    tokens are computed again.
 // 6. Choices 1 .. n-1 are created when choice 0 has computed the prompt. All choices take their first token from the
 //    same logits.
 #pragma once

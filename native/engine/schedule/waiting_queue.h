@@ -9,8 +9,8 @@
 // An organization may also be offered a slot out of turn (`may_claim`). Slots taken out of turn become debt in full.
 //
 // If the oldest sequence of an organization lacks pages, the organization's later sequences wait, but other
-// organizations may be admitted first. From then on this organization is offered every slot before them. After it has
-// been passed kMaxPasses times, no other organization is admitted before it.
+// organizations may be admitted first. From then on, every slot is offered to this organization before it is offered to
+// others. After it has been passed over kMaxPasses times, no other organization is admitted before it.
 #pragma once
 
 #include <algorithm>
@@ -82,7 +82,7 @@ class WaitingQueue {
     return admit(ready, try_admit, places, [](uint64_t) { return true; });
   }
 
-  // Appends the request of every sequence for which `expired` holds, each request once.
+  // Appends the request of every sequence for which `expired` returns true, each request once.
   template <typename Expired>
   void collect(Expired&& expired, std::vector<Request*>& out) const {
     for (const Organization& organization : ring_)

@@ -1,9 +1,10 @@
 // Time budget for drafting, based on its measured cost and benefit. One per engine; engine thread only.
 //
-// Each step of the target model adds a small share of its duration to the budget, a larger share at the beginning. Each
-// accepted draft token adds the time that it has saved. All draft work is paid from the budget, including the prefill
-// of the draft model. So a draft model without benefit costs at most that share, and a beneficial one never runs out of
-// budget. Credit and debt are bounded, so that neither earlier success nor one delayed step has a lasting effect.
+// Each step of the target model adds a small share of its duration to the budget (a larger share at the beginning).
+// Each accepted draft token adds the time that it has saved. All draft work is paid from the budget, including the
+// prefill of the draft model. So a draft model that brings no benefit costs at most that share, and a beneficial one
+// never runs out of budget. Credit and debt are bounded, so that neither earlier success nor one delayed step has a
+// lasting effect.
 #pragma once
 
 #include <array>

@@ -4,8 +4,9 @@
 // construction.
 //
 // Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
-// tokens; accepted ones are counted when the sequence is drafted the next time. The page pool has a fixed size. If
-// pages are lacking, sequences that were not drafted for a while lose theirs; otherwise nothing is drafted.
+// tokens; accepted ones are counted when the sequence is drafted the next time. The page pool has a fixed size. When
+// there are too few pages, sequences that have not been drafted for a while lose theirs; if there are no such
+// sequences, nothing is drafted.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 // base(d). So a draft token pays off if its acceptance probability exceeds d * row / base(d): almost never with many
 // decodes, almost always with one decode on a memory-bound machine. Both times are running averages of measured steps.
 // The acceptance probability is a running average over the sequence's earlier draft tokens with an equally long match.
-// A step delayed by other load must neither disable speculation permanently nor make it look free; see note().
+// A step that other load has delayed must neither disable speculation permanently nor make it look free; see note().
 //
 // Draft tokens come from prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come
 // from the draft model, MTP layer or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,

@@ -50,8 +50,8 @@ class Constraints {
   // Number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> drafts);
 
-  // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The remaining ones
-  // are queued for the worker thread in turn, one of each organization before a second of any.
+  // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The others are
+  // queued for the worker thread in turn: one sequence of each organization before a second one of any.
   void see_to_due(const std::vector<Sequence*>& preempted);
   // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {

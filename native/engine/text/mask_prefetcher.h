@@ -55,7 +55,7 @@ class MaskPrefetcher {
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
     size_t next_ = 0;
-    uint64_t batch_ = 0;  // Number of calls of start().
+    uint64_t batch_ = 0;  // Number of calls to start().
     bool closing_ = false;
     std::thread thread_;
   };

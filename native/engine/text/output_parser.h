@@ -18,9 +18,9 @@
 //    byte, the marker wins, then the longest stop string. Stop strings do not match across a call.
 // 4. The text of a call includes its open and close markers and the spelling of control tokens. With `at_start` it also
 //    includes the white space before the open marker.
-// 5. Held back is only the longest suffix that could begin a stop string or a call (in content), or the line breaks and
-//    the marker that close the reasoning. Text of a call is never held back. Stop strings and markers consist of whole
-//    characters, so no character is split.
+// 5. The only text held back is the longest suffix that could begin a stop string or a call (in content), or the line
+//    breaks and the marker that close the reasoning. Text of a call is never held back. Stop strings and markers
+//    consist of whole characters, so no character is split.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ namespace monolith {
 
 // Receives emitted text. `n_tokens`: number of tokens whose text starts in this delta, including tokens that were only
 // dropped line breaks before it. `logprobs`, if requested and the text is content: entries of the tokens whose text
-// starts in this delta. The views are valid only during the call of piece().
+// starts in this delta. The views are valid only during the call.
 class DeltaSink {
  public:
   virtual void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) = 0;
@@ -75,7 +75,7 @@ class OutputParser {
   // U+FFFD, which may complete one.
   int finish(DeltaSink& sink);
 
-  bool undecided() const { return phase_ == Phase::kUndecided; }  // The output so far is only white space.
+  bool undecided() const { return phase_ == Phase::kUndecided; }  // The output so far consists only of white space.
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
   bool in_content() const { return phase_ == Phase::kContent; }  // In the content and not in a tool call.
   bool in_call() const { return phase_ == Phase::kCall; }

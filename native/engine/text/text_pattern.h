@@ -24,7 +24,7 @@ class TextPattern {
     }
   }
 
-  // Reads one byte; true if the pattern ends here. After a match, call reset() before reading on.
+  // Reads one byte. Returns true if the pattern ends here. After a match, call reset() before reading on.
   bool advance(char byte) {
     if (text_.empty()) return false;
     matched_ = after(matched_, byte);

@@ -34,7 +34,7 @@ class TokenDirector {
   // kOutOfBudget: the engine thread's grammar budget is used up, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
   // Call for sampled tokens before read(). After an open marker within content that has headers: a token that starts a
-  // header starts the forced sequence of the header; with any other token, the marker was plain text.
+  // header starts the header's forced sequence; any other token shows that the marker was plain text.
   static void settle_marker(Sequence& sequence, TokenId token, DeltaSink& sink);
   // Advances the forced sequence after the token's text was added. Returns true if the turn ends with this token.
   static bool advance_script(Sequence& sequence, TokenId token, const Before& before, DeltaSink& sink);

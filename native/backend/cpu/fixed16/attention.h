@@ -23,7 +23,7 @@ class Fixed16AttentionScratch {
   Mapping memory_;
 };
 
-// These functions implement those of EncoderOperations. head_dim is at most kFixed16MostHead.
+// These functions implement the ones declared in EncoderOperations. head_dim is at most kFixed16MostHead.
 int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim);
 void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const EncoderKeys& keys, const float* k,
                         const float* v, int64_t stride, int first_row, int n_rows);

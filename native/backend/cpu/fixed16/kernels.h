@@ -1,15 +1,16 @@
 // Fixed-point arithmetic: 16-bit integers with shared steps (scales), for vision encoders whose weights have 16 bits or
-// fewer. It takes half the instructions of float arithmetic, with an error of the order of rounding to F16. It requires
-// an instruction that accumulates products of 16-bit pairs into 32-bit sums (vpdpwssd). Other processors compute in
-// floats.
+// fewer. It takes half as many instructions as float arithmetic, and its error is of the same order as that of rounding
+// to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums (vpdpwssd). Other
+// processors use float arithmetic.
 //
 //   number   x = step * i, where step = max |x| / most over up to 256 numbers of one row, i rounded to nearest even
 //   matmul   sum over blocks of 256 columns, ascending: step of the row * (step of the weights * integer sum)
 //   sums     are exact: the bounds below keep them within 32 bits for any input
 //
-// A row's bits do not depend on other rows. A block that contains NaN or infinity gets the step NaN and all integers 0.
-// This header is included in files compiled for different instruction sets, so it must not define inline functions that
-// could be emitted out of line. Kernels access only their tile and may run on any number of threads concurrently.
+// The bits of a row do not depend on other rows. For a block that contains NaN or infinity, the step is NaN and all
+// integers are 0. This header is included in files compiled for different instruction sets, so it must not define
+// inline functions that could be emitted out of line. Kernels access only their tile and may run on any number of
+// threads concurrently.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Detects the processor's capabilities: the instruction sets that both the processor and the operating system support,
-// and the number of cores. Pure functions of the machine; any thread.
+// and the number of cores. The results depend only on the machine. Any thread.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace monolith {
 bool cpu_has(CpuIsa isa);
 // Whether vdpbf16ps can run on this processor (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
 bool cpu_has_avx512_bf16();
-// Whether this is a Zen 4: an AMD processor of family 19h with AVX-512.
+// Whether this is a Zen 4 processor: AMD family 19h with AVX-512.
 bool cpu_is_zen4();
 
 // Returns the instruction set of this name. "auto" or empty means the best available one. An unknown name fails with

@@ -21,15 +21,15 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Moves small pages into huge pages, if the system has some, until the given time. Returns the bytes that are in huge
-  // pages, of the part processed so far. Returns 0 before Linux 6.1, which lacks this call. Other threads may read the
-  // region concurrently and wait for one page at most.
+  // Collapses small pages into huge pages, as far as the system has any, and stops at the given time. Returns how many
+  // bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack this call.
+  // Other threads may read the region meanwhile; they wait for one page at most.
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Bytes that a single touch may allocate: the size of a huge page if the region requests them, otherwise of a small
-  // page.
+  // Number of bytes that touching one address may allocate: the size of a huge page if the region uses them, otherwise
+  // the size of a small page.
   size_t page_bytes() const;
 
  private:

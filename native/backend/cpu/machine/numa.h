@@ -1,7 +1,7 @@
 // Memory placement on machines with several NUMA nodes (sockets): pages are interleaved over all nodes. Any thread may
 // process any part of a matrix or of the KV pages, so no node is the right one for a given part. With interleaving, all
-// nodes contribute bandwidth and none becomes a bottleneck. With a single node, nothing happens. Any thread may call
-// these functions.
+// nodes contribute bandwidth and none becomes a bottleneck. On a machine with a single node these functions do nothing.
+// Any thread may call these functions.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace monolith {
 // if the list is malformed or contains a node above 63.
 uint64_t parse_node_list(std::string_view list);
 
-// Bit mask of the nodes that have memory. With 0 or one bit there is nothing to interleave.
+// Bit mask of the nodes that have memory. There is nothing to interleave unless at least two bits are set.
 uint64_t memory_nodes();
 
 // Requests that the untouched pages of [begin, begin + bytes) are allocated from `nodes` in turn. `begin` must be at a

@@ -5,15 +5,15 @@
 
 namespace monolith {
 
-// Multiplications and additions per second, all threads together.
+// Multiplications and additions per second, summed over all threads.
 struct ArithmeticPeak {
   double integer8 = 0;  // Products of bytes accumulated in 32 bits, with the instructions of the quantized matmul.
   double float32 = 0;   // Fused multiply-adds.
 };
 
 // Runs independent chains of these instructions on `threads` threads (1 to 1024) for a few milliseconds each, and
-// returns the best of `repeats` runs. Returns zeros for CpuIsa::kPlain, which does not use such instructions, and on
-// AArch64, which has no measuring loops.
+// returns the best of `repeats` runs. Returns zeros for CpuIsa::kPlain, which does not use these instructions, and on
+// AArch64, for which there are no measuring loops.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats);
 
 // Measuring loops of one instruction set: functions that run `count` rounds of independent chains, and the number of

@@ -1,6 +1,6 @@
-// Shared by the files *avx2*.cc: prefetching, and storing the results. Include only there. A vector is half a panel,
-// i.e. 8 lanes. With 16 registers, a kernel covers M rows of one half at a time. With one or two rows, it covers both
-// halves at once, so the weights are read only once.
+// Prefetching and storing of results, shared by the *avx2*.cc files. Include only there. A vector is half a panel, i.e.
+// 8 lanes. With 16 registers, a kernel covers M rows of one half at a time. With one or two rows, it covers both halves
+// at once, so the weights are read only once.
 #pragma once
 
 #include <immintrin.h>
@@ -55,7 +55,7 @@ template <int M>
   }
 }
 
-// Runs its body for every `halves` half panels, where `first` is their first lane.
+// Runs its body once for each group of `halves` half panels. `first` is the group's first lane.
 #define EACH_HALF(halves, first) for (int first = 0; first < kPanelRows && first < tile.lanes; first += 8 * (halves))
 // Loops over the accumulators: row r of half h has index h * M + r.
 #define EACH_SUM(halves, h, r) UNROLL for (int h = 0; h < (halves); ++h) UNROLL for (int r = 0; r < M; ++r)

@@ -1,4 +1,4 @@
-// Shared by the files *avx512*.cc: prefetching, and storing the results. Include only there.
+// Prefetching and storing of results, shared by the *avx512*.cc files. Include only there.
 #pragma once
 
 #include "backend/cpu/avx512-inl.h"
@@ -16,7 +16,7 @@ inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 // and the more arithmetic there is per line, the fewer loads are in flight to guide it. Without software prefetching, a
 // row of Q4_K streams at half the rate of BF16. Lines are prefetched `near` bytes ahead into the L1 cache, across the
 // boundary to the next panel, and before that `far` bytes ahead into the L2 cache. A distance of 0 disables that
-// prefetch. If the weights are in a cache already, the cost is not measurable.
+// prefetch. If the weights are already in a cache, the cost is not measurable.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
   if (ahead.near != 0)

@@ -27,9 +27,9 @@ constexpr int64_t lines_per_row(ActivationKind kind, int64_t cols) {
 }
 
 // A line of ActivationKind::kInt8: 32 values as a = round(x * (127 / amax)), ties to even, where amax = max |x|.
-// Kernels use the sums to correct for weights that are stored with an offset, and multiply -(scale * sum) by the
-// minima. If a block contains NaN or infinity, or its amax is below the minimum (kSmallestAmaxBits), all a are 0 and
-// the scale is NaN or 0.
+// Kernels use the sums of these values to correct for weights that are stored with an offset, and multiply -(scale *
+// sum) by the minima of the weights. If a block contains NaN or infinity, or its amax is below the minimum
+// (kSmallestAmaxBits), all a are 0 and the scale is NaN or 0.
 struct alignas(kLineBytes) ActivationBlock {
   int8_t a[32];
   float scale;  // amax / 127.
@@ -41,7 +41,8 @@ struct alignas(kLineBytes) ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == kLineBytes);
 
-// Bits of 2^-100, which keeps 127 / amax and the products of the scale with weights in the range of normal numbers.
+// Bits of 2^-100. This bound keeps 127 / amax, and the products of the scale and weights, in the range of normal
+// numbers.
 inline constexpr uint32_t kSmallestAmaxBits = 27u << 23;
 inline constexpr uint32_t kInfinityBits = 0x7f800000u;
 
@@ -64,12 +65,12 @@ struct PanelTile {
 };
 using PanelKernel = void (*)(const PanelTile& tile);
 
-// Prefetch distances of weights, in bytes. `far`: into the L2 cache; 0 = off. `near`: into the L1 cache. If `near` is
+// Prefetch distances for weights, in bytes. `far`: into the L2 cache; 0 = off. `near`: into the L1 cache. If `near` is
 // 0, only every fourth line is prefetched into L2, and the hardware prefetcher loads the rest.
 struct StreamDistances {
   int64_t far, near;
 };
-// Distances for quantized weights on this processor, and for types whose loads alone guide the hardware prefetcher
+// Distances on this processor for quantized weights, and for the types whose loads alone guide the hardware prefetcher
 // (led_by_loads() in quants_avx512-inl.h).
 extern const StreamDistances kStreamDistances, kStreamLed;
 

@@ -1,5 +1,5 @@
 // Weight matrices on the CPU, and the matmul driver: it packs the input, splits the outputs into tasks and runs them on
-// the threads. The kernels are in this folder, and panels.h describes layout and arithmetic. Threads: called by the
+// the threads. The kernels are in this folder; panels.h describes the layout and the arithmetic. Threads: called by the
 // engine thread. Only CpuMatrix::create and MatmulScratch::reserve allocate memory.
 #pragma once
 
@@ -23,7 +23,7 @@ class CpuMatrix final : public Matrix {
  public:
   // Bytes that create() allocates. 0 if the shape is not supported and create() would fail.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
-  // Additional bytes for the factors of `rows` rows.
+  // Bytes needed in addition for the factors of `rows` rows.
   static size_t factor_bytes(int64_t rows) {
     return static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows * kPanelRows) * sizeof(float);
   }
@@ -56,7 +56,7 @@ class CpuMatrix final : public Matrix {
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
 };
 
-// Packed activations, with one area per kind because the targets of one call may need different kinds.
+// Packed activations. There is one area per kind, because the targets of one call may need different kinds.
 class MatmulScratch {
  public:
   // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns. Errors: kOutOfMemory.
@@ -75,8 +75,8 @@ class MatmulScratch {
 // must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
-// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted): n_rows rows with the
-// columns of all heads together, each head's rounded up to 32.
+// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted) for n_rows rows with the
+// columns of all heads, where each head's number of columns is rounded up to 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows);
 

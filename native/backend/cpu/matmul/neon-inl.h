@@ -1,7 +1,7 @@
 // Matmul kernels for AArch64, compiled once per instruction set in matmul/neon.cc and matmul/neoni8mm.cc. This file
 // contains the code shared by all kernels and the kernels for floating-point weights. Quantized weights are in
-// matmul/quants_neon-inl.h, the multiplication of bytes is in matmul/products_neon-inl.h, and panels.h describes
-// arithmetic and layout.
+// matmul/quants_neon-inl.h, the multiplication of bytes is in matmul/products_neon-inl.h, and panels.h describes the
+// arithmetic and the layout.
 //
 // Vectors hold 4 lanes of a panel. A kernel covers M rows of half a panel at a time. With one or two rows, it covers
 // the whole panel, so the weights are read only once and in memory order. With kMaxRows rows, the integer sums, the
@@ -42,7 +42,7 @@ constexpr int kVectors = M <= 2 ? 4 : 2;
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     float32x4_t v[8];
-    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+    // When they are compared as integers, float magnitudes keep their order, with NaN above infinity.
     uint32x4_t amax = vdupq_n_u32(0);
     UNROLL for (int i = 0; i < 8; ++i) {
       v[i] = vld1q_f32(x + k + 4 * i);

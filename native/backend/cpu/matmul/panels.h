@@ -11,9 +11,9 @@
 // A panel of quantized weights is a sequence of records and its block scales. Each record covers 32 k, or 256 k if the
 // file's blocks have 256. The block scales are the arrays d and d_min of the whole panel, padded to 64 bytes. A matrix
 // stores the records of all its panels, followed by the block scales of all panels. A thread that processes panels in
-// order therefore reads two runs of memory without gaps. Zen 4's prefetcher stops at a gap: with block scales stored
-// after each panel's records, one stream lost a third of its bandwidth (24 of 35 GB/s per core, instead of 34). The
-// arrays of a record are adjacent. PanelLayout holds all offsets.
+// order therefore reads two runs of memory without gaps. Zen 4's prefetcher stops at a gap. With block scales stored
+// after each panel's records, a single stream lost a third of its bandwidth: it reached 24 of 35 GB/s per core instead
+// of 34. The arrays of a record are adjacent. PanelLayout holds all offsets.
 //            in each record, k from its first                            block scales
 //   Q8_0     low [k/4]                                                   d [k/32][lane] binary16
 //   Q4_0     low [k/8]                                                   d [k/32][lane] binary16
@@ -43,8 +43,8 @@
 //   IQ1_M 1.75 3.31   IQ2_XS  2.31 3.31   IQ3_XXS 3.06 4.31   TQ1_0 1.69 2.06
 //
 // low and high are vectors of bytes [lane][4]. The code of k, an unsigned number, is split into 8, 4, 2 or 1 low bits
-// and 2 or 1 high bits. A byte holds as many parts as fit, of successive groups, from its lowest bits up. With 4-bit
-// parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
+// and 2 or 1 high bits. Each byte is filled from its lowest bits up with the parts of as many successive groups as fit.
+// With 4-bit parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
 //
 // The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated,
 // so that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
@@ -87,7 +87,7 @@ namespace monolith {
 
 inline constexpr int kPanelRows = 16;
 
-// Describes the codes, scales and minima of a quantized type. Used in constant expressions to specialize the kernels.
+// Describes the codes, scales and minima of a quantized type. Used in constant expressions that specialize the kernels.
 struct PanelForm {
   int low_bits, high_bits;  // Bits of a code; 0 for types that are not quantized.
   int offset;               // q = code - offset, if there are no levels.
@@ -173,8 +173,8 @@ constexpr int largest_level(PanelForm::Levels levels) {
   return largest;
 }
 
-// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k, and of minima if they
-// are stored separately.
+// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k; also the bytes of
+// minima if they are stored separately.
 constexpr int d_size(PanelForm form) {
   return form.scale == PanelForm::kE4m3 ? 0 : form.scale == PanelForm::kPower ? 1 : 2;
 }
@@ -182,8 +182,8 @@ constexpr int scales_of_block(PanelForm form) { return form.step == 32 || form.s
 // Distance in bytes from the scale of a block's first step to that of its second.
 constexpr int second_scale(PanelForm form) { return (scales_of_block(form) - 1) * kPanelRows; }
 
-// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. Absent arrays have the
-// offset of the next one.
+// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. An absent array has the
+// offset of the array after it.
 struct PanelRecord {
   int high, scales, minima, bytes;
 };

@@ -1,5 +1,5 @@
-// Scalar access to panels of quantized weights, for code that is not vectorized. Do not include in files that are
-// compiled for a newer instruction set, because these functions may be emitted out of line.
+// Reads single values from panels of quantized weights, for code that is not vectorized. Do not include in files that
+// are compiled for a newer instruction set, because these functions may be emitted out of line.
 #pragma once
 
 #include <cstring>
@@ -72,7 +72,7 @@ struct PanelOf {
 
   const uint8_t* record_of(int64_t k) const { return panel + k / form.record * record.bytes; }
 
-  // Returns the `bits`-bit part for k from an array of [lane][4] vectors. k is relative to the record's first.
+  // Returns the `bits`-bit part for k from an array of [lane][4] vectors. k is counted from the start of the record.
   static int part(const uint8_t* array, int bits, int k, int lane) {
     const int groups = 8 / bits;  // Groups per vector.
     const uint8_t byte = array[k / 4 / groups * 64 + lane * 4 + k % 4];

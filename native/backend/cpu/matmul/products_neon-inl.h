@@ -1,9 +1,9 @@
-// Multiplication of bytes on AArch64, the only part in which its instruction sets differ.
+// Multiplication of bytes on AArch64, the only part that differs between its instruction sets.
 //
-// SDOT and USDOT add four products to a lane, selected by element: a register holds 16 activations, and each
-// instruction uses one group of four for all lanes. Codes of up to seven bits work as signed and as unsigned numbers.
-// Codes of eight bits, which are stored with an offset of 128, become signed by flipping the highest bit. If USDOT
-// exists (FEAT_I8MM), they are used unchanged.
+// SDOT and USDOT (by element) add four products to each lane: a register holds 16 activations, and each instruction
+// uses one group of four of them for all lanes. Codes of up to seven bits work as signed and as unsigned numbers. Codes
+// of eight bits, which are stored with an offset of 128, become signed by flipping the highest bit. With USDOT
+// (FEAT_I8MM) they are used unchanged.
 //
 // SMMLA and USMMLA (FEAT_I8MM) multiply 2 lanes x 8 k by 8 k x 2 rows, twice the products of a dot product. The layout
 // stores 4 k of a lane together, so two vectors are zipped to form the operands. For a pair of rows, 2 zips and 2

@@ -1,8 +1,8 @@
 // The AVX2 kernel for quantized weights: one template for all types, specialized at compile time by panel_form().
 // Include only in {blocks,kquants,expanded}_avx2.cc.
 //
-// AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighbors in 16 bits with
-// saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
+// AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighboring products in 16
+// bits with saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
 //   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
 //   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
 //   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
@@ -40,8 +40,8 @@ constexpr int parts() {
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
-// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it first computes all products
-// of a block and spills them, which took twice the time.
+// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it computes all products of a
+// block first and spills them. That takes twice as long.
 [[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
   sum = _mm256_add_epi16(sum, x);
   asm("" : "+x"(sum));
@@ -62,8 +62,8 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
 }
 
 // Returns group g of the 32 k at `low` and `high`, for 8 lanes with four bytes each. `line` is the vector of `low` that
-// several groups share. It is loaded for the first of them only, because GCC would load it for each (1 to 3 % of the
-// time of a row with weights in the L2 cache).
+// several groups share. It is loaded for the first of them only, because GCC would load it again for each (which costs
+// 1 to 3 % for a single row with weights in the L2 cache).
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
   constexpr PanelForm form = panel_form(T);

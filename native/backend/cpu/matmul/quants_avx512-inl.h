@@ -6,9 +6,9 @@
 // Types with two steps per block need most of the rest. vpdpbusd multiplies unsigned by signed bytes, so weights are
 // passed as q + bias, and the sums start at -bias * sum a.
 //
-// Zen 4 issues one 512-bit vpdpbusd per cycle, so 64 multiply-adds per cycle are the upper bound. A block costs each
-// row eight of them plus one multiplication and one fma on the same pipes (Q8_0, Q4_0), and one more fma for minima or
-// a second step.
+// Zen 4 issues one 512-bit vpdpbusd per cycle, so 64 multiply-adds per cycle are the upper bound. Each row needs eight
+// of them per block, plus one multiplication and one fma on the same pipes (Q8_0, Q4_0), plus one more fma if there are
+// minima or a second step.
 //
 // Zen 5 issues two vpdpbusd and two loads per cycle. Each vpdpbusd loads its activation from memory, so loads become
 // the bottleneck. A pair kernel covers two panels and half as many rows, so each loaded activation is used twice. With
@@ -22,9 +22,9 @@
 namespace monolith {
 namespace {
 
-// Offset that is added to q to obtain an unsigned byte. It must be one whose multiple of the activations' sum is
-// available in the activation lines. Types whose own offset is available keep it. Others use 32 (two steps per block;
-// 64 if the levels require it) or 128.
+// Offset that is added to q to obtain an unsigned byte. The activation lines contain the sum of the activations times
+// some offsets only, so it must be one of those. A type whose own offset is among them uses it. Other types use 32
+// (with two steps per block; 64 if the levels require it) or 128.
 constexpr int bias_of(PanelForm form) {
   if (form.levels == PanelForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return form.levels != PanelForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
@@ -87,7 +87,7 @@ template <TensorType T, int kFirst, int kLast, int M>
     dot<T, kFirst + 1, kLast>(isum, low, high, x);
   }
 }
-// Like dot(), for two panels that are `other` bytes apart. Their sums are isum[r] and isum[M + r].
+// Like dot(), for two panels that are `other` bytes apart. Their sums are in isum[r] and isum[M + r].
 template <TensorType T, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                             size_t other, const ActivationBlock* x) {
@@ -165,8 +165,8 @@ template <TensorType T>
   }
 }
 
-// Whether the kernel's loads alone guide the hardware prefetcher well enough. That holds for types whose records are a
-// single array, with few rows and so little arithmetic between loads.
+// Whether the kernel's loads alone guide the hardware prefetcher well enough. That is the case for types whose records
+// are a single array, if there are so few rows that there is little arithmetic between loads.
 constexpr bool led_by_loads(PanelForm form, int rows) {
   return form.record == 32 && form.high_bits == 0 && !form.minima && rows <= form.low_bits / 2;
 }

@@ -9,8 +9,8 @@
 namespace monolith {
 namespace {
 
-// Whether weights are multiplied as signed bytes. Only eight-bit codes are unsigned, if the instruction set supports
-// that.
+// Whether weights are multiplied as signed bytes. Only eight-bit codes are multiplied as unsigned bytes, if the
+// instruction set supports that.
 constexpr bool is_signed(PanelForm form) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   return form.low_bits < 8;
@@ -55,7 +55,7 @@ template <TensorType T, int g>
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
   code = shifted<low_at % 8>(code);
-  // Unless a part occupies the highest bits of the byte, other parts remain above it and must be masked.
+  // Unless the part was in the highest bits of the byte, other parts remain above it and must be masked.
   bool others_above = low_at % 8 + form.low_bits < 8;
   if constexpr (form.high_bits > 0) {
     // vsli keeps the `low_bits` lowest bits and inserts the other operand above them.

@@ -27,8 +27,8 @@ struct Tiles {
   }
 };
 
-// Runs `kernel` on `tile`. `factors` are those of the tile's lanes if the matrix has a factor per row, otherwise null.
-// The kernel's result is multiplied by them before the bias and the old output are added.
+// Runs `kernel` on `tile`. If the matrix has a factor per row, `factors` points to those of the tile's lanes, otherwise
+// it is null. The kernel's result is multiplied by them before the bias and the old output are added.
 inline void run_tile(PanelKernel kernel, const PanelTile& tile, const float* factors) {
   if (factors == nullptr) return kernel(tile);
   constexpr int kMaxRows = 12, kMaxLanes = 2 * kPanelRows;  // Maximum over all instruction sets.

@@ -13,7 +13,8 @@
 //   spans     merged one after another, ascending: merge_state
 //
 // Register tiles only determine which independent chains advance in parallel. Lanes and positions that a query does not
-// attend to are at most scored and then replaced, never multiplied, because stale pages may contain NaN.
+// attend to may be scored, but their scores are then replaced and their values are never multiplied, because stale
+// pages may contain NaN.
 
 // Computes the scores of Queries queries, starting with query `first`, against Pages pages.
 template <int Queries, int Pages, typename T>
@@ -128,8 +129,8 @@ inline void for_register_tiles(int n, Fn fn) {
   register_tile_of<Most - 1>(n - i, i, fn);
 }
 
-// Returns the largest of the scores [begin, end). Scores before `begin` in the same vector become minus infinity, which
-// gives them weight 0.
+// Returns the largest of the scores [begin, end). Scores before `begin` in the same vector become minus infinity, so
+// their weight is 0.
 inline float largest_score(float* scores, int begin, int end) {
   const int first_vector = begin / kLanes * kLanes;
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
@@ -252,8 +253,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const auto from = [&](int i) { return view.from(i); };
   const auto to = [&](int i) { return view.to(i); };
   if (n_pages <= first_page) return;
-  // Prefetching continues from the keys to the values, and from the values to the keys of the next span, if there is
-  // one.
+  // Prefetching runs on from the keys to the values, and from the values to the keys of the next span if there is one.
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens;
   SpanPages<T> keys, values;
   for (int p = first_page; p < n_pages + kPagesAhead; ++p) {

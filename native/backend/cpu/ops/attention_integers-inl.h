@@ -1,8 +1,8 @@
-// Attention over a span in 16-bit integers: over latents and over the keys and values of wide heads, which pages store
-// in this form (KvType::kF16), and over 8-bit latents, which are widened for each tile. Compiled once per instruction
-// set, inside an unnamed namespace, after ops/attention-inl.h.
+// Attention over a span in 16-bit integers. With KvType::kF16, pages store latents, and the keys and values of wide
+// heads, in this form. 8-bit latents are widened for each tile. Compiled once per instruction set, inside an unnamed
+// namespace, after ops/attention-inl.h.
 //
-// Order of arithmetic for each query. Rows and queries have a step (scale) for each kLatentBlock of a row's dimensions.
+// Order of arithmetic for each query. Rows and queries have a step (scale) for each block of kLatentBlock dimensions.
 // Sums of integer products are exact, so their order does not matter.
 //   score     per block and lane (dimensions 2i and 2i + 1 of every 32 are lane i) the exact sum of products, then
 //             fma(sum, query's step * row's step, lane), blocks ascending; the 16 lanes folded as in sum_of_lanes().
@@ -13,8 +13,8 @@
 //             exact sum of products of each half, then fma(sum, step, value), halves ascending
 //   spans     merged as in ops/attention-inl.h
 //
-// Positions that a query does not attend to have weight zero. Stale pages contain ordinary integers, and their steps
-// are not used.
+// Positions that a query does not attend to have weight zero. Stale pages are harmless: they contain ordinary integers,
+// and their steps are not used.
 
 // Converts up to kLatentBlock floats of a row or query to integers and returns their step. If a value is NaN or
 // infinite, the step is NaN, which propagates to all results. Pads with zeros to whole vectors of 16-bit integers.
@@ -135,9 +135,9 @@ template <int Queries, bool OneBlock>
   for (int j = 0; j < Queries; ++j) sums_of_lanes(lanes[j], scores + j * kScoreStride);
 }
 
-// Prefetches part number `part` of `of` equal parts of `lines` cache lines, unless `from` is null. GCC considers a
-// function that only prefetches to have no side effects and removes calls of it. The empty assembly statement prevents
-// that.
+// Divides `lines` cache lines at `from` into `of` equal parts and prefetches part number `part`, unless `from` is null.
+// GCC considers a function that only prefetches to have no side effects and removes calls of it. The empty assembly
+// statement prevents that.
 template <typename Prefetch>
 inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of, Prefetch fetch) {
   asm volatile("" : : "r"(from));
@@ -154,8 +154,8 @@ struct Ahead {
 };
 
 // Computes the scores of all queries against one page. `next` is read after this page, `later` after all keys of the
-// span. A few rows at a time are processed for all queries, while the next rows are prefetched, because the rows and
-// queries of a page together exceed the L1 cache.
+// span. Processes a few rows at a time for all queries while it prefetches the next rows, because the rows of a page
+// and all queries together do not fit into the L1 cache.
 [[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps,
                                       float* factors, float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
@@ -218,8 +218,8 @@ struct KeysAhead {
   int64_t lines = 0;
 };
 
-// Adds the weighted sums of 32 dimensions, starting at d, to the states of Queries queries. Also prefetches part number
-// `some` of `of` parts of the next pages.
+// Adds the weighted sums of 32 dimensions, starting at d, to the states of Queries queries. Also divides the next pages
+// into `of` parts and prefetches part number `some`.
 template <int Queries>
 [[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,

@@ -1,14 +1,14 @@
 // Scores of queries against latents (StateKind::kLatents). Latent rows are shared by all heads. A row is the key and,
 // in its first dimensions, the value. So a page is read once for all queries of a tile, and its rows are stored like
 // values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and before
-// ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer. Other
-// latents use integer arithmetic (ops/attention_integers-inl.h).
+// ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer. Latents of
+// other types use integer arithmetic (ops/attention_integers-inl.h).
 //
 // Order of arithmetic for each query and position: dimension d is added to partial sum d % 16, each in ascending order
 // with fused multiply-add. The 16 sums are then folded as in sum_of_lanes(). Numbers with fewer than 32 bits are
 // converted to float first.
 
-// Rows and queries of a register tile. Each pair of them is an independent chain.
+// Rows and queries of a register tile. Each pair of a row and a query is an independent chain.
 constexpr int kLatentRows = kAccumulators >= 24 ? 8 : 2, kLatentQueries = kAccumulators / kLatentRows;
 static_assert(kPageTokens % kLatentRows == 0 && kLatentQueries <= 3);
 
@@ -94,7 +94,7 @@ template <typename T>
     });
 }
 
-// Replaces NaN by minus infinity, so that a NaN is never selected before a number.
+// Replaces NaN with minus infinity, so that a NaN is never selected before a number.
 template <typename T>
 void index_page_of(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                    bool first, float* scores) {

@@ -11,14 +11,14 @@
 // Keys are stored with 128 added, because the byte products need one unsigned operand. To compensate, each dot product
 // starts at -128 times the sum of the query's block.
 
-// Number of vectors, of positions or dimensions, that a register tile of `queries` queries processes.
+// Number of vectors (of positions or dimensions) that a register tile of `queries` queries processes.
 constexpr int vectors_beside(int accumulators, int queries) {
   const int n = accumulators / queries;
   return n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
 template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
-// The same for scores of keys of type T, and the maximum number of queries in their register tiles.
+// The same number for the scores of keys of type T, and the maximum number of queries in such a register tile.
 template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>
@@ -27,8 +27,8 @@ constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
 constexpr int kPageRun = 4;
 
 // Register tiles prefetch pages while they compute: with each row of a page they prefetch the same row of a later page,
-// which hides the latency behind the arithmetic. The alternatives tried on Zen 5 were two and eight pages, the L2
-// cache, both caches, and whole pages at once (bench/results).
+// which hides the latency behind the arithmetic. On Zen 5, prefetching two or eight pages ahead, into L2 or into both
+// caches, and whole pages at a time were also tried (bench/results).
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
@@ -57,7 +57,8 @@ inline Q8Values load_q8_values(const float* x, int n) {
   return {load_up_to(x, n < kLanes ? n : kLanes), n > kLanes ? load_up_to(x + kLanes, n - kLanes) : splat(0.0f)};
 }
 inline float largest_of(const Q8Values& x) { return max_of_lanes(max(absolute(x.low), absolute(x.high))); }
-// Returns 0, or NaN if a value is NaN or infinite. Added to a scale, it propagates the NaN as float arithmetic would.
+// Returns 0, or NaN if a value is NaN or infinite. The result is added to a scale, so NaN propagates as in float
+// arithmetic.
 inline float poison_of(const Q8Values& x) {
   const Vec zero = splat(0.0f);
   return sum_of_lanes(fma(x.low, zero, mul(x.high, zero)));

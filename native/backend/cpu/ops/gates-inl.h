@@ -1,5 +1,5 @@
-// Row kernels of the feed-forward network and the residual stream: gated activations, scaling, soft caps. Compiled once
-// per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
+// Row kernels for the feed-forward network and the residual stream: gated activations, scaling, soft caps. Compiled
+// once per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
 
 void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
   for_vectors(count, [&](int64_t at, int n) {
@@ -38,8 +38,8 @@ void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* 
   });
 }
 
-// Computes activation(gate) * 1, clamped before or after the activation, and then multiplies by up. Works one vector at
-// a time, so that the bits do not depend on how the row is split.
+// Computes activation(gate), clamped before or after the activation, and then multiplies it by `up`. Works one vector
+// at a time, so that the bits do not depend on how the row is split.
 void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
                       bool of_input, float* out) {
   const Vec high = splat(limit), low = splat(-limit);

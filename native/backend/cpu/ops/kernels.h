@@ -37,9 +37,9 @@ inline constexpr int kMaxLatent = 16383, kMaxLatentQuery = 8191, kMaxLatentWeigh
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
 inline constexpr int kLatentWeights = 0x7fffffff / kMaxLatent - kWeighedTogether;
 static_assert(int64_t{kLatentBlock / kLanes} * kMaxLatent * kMaxLatentQuery < int64_t{1} << 31);
-// Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, arithmetic
-// is the bottleneck and not memory, and integer dot products take half the instructions. In smaller heads, the steps
-// would take a larger share of the memory.
+// Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, the
+// bottleneck is arithmetic rather than memory, and integer dot products take half as many instructions. With smaller
+// heads, the steps would take up a larger share of the memory.
 inline constexpr int kWideHead = 128;
 constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >= kWideHead && value_dim >= kWideHead; }
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
@@ -56,9 +56,9 @@ struct AttentionTile {
   // Shape [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
   const int* starts;
   const int* limits;
-  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. KvType::kQ8_0: the output of pack_query_q8, in no
-  // more memory. Latents of any type: [n_queries][q_stride], where q_stride is key_dim rounded up to kLanes, padded
-  // with zeros. Integer rows: the output of pack_latents, [kTileQueries][key_stride], followed by the steps,
+  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. KvType::kQ8_0: the output of pack_query_q8, which
+  // needs no more memory. Latents of any type: [n_queries][q_stride], where q_stride is key_dim rounded up to kLanes,
+  // padded with zeros. Integer rows: the output of pack_latents, [kTileQueries][key_stride], followed by the steps,
   // [n_queries][block].
   const float* q;
   int q_stride;
@@ -97,8 +97,8 @@ constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageT
   return (row * rows + 63) / 64 * 64;
 }
 
-// Number of channels of a convolution that a task processes through all rows. It is large enough for efficient memory
-// access and small enough that the rows of the kernel's taps stay in the L1 cache.
+// Number of channels of a convolution that one task processes, across all rows. Large enough for efficient memory
+// access, and small enough that the rows of the kernel's taps stay in the L1 cache.
 inline constexpr int kConvolutionChannels = 256;
 
 // A convolution over some channels of a segment.
@@ -116,7 +116,7 @@ struct ConvolutionTile {
   int64_t state_stride;
 };
 
-// The delta rule for a block of columns of one head, over a segment.
+// The delta rule for a block of columns of one head, over all rows of a segment.
 struct DeltaTile {
   int n_rows;
   int key_dim;
@@ -133,7 +133,7 @@ struct DeltaTile {
   float* state;  // Shape [blocks][key_dim][16], updated in place.
 };
 
-// The state-space recurrence for a block of columns of one head, over a segment.
+// The state-space recurrence for a block of columns of one head, over all rows of a segment.
 struct StateSpaceTile {
   int n_rows;
   int state_dim;
@@ -194,7 +194,7 @@ struct OpKernels {
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
-  // Gating with a limit above 0. of_input: see Gating::limits_input.
+  // Gating with a limit greater than 0. For of_input see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);
   Plain silu, gelu, relu_squared, quick_gelu;  // Runs in place.
@@ -208,7 +208,8 @@ struct OpKernels {
   // [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
-  // query by query. `first`: the scores are initialized instead of added to. `next`: the page that is read afterwards.
+  // query by query. If `first` is set, the scores are initialized instead of added to. `next` is the page that is read
+  // afterwards.
   void (*index_page)(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                      bool first, float* scores);
   // Merges the tile's states over span `span`, in `next`, into the states over the spans before it. If a query attends
@@ -224,7 +225,7 @@ struct OpKernels {
   void (*decays)(float* x, const float* bias, const float* rate, int rate_step, int64_t count);
   // x[i] = 1 / (1 + exp(-x[i])).
   void (*sigmoid)(float* x, int64_t count);
-  // Number of column blocks that are most efficient to process together.
+  // The most efficient number of column blocks to process together.
   int delta_blocks;
   // Processes one block or delta_blocks blocks.
   void (*delta)(const DeltaTile& tile, bool channel_decay);

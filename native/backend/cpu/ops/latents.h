@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// Latent rows that one thread copies in about the time that starting a parallel section takes.
+// Number of latent rows that one thread copies in about the time it takes to start a parallel section.
 inline constexpr int64_t kGatheredAlone = 64;
 
 // Returns the index, in the sequence's page table, of the page that stores the row of a block: the page of the block's

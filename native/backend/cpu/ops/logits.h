@@ -17,8 +17,8 @@ struct LogitOps {
   double (*sum_exp)(const float* x, int64_t count, float offset);
   // out[i] = exp(x[i] - offset). May run in place.
   void (*exp)(const float* x, int64_t count, float offset, float* out);
-  // Returns the index of the largest value, the lowest one on ties. Returns 0 if every value is NaN or minus infinity,
-  // and -1 if count is 0.
+  // Returns the index of the largest value, or the lowest such index in case of a tie. Returns 0 if every value is NaN
+  // or minus infinity, and -1 if count is 0.
   int64_t (*argmax)(const float* x, int64_t count);
 };
 

@@ -2,9 +2,9 @@
 // scaling. CpuBackend owns one OpsScratch and calls the CpuOps for its instruction set.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h, ops/attention-inl.h,
-// ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). They produce the same bits and
-// differ only in how 16 lanes map to registers. The order of arithmetic for each result row depends only on that row;
-// see the batch invariance contract in backend.h.
+// ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). The instruction sets produce the
+// same bits and differ only in how 16 lanes map to registers. The order of arithmetic for each result row depends only
+// on that row; see the batch invariance contract in backend.h.
 //
 // Threads: called by the engine thread. The ThreadPool that is passed in shares the work. Only CpuKvCache::create and
 // OpsScratch::reserve allocate memory.
@@ -29,8 +29,8 @@ struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 
 // Keys and values of all layers. Each is [slot][kv_head][page], so one head's pages with consecutive IDs are
 // consecutive in memory. If layers of different shapes share a slot, or a slot holds several layers, the layout is
-// [slot][page][place][kv_head] instead, so that a page is the same memory for all of them. A page holds, as binary16 or
-// float:
+// [slot][page][place][kv_head] instead, so that a page occupies the same memory for all of them. A page holds, as
+// binary16 or float:
 //   keys   [key_dim][kPageTokens]       position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  value_dim rounded up to 16, the rest zero
 //
@@ -44,8 +44,8 @@ struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 //
 // A page of latents (StateKind::kLatents) has the layout of values, with rows of key_dim elements whose padding is
 // zeroed when they are written. There are no separate keys. With KvType::kF16, latents are 16-bit integers in rows
-// padded to kLatentPad, followed by their steps, float, [block of kLatentBlock][row]. They are as accurate as binary16
-// (ops_latents_test.cc), and integer dot products take half the instructions of float ones.
+// padded to kLatentPad, followed by their steps as floats, [block of kLatentBlock][row]. They are as accurate as
+// binary16 (ops_latents_test.cc), and integer dot products take half as many instructions as float ones.
 //
 // The memory starts zeroed and is allocated when pages are first written. Pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
@@ -119,7 +119,7 @@ inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two
 // Working memory of the operations, allocated once for the largest step.
 class OpsScratch {
  public:
-  // The arguments are those of BackendMemory::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
+  // Takes the arguments of BackendMemory::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   // Bytes that reserve() allocates for arguments that it accepts.
@@ -141,7 +141,7 @@ class OpsScratch {
   int64_t partial_floats_ = 0;
   std::vector<int64_t> first_piece_, first_partial_;  // One entry per segment.
   std::vector<int32_t> split_segments_;  // Indices of the segments whose attention is split into spans of positions.
-  // Sparse attention: the leading parts of segments whose tokens attend to all positions.
+  // Sparse attention: the leading parts of segments, whose tokens attend to all positions.
   std::vector<Segment> seeing_all_;
   RopeTable rope_[kRopeTables];
   int next_rope_ = 0;  // Table that is replaced next.
@@ -163,7 +163,7 @@ class CpuOps {
               float* x, int64_t row_stride, int n_heads, int head_dim) const;
   void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
                        int64_t dim) const;
-  // Computes the mean first, then the squared differences from it. Both are summed as in rms_norm().
+  // Computes the mean first, then the squared differences from it. Both sums are computed as in rms_norm().
   void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                   int64_t dim, float* out) const;
   void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
@@ -216,8 +216,8 @@ class CpuOps {
   void write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
                      int64_t dim, float* streams) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
-  // Operations of vision encoders; see encoder_operations.h. Attention works as for text, over keys and values as
-  // floats.
+  // Operations of vision encoders; see encoder_operations.h. Attention works as it does for text, but keys and values
+  // are floats.
   void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
   void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
                       float* x) const;

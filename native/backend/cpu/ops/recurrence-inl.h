@@ -2,7 +2,8 @@
 // inside an unnamed namespace, after ops/rows-inl.h.
 
 // Starts from the bias and adds the taps from the oldest input to the newest with fused multiply-add. Rows are
-// processed from last to first, because the inputs of a row are the rows before it, which must not be overwritten yet.
+// processed from last to first, because each row takes the rows before it as input, so they must not be overwritten
+// yet.
 void convolve(const ConvolutionTile& tile) {
   const int kept = tile.conv_kernel_size - 1;
   float before[(kMaxTaps - 1) * kConvolutionChannels];  // A copy of the state, which may be overwritten.
@@ -34,7 +35,7 @@ void convolve(const ConvolutionTile& tile) {
   }
 }
 
-// Squares are summed as in rms_norm(), in two sums.
+// Squares are summed as in rms_norm(), but in two sums.
 void l2_norm(float* x, float eps, float factor, int64_t dim) {
   Vec sums[2] = {splat(0.0f), splat(0.0f)};
   for_vectors(dim, [&](int64_t at, int n) {
@@ -48,7 +49,7 @@ void l2_norm(float* x, float eps, float factor, int64_t dim) {
 }
 
 // log(1 + e^x) = max(x, 0) + log(1 + t), t = e^-|x|. With s = t / (2 + t), which is at most 1/3, the logarithm is 2 (s
-// + s^3 / 3 + s^5 / 5 ...). The omitted terms are below 1e-9 of the result.
+// + s^3 / 3 + s^5 / 5 ...). The omitted terms are less than 1e-9 times the result.
 inline Vec softplus(Vec x) {
   const Vec zero = splat(0.0f), t = exponential(if_less(zero, x, sub(zero, x), x));
   const Vec s = div(t, add(t, splat(2.0f))), square = mul(s, s);
@@ -166,8 +167,8 @@ void delta_rows(const DeltaTile& tile) {
       return next;
     };
     if (row + 1 == tile.n_rows) {
-      // Memory is idle during the last row, so the state after this one is prefetched. It belongs to this thread's next
-      // task.
+      // The memory bus is idle during the last row, so the state that follows in memory is prefetched then. It belongs
+      // to this thread's next task.
       const float* const behind = block(N);
       for (int at = 0; at < dim; ++at) {
         MONOLITH_UNROLL

@@ -7,7 +7,8 @@ struct Exponent {
   Vec fraction;  // Equals e^r - 1.
   Vec shifted;   // n, in the form that half_power_of_two() takes.
 };
-// Computes N vectors together, step by step. One after another, they would wait for their long dependency chains.
+// Computes N vectors together, step by step. If they were computed one after another, each would wait for its own long
+// dependency chain.
 template <int N>
 inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
   // Adding this number rounds to an integer, which remains in the low mantissa bits.
@@ -43,7 +44,7 @@ inline Exponent exponent_of(Vec x) {
 }
 
 // exp(x) with an error of at most 1 unit in the last place, with the same bits on every instruction set. The result is
-// zero below -86.6 (2^-125) and infinity above 88.72. NaN stays NaN.
+// zero for x below -86.6 (2^-125) and infinity for x above 88.72. NaN stays NaN.
 inline Vec exponential(Vec x) {
   const Exponent parts = exponent_of(x);
   const Vec e = add(parts.fraction, splat(1.0f));
@@ -53,7 +54,7 @@ inline Vec exponential(Vec x) {
   return if_less(x, splat(-86.6f), splat(0.0f), result);
 }
 
-// tanh(x) with an error of at most 3 units in the last place, also for small x, with the same bits on every instruction
+// tanh(x) with an error of at most 3 units in the last place, even for small x, with the same bits on every instruction
 // set. NaN stays NaN. With m = e^(-2|x|) - 1, the result is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) has no
 // cancellation.
 inline Vec hyperbolic_tangent(Vec x) {

@@ -1,7 +1,7 @@
 // Splits recurrent state that is stored in blocks of 16 columns per head (DeltaRule, StateSpace) into tasks. A task is
 // a range of blocks of one head. It processes all segments in order, because a segment may continue from a slot that an
-// earlier one has written. A thread's tasks are adjacent in a slot, so kernels prefetch the state after their own while
-// they process their last row.
+// earlier one has written. A thread's tasks are adjacent in a slot, so while a kernel processes its last row, it
+// prefetches the state that follows its own.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,8 @@ void state_space_rows(const StateSpaceTile& tile) {
       sums[b][0] = mul(value, splat(tile.skip));
       sums[b][1] = splat(0.0f);
     }
-    // The last row prefetches the state after this one, which belongs to this thread's next task.
+    // While it processes the last row, the kernel prefetches the state that follows in memory, which belongs to this
+    // thread's next task.
     const auto carry_on = [&]<bool kLast>(int i, int odd) __attribute__((always_inline)) {
       MONOLITH_UNROLL
       for (int b = 0; b < N; ++b) {

@@ -5,13 +5,13 @@ struct Vec {
   __m256 low, high;
 };
 
-// Of the 16 registers, six vectors of sums use 12. The rest holds two operands and a broadcast. Byte products need more
-// operands.
+// Of the 16 registers, six vectors of sums use 12. The other registers hold two operands and a broadcast. Byte products
+// need more operands.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
-// Exponentials that are computed together.
+// Number of exponentials that are computed together.
 constexpr int kExponentials = 2;
 
 inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -105,7 +105,8 @@ struct Ints {
 };
 inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-// Bytes 0 and 2, and bytes 1 and 3, of each position as 16-bit integers. Without VNNI, byte products would saturate.
+// Bytes 0 and 2, and bytes 1 and 3, of each position, widened to 16-bit integers. Without VNNI, byte products would
+// saturate.
 struct Quads {
   __m256i low_even, low_odd, high_even, high_odd;
 };

@@ -5,12 +5,12 @@ struct Vec {
   __m512 v;
 };
 
-// Of the 32 registers, 24 hold sums. The rest is enough for every operand of a tile.
+// Of the 32 registers, 24 hold sums. The others are enough for all operands of a tile.
 constexpr int kAccumulators = 24, kByteAccumulators = 24;
 constexpr int kRegisterQueries = 8, kByteQueries = 8;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
-// Exponentials that are computed together.
+// Number of exponentials that are computed together.
 constexpr int kExponentials = 4;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }

@@ -5,13 +5,13 @@ struct Vec {
   float32x4_t v[4];
 };
 
-// Of the 32 registers, six vectors of sums use 24. The rest holds an operand and a broadcast.
+// Of the 32 registers, six vectors of sums use 24. The other registers hold an operand and a broadcast.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching, because it has
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching: its effect has
 // not been measured on AArch64.
 constexpr int kPrefetchQueries = 0;
-// Exponentials that are computed together.
+// Number of exponentials that are computed together.
 constexpr int kExponentials = 2;
 
 // Returns a vector of the four registers fn(0) .. fn(3).

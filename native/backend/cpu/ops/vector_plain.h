@@ -5,12 +5,13 @@ struct Vec {
   float lane[kLanes];
 };
 
-// Vectors that one register tile accumulates, and its maximum number of queries. The same for byte products.
+// Number of vectors that one register tile accumulates, and its maximum number of queries; then the same two numbers
+// for byte products.
 constexpr int kAccumulators = 4, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 4, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching.
 constexpr int kPrefetchQueries = 0;
-// Exponentials that are computed together.
+// Number of exponentials that are computed together.
 constexpr int kExponentials = 1;
 
 template <typename Fn>
@@ -35,7 +36,7 @@ inline void store(float* to, Vec a) {
 inline void store(uint16_t* halves, Vec a) {
   for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
 }
-// Loads the first n lanes, 0 < n < 16. The rest is zero.
+// Loads the first n lanes, 0 < n < 16. The others are zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }
@@ -158,7 +159,8 @@ inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
 
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
-// Rows and queries of a register tile of dot products of 16-bit integers, and queries of one of weighted sums.
+// 16-bit integers: rows and queries of a register tile of dot products, and queries of a register tile of weighted
+// sums.
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
 
 inline Vec load(const int16_t* from) {

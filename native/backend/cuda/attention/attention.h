@@ -70,8 +70,8 @@ bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
 
-// The simplest kernel: one warp per token and query head, position after position. Serves calls that no other kernel
-// supports, and is the reference that the other kernels are tested against.
+// The simplest kernel: one warp per token and query head, position after position. It serves calls that no other kernel
+// supports, and the other kernels are tested against it.
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
 // attention_latents(), for MLA latents, is declared in attention/latents.h.
 // The functions below compute the work items of `rows` and merge the partial results of split tokens. There is one

@@ -24,7 +24,7 @@ struct HalfPiece {
   alignas(16) uint16_t at[Shape::piece][Shape::stride];
 };
 
-// Returns a word with the same binary16 value in both halves.
+// Returns a word that holds the same binary16 value in both halves.
 MONOLITH_DEVICE uint32_t both_halves(uint16_t half) { return choose_bytes(half, 0, 0x1010); }
 
 // Expands the codes of a tile to binary16 values, using all warps of a block.

@@ -1,10 +1,10 @@
 // Attention for single tokens, as in decoding. One warp computes the query heads of one KV head (16 at a time) for one
 // token and a range of KV chunks, independently of other warps. Tokens whose context is split over several warps
-// produce partial results, which a second kernel merges. Included by the files that instantiate the kernels for one KV
-// cache type.
+// produce partial results, which a second kernel merges. Included by the files that each instantiate the kernels for
+// one KV cache type.
 //
 // A tensor core product always has 16 rows, whatever the number of query heads. With four query heads per KV head, 12
-// of 16 rows are wasted. A multiprocessor can still compute several times faster than its share of the memory bandwidth
+// of 16 rows are wasted. Even so, a multiprocessor computes several times faster than its share of the memory bandwidth
 // delivers data.
 #pragma once
 
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(warps* kWarp)
   let_next_start();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
-  // Lists arrive by copies, so they may be read before the inputs are complete.
+  // The work lists are written by copies, so they may be read before the inputs are complete.
   const AttentionHeader header = *lists.header;
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;

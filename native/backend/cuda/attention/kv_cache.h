@@ -1,9 +1,8 @@
 // The paged KV cache in device memory. Layout: [slot][page][keys, values][kv head][token of the page][dimension], so
 // attention reads one contiguous range per head and page. Values may have a different dimension than keys. A page of
-// MLA latents has the keys of a single head, whose first dimensions are the values. Before page 0 there is one more
-// page, number kSparePage, which receives the writes of padding tokens.
-// Pages of latents that each represent a block of positions have fewer rows. With 8-bit types such pages still have
-// room for 16 rows.
+// MLA latents has the keys of a single head, whose first dimensions are the values. One more page, number kSparePage,
+// precedes page 0 and receives the writes of padding tokens. Pages of latents that each represent a block of positions
+// have fewer rows. With 8-bit types these pages still have room for 16 rows.
 //
 // 8-bit pages have one byte per dimension. The bytes of a head's 16 tokens are followed by binary16 scales,
 // [block][token]:

@@ -1,5 +1,5 @@
-// Multi-head latent attention (MLA, StateKind::kLatents): stores latent rows, which are key and value of all heads, and
-// attends to them. Each page is loaded into shared memory once for sixteen heads of a token.
+// Multi-head latent attention (MLA, StateKind::kLatents): stores latent rows, each of which is both key and value for
+// all heads, and attends to them. Each page is loaded into shared memory once for sixteen heads of a token.
 //
 // Order of operations for a token and head: positions in chunks of 128, chunks in groups of 16, as attention/work.h
 // divides all attention. Within a chunk, pages are processed in order. The result therefore does not depend on the rest

@@ -1,5 +1,5 @@
-// The sparse attention indexer (Operations::select_positions): one kernel scores every position for every token, and a
-// second kernel selects the top k positions, one block per token.
+// The sparse-attention indexer (Operations::select_positions). One kernel scores every position for every token. A
+// second kernel, with one block per token, selects the top k positions.
 #pragma once
 
 #include "backend/backend.h"

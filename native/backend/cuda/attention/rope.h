@@ -12,8 +12,8 @@
 namespace monolith::cuda {
 
 // Cosines and sines for the tokens of a step, one table per set of RoPE parameters that a model has. The first layer of
-// a step that uses a set computes its table. Used by the engine thread. reserve() and the first use of a set allocate
-// or wait.
+// a step that uses a set computes its table. Used by the engine thread. Only reserve() and the first use of a set may
+// allocate memory or wait.
 class RopeTables {
  public:
   explicit RopeTables(Runtime& runtime) : runtime_(runtime) {}
@@ -24,7 +24,7 @@ class RopeTables {
   // Returns [rows][n_dims / 2] pairs of cosine and sine, multiplied by the magnitude.
   const float* prepare(const RopeParams& rope, const RowList& rows);
   // Returns the set's inverse frequencies in device memory, for rows that rotate by positions other than their own;
-  // null without rotation.
+  // null if there is no rotation.
   const float* frequencies(const RopeParams& rope);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace monolith::cuda {
 
-// Returns the first position visible to the token at `position`. Never decreases as positions increase.
+// Returns the first position visible to the token at `position`. It never decreases as the position increases.
 MONOLITH_DEVICE int first_seen(int position, const AttentionParams& params) {
   if (params.window <= 0) return 0;
   if (params.chunked) return position - position % params.window;

@@ -1,6 +1,6 @@
 // Attention for many tokens of one sequence, as in prefill. A block computes a tile of tokens for the query heads of
 // one KV head. Each warp computes 16 tokens of one query head, and all warps share the same keys and values. Included
-// by the files that instantiate the kernels for one KV cache type.
+// by the files that each instantiate the kernels for one KV cache type.
 #pragma once
 
 #include "backend/cuda/attention/attention.h"

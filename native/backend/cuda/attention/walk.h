@@ -1,4 +1,4 @@
-// The core of attention on tensor cores, device code. It defines the one order of operations that all kernels follow;
+// The core of attention on tensor cores, device code. It defines the order of operations that all kernels follow;
 // attention/work.h describes how positions are divided. One warp walks over chunks of positions with 16 query rows,
 // which are either query heads of one token or tokens of one query head. Keys and values (binary16, or 8-bit codes
 // expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles serve one warp or all warps of
@@ -230,7 +230,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
     const bool inside = r < rows.n;
-    if (!inside && (!converts || 8 * half >= rows.n)) continue;  // Conversion needs the whole warp.
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;  // The conversion needs the whole warp.
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -250,7 +250,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
-      if constexpr (Shape::bytes) {  // Neighboring dimensions are at the same place of two tiles.
+      if constexpr (Shape::bytes) {  // Neighboring dimensions are at the same place in two tiles.
         first = sum_at<Shape>(sums, own, i & ~1, 2 * half + i % 2);
         second = sum_at<Shape>(sums, own, i | 1, 2 * half + i % 2);
       } else {
@@ -337,7 +337,7 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
     }
     const bool last = chunk + 1 == end_chunk;
     if (!last && (chunk + 1) % kGroupChunks != 0) continue;
-    // A warp whose rows attend to nothing in the remaining chunks also ends here: this was its last group.
+    // A warp whose rows attend to nothing in the remaining chunks also finishes here, because this was its last group.
     const bool done = last || end >= any_last;
     if (!any) continue;
     end_group<Shape>(result.sums ? GroupEnd::kPartial

@@ -1,5 +1,5 @@
-// The part of the cuBLASLt C API that cublaslt.cc calls. It is declared here so that a build needs nothing of cuBLAS:
-// names, signatures, constants and sizes, identical in versions 12 and 13.
+// The part of the cuBLASLt C API that cublaslt.cc calls. Names, signatures, constants and sizes are declared here so
+// that no part of cuBLAS is needed to build. They are the same in versions 12 and 13.
 //
 // Sources: NVIDIA's cuBLAS documentation, "Using the cuBLASLt API" (docs.nvidia.com/cuda/cublas). Constants and layouts
 // agree with two sets of bindings generated from its headers: nvmath-python, nvmath/bindings/cycublasLt.pxd (NVIDIA's

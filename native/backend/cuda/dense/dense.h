@@ -7,9 +7,10 @@
 // operand of the tensor core, and the activations are B.
 //
 // Weights are packed at load time in fragment order (device/tensor.h): tiles of 16 rows x 16 values of k, each with the
-// four words of every lane together, [rows/16][k/16][32 lanes][16 bytes]. Rows are padded to 16 and k to 64 with zeros.
-// Activations are converted before each product to [k/64][columns/8][8 groups of k][8 columns][16 bytes]. Thus 8 values
-// of k for 8 columns form one core matrix, and 64 values of k for a tile of columns are contiguous in memory.
+// four words of every lane together, [rows/16][k/16][32 lanes][16 bytes]. Rows are padded with zeros to a multiple of
+// 16, and k to a multiple of 64. Activations are converted before each product to [k/64][columns/8][8 groups of k][8
+// columns][16 bytes]. Thus 8 values of k for 8 columns form one core matrix, and 64 values of k for a tile of columns
+// are contiguous in memory.
 //
 // Arithmetic. k is divided into 1, 2, 4 or 8 segments, determined by the shape of the matrix alone (dense_segments).
 // Within a segment, the tensor core adds steps of 16 values of k in ascending order to one float32 accumulator. The
@@ -19,10 +20,10 @@
 // scale for FP8. A thread block may compute one segment or all of them; the order is the same.
 //
 // Batch invariance. An output depends on one row, one column and the order above. Tiles, splits and grids never change
-// an output, as long as one kind of instruction computes it. Whether wgmma and mma.sync add the 16 products of a step
-// in the same way is undocumented. With `invariant` (the default) a device therefore uses one kind of instruction for
-// every number of columns: wgmma if available, else mma.sync. Without `invariant`, mma.sync may serve small numbers of
-// columns on a device that has both.
+// an output, as long as one kind of instruction computes it. It is not documented whether wgmma and mma.sync add the 16
+// products of a step in the same way. With `invariant` (the default) a device therefore uses one kind of instruction
+// for every number of columns: wgmma if available, else mma.sync. Without `invariant`, mma.sync may serve small numbers
+// of columns on a device that has both.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ struct DenseTarget {
   const Words4* weight;
   const float* row_scales;  // For FP8 only.
   float* out;
-  const float* bias;  // Of the first expert; the others follow.
+  const float* bias;  // Bias of the first expert; those of the other experts follow.
   int64_t out_stride;
   int32_t rows;       // Rows of one expert.
   int32_t row_tiles;  // Number of row tiles at the launch's tile size.
@@ -56,8 +56,9 @@ struct DenseUnit {
   bool empty;
 };
 
-// Number of column tiles that are adjacent in launch order. Blocks run approximately in index order. Concurrent blocks
-// should cover about as many columns as rows, so that they find each other's operands in the L2 cache.
+// Number of column tiles that are adjacent in launch order. Blocks run approximately in index order. Blocks that run at
+// the same time should cover about as many columns as rows, so that the operands of one are in the L2 cache for
+// another.
 inline constexpr int kColumnTilesTogether = 8;
 
 template <DenseKind kKind>
@@ -154,12 +155,12 @@ MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
 MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
-// Number of values per thread that add_segment() and add_left_sums() read together. Single reads would wait for memory
-// each time; larger batches need as many registers.
+// Number of values that add_segment() and add_left_sums() read together in each thread. Reading one value at a time
+// would wait for memory each time; each value of a larger batch takes another register.
 inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
-// Values that add_segment() computes once. `left` is the number of the unit's columns from the thread's first column
-// on.
+// Values that add_segment() computes once. `left` is the number of columns that remain in the unit, counted from the
+// thread's first column.
 struct SegmentPlace {
   float* to;            // The thread's first output.
   const float* scales;  // Scale of the thread's first column; null means 1.
@@ -170,8 +171,8 @@ struct SegmentPlace {
   bool reads, biased;
 };
 
-// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit, unless kWhole says that no sum
-// is outside.
+// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit; with kWhole there are none, and
+// nothing is checked.
 template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;

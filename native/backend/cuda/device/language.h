@@ -17,13 +17,13 @@
 //   process if a thread does not call wait_for_inputs().
 // - Before wait_for_inputs(), a kernel reads nothing that a kernel may write in the same stretch of work, and writes
 //   nothing that an earlier kernel may read or write: no inputs, no outputs, no scratch. It may read its arguments,
-//   data written only by copies (copies never overlap with kernels), and data that is constant while kernels run, which
-//   are the weights. The loader writes weights with kernels and then calls Runtime::settle(). Functions that read
-//   weights are named or parameterized accordingly (load_once(), Source::kConstant).
+//   data written only by copies (copies never overlap with kernels), and data that is constant while kernels run, that
+//   is, weights. The loader writes weights with kernels and then calls Runtime::settle(). Functions that read weights
+//   are named or parameterized accordingly (load_once(), Source::kConstant).
 // - let_next_start() comes first in the kernel. Calling it early costs nothing: the next kernel's blocks start only
 //   when all blocks of this kernel have called it or exited. No block of this kernel, however many waves there are,
-//   ever waits for resources taken by the next kernel. Before their own wait the next kernel's blocks may read only
-//   weights, and that traffic is needed anyway.
+//   ever waits for resources taken by the next kernel. Until their own wait, the next kernel's blocks read only
+//   weights, which have to be read anyway.
 //
 // Most kernels therefore begin with start_after_inputs(), which calls both functions. Data written by other kernels
 // must never be read with ld.global.nc (or through `const __restrict__` pointers, which compile to it). That cache is
@@ -227,7 +227,7 @@ inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 #endif
 #if defined(__CUDACC__) || defined(MONOLITH_EMULATED)
 
-// The prologue of a kernel that reads nothing before its inputs are complete.
+// The start of a kernel that reads nothing before its inputs are complete.
 MONOLITH_DEVICE void start_after_inputs() {
   let_next_start();
   wait_for_inputs();

@@ -8,7 +8,7 @@ namespace monolith::cuda {
 
 MONOLITH_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
-// Applies the activation to one value. For kClampedSilu only the gate's part is applied.
+// Applies the activation to one value. For kClampedSilu, applies only the part that concerns the gate.
 MONOLITH_DEVICE float activate(Activation activation, float x) {
   if (activation == Activation::kSigmoid) return sigmoid(x);
   if (activation == Activation::kIdentity) return x;

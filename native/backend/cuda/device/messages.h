@@ -1,4 +1,4 @@
-// Texts of device error messages. They are pure functions so that they can be tested without a device.
+// Composes device error messages. Pure functions, which can be tested without a device.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Builds the error of a failed allocation. `what` is CUDA's own error text. The error code is kOutOfMemory only if
+// Builds the error of a failed allocation. `what` is CUDA's own error message. The error code is kOutOfMemory only if
 // memory is short.
 inline Error allocation_error(std::string_view device, size_t bytes, bool is_memory_short, std::string_view what) {
   const std::string size = std::to_string(bytes) + " bytes";

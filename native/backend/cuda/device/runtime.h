@@ -57,7 +57,7 @@ class Runtime {
   virtual size_t free_bytes() const = 0;
 
   // Allocates device memory, 256-byte aligned and zeroed. It is freed with the Runtime at the latest. kOutOfMemory
-  // errors contain the requested size; any other failure is kIo with CUDA's error text.
+  // errors contain the requested size; any other failure is kIo with CUDA's error message.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Allocates page-locked host memory, which asynchronous copies require.
   virtual Result<void*> allocate_pinned(size_t bytes) = 0;

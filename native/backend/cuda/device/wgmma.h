@@ -74,7 +74,8 @@ __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int
 }
 
 // Changes the number of registers per thread of a warpgroup. give_registers() lowers it; take_registers() raises it and
-// waits until enough registers have been released. Counts are multiples of 8. All warps of the group call together.
+// waits until enough registers have been released. Counts are multiples of 8. All warps of the group must call these
+// functions together.
 template <int kCount>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -101,7 +102,7 @@ template <int pending>
 __device__ __forceinline__ void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-// Waits for all batches. `sums` is valid only afterwards.
+// Waits for all batches. `sums` is valid only after that.
 template <int kQuads>
 __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
   products_wait<0>();

@@ -1,4 +1,4 @@
-// Matmuls and embedding lookups: kernel selection and the scratch memory for it.
+// Matmuls and embedding lookups: kernel selection and the scratch memory that they need.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, s
 
 inline constexpr int kF32TileColumns = 8;
 
-// Float32 computation throughout: for routers, small matrices and the exact test setting. `groups` has the same meaning
-// as in matmul_grouped().
+// Computes in float32 throughout, for routers, small matrices and the exact mode of the tests. `groups` has the same
+// meaning as in matmul_grouped().
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows,
                 const ColumnGroups* groups = nullptr);

@@ -23,7 +23,7 @@ enum class Format : uint8_t {
 class CudaMatrix final : public Matrix {
  public:
   CudaMatrix(Runtime& runtime, Format format, void* data) : runtime_(runtime), format_(format), data_(data) {}
-  // A view of the rows of `whole` from `data` on. `whole` keeps ownership of the memory.
+  // A view of the rows of `whole` that start at `data`. `whole` keeps ownership of the memory.
   CudaMatrix(const CudaMatrix& whole, const void* data)
       : runtime_(whole.runtime_), format_(whole.format_), data_(const_cast<void*>(data)), owned_(false) {}
   CudaMatrix(const CudaMatrix&) = delete;
@@ -43,7 +43,7 @@ class CudaMatrix final : public Matrix {
 };
 
 // Returns whether matrices of this type are supported: float types and the quantized types of quant/form.h. With
-// `exact` all types are, converted to float32.
+// `exact`, all types are supported, because weights are converted to float32.
 bool keeps_type(TensorType type, bool exact);
 // Returns the format for weights of type `type`. With `exact` all weights are float32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);

@@ -1,8 +1,8 @@
-// Grouped GEMM: columns in groups, each with its own matrix. MoE layers use it to compute the products of all experts
-// in one launch. A slot is one (token, expert) pair of the step. The slots of an expert are consecutive and start at a
-// multiple of 8, so kernels see whole groups of 8 columns. Activations are gathered into slots when they are converted
-// (`source`). A GEMM kernel therefore reads its columns as usual, and takes only the start of a tile and the expert
-// from ColumnTile.
+// Grouped GEMM: columns form groups, and each group has its own matrix. MoE layers use it to compute the products of
+// all experts in one launch. A slot is one (token, expert) pair of the step. The slots of an expert are consecutive and
+// start at a multiple of 8, so kernels see whole groups of 8 columns. Activations are gathered into slots when they are
+// converted (`source`). A GEMM kernel therefore reads its columns as usual, and takes only the start of a tile and the
+// expert from ColumnTile.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ColumnGroups {
   int n_slots;                // Maximum number of slots, a multiple of kSlotMultiple.
   int n_pairs;                // Number of tokens times experts per token.
   int n_experts;
-  mutable int tile_columns;  // The width that the tiles are cut for; 0 if not cut yet.
+  mutable int tile_columns;  // Tile width for which the tiles were cut; 0 = not cut yet.
 };
 
 // Returns the maximum number of slots that `n_pairs` (token, expert) pairs can fill.

@@ -1,7 +1,6 @@
 // MoE layers (Backend::mixture). Tokens are routed on the device, and (token, expert) pairs become slots in the order
-// of experts (routing.h, grouped.h). The products with the experts' matrices are one launch over all experts in use.
-// The result of a token is the sum over its own slots in the order of its own choice, so it does not depend on other
-// tokens.
+// of experts (routing.h, grouped.h). Each product with the experts' matrices is one launch for all experts in use. A
+// token's result is the sum over its own slots, first choice first, so it does not depend on other tokens.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ class CudaMixture {
  public:
   explicit CudaMixture(Runtime& runtime) : runtime_(runtime) {}
 
-  // Returns the bytes that reserve() allocates; 0 without experts.
+  // Returns the bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
   // Returns the maximum number of columns of a product over a step's slots, for which the matmul scratch memory must be
   // reserved.

@@ -15,8 +15,8 @@
 namespace monolith::cuda {
 
 // 32 values of k for 8 columns (rows of the input). Blocks are ordered [columns / 8][k / 32], with k zero-padded to a
-// multiple of kChunk. Columns beyond the input's last are left unchanged, because each output depends on its own column
-// only.
+// multiple of kChunk. Columns after the last one of the input are left unchanged; this is harmless, because each output
+// depends only on its own column.
 struct Int8Block {
   Words2 codes[32];  // Lane 4 g + t holds column g, k = 4 t .. and 16 + 4 t ..
   struct Pair {      // Columns 2 t and 2 t + 1.

@@ -50,11 +50,11 @@ struct FewShared {
   float sums[kSegments][kColumns][kRows + 4];  // The padding of 4 avoids bank conflicts of a warp's stores.
 };
 
-// Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. Registers alone hold too little
-// to keep memory busy, and a kernel that waits for its inputs could not load anything for later work. Each lane
-// prefetches 128 bytes of a chunk: the first half of the lanes codes, the second half block scales. If chunks share
-// block scales, each chunk prefetches its part of them. Nothing beyond the matrix is prefetched, because such accesses
-// are harmless but slow.
+// Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. Loads into registers alone are
+// too few to keep the memory busy, and a kernel that waits for its inputs could not load anything for later. Each lane
+// prefetches 128 bytes of a chunk: the first half of the lanes prefetches codes, the second half block scales. If
+// chunks share block scales, each chunk prefetches its part of them. Nothing beyond the matrix is prefetched: that
+// would be harmless but slow.
 template <QuantShape S>
 class Bringer {
  public:

@@ -1,8 +1,8 @@
 // GEMM kernel for few columns on Hopper, with persistent blocks. A multiprocessor runs one block with groups of 8
-// warps. Each group computes one tile of 16 rows after the other, and each of its warps one segment of K. Every warp
-// has a ring of stages in shared memory that bulk copies fill. The next data, also that of the next tile, is in flight
-// while the warp computes and while sums are added up. Inputs stay in shared memory for the kernel's lifetime, stored
-// compactly for only the existing columns.
+// warps. Each group computes one tile of 16 rows after another, and each warp of the group computes one segment of K.
+// Every warp has a ring of stages in shared memory, which bulk copies fill. While the warp computes, and while sums are
+// added up, the next data is already in flight, even if it belongs to the next tile. Inputs stay in shared memory for
+// the kernel's lifetime, with space only for the columns that exist.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace monolith::cuda::quant {
 
 constexpr int kStreamThreads = kMaxStreamGroups * kSegments * kWarp;
 
-// Each group of warps sums up in one of two buffers while the other is filled.
+// Each group of warps adds up the sums in one of two buffers while the other buffer is being filled.
 constexpr int kStreamBuffers = 2;
 template <int kColumns>
 struct StreamSums {
@@ -220,8 +220,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
 
 #endif
 
-// The register limit allows two blocks, although for most types shared memory has room for only one. This was faster in
-// measurements.
+// The register limit allows two blocks per multiprocessor, although for most types shared memory has room for only one.
+// In measurements this limit was faster.
 template <QuantShape S, Numbers N, int kColumns>
 __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
     stream_kernel(const QuantProduct product, [[maybe_unused]] int units) {

@@ -1,4 +1,4 @@
-// A warp's work on quantized tiles in registers: converts codes to fragments and block scales to floats, and
+// What a warp does with quantized tiles in registers: it converts codes to fragments and block scales to floats, and
 // accumulates products. Used by the kernels of quant/product-inl.h. The meaning of all values is documented in
 // quant/form.h.
 #pragma once
@@ -25,8 +25,8 @@ struct TileCodes {
   MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
     return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
   }
-  // Reloads the registers that step j was the last to use with the codes of another chunk, if `wanted`. Calls with j =
-  // 0 .. 3 load the whole chunk. `from` is the lane's position in that chunk.
+  // If `wanted`, loads codes of another chunk into the registers that step j was the last to use. Calls with j = 0 .. 3
+  // load the whole chunk. `from` is the lane's position in that chunk.
   MONOLITH_DEVICE void load_after(int j, const Words4* from, int high_bits, bool wanted) {
     if (form.low_bits == 8) low[j % kPieces] = load_stream(from + j * 32, wanted);
     if (form.low_bits == 4 && j % 2 == 1) low[j / 2 % kPieces] = load_stream(from + j / 2 * 32, wanted);
@@ -136,8 +136,9 @@ struct Unit {
 };
 MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * number}; }
 
-// Constants that a kernel keeps in registers. The compiler would rematerialize known constants before every instruction
-// that cannot encode them. It cannot know which of four equal values a lane selects.
+// Constants that a kernel keeps in registers. The compiler would rematerialize a known constant before every
+// instruction that cannot encode it. To prevent that, each value is stored four times: the compiler cannot know that
+// the four values are equal, or which one a lane selects.
 struct Constants {
   Start start;      // Initial accumulators of products: kMagicBits.
   uint32_t biased;  // Holds kBiasedBits.
@@ -267,7 +268,8 @@ MONOLITH_DEVICE ReadyNumbers ready(const TileNumbers& loaded, int chunk) {
   return n;
 }
 
-// Places byte i in the lowest bits of a float. Avoids an integer conversion, which costs four times a multiplication.
+// Places byte i in the lowest bits of a float. Avoids an integer conversion, which costs four times as much as a
+// multiplication.
 MONOLITH_DEVICE float biased_byte(uint32_t word, int i, uint32_t biased) {
   return as_float(choose_bytes(word, biased, 0x7650u | static_cast<uint32_t>(i)));
 }
@@ -375,7 +377,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
 
 // --- assignment of tiles and columns ----------------------------------------------------------------------------
 
-// Returns the target that a row block belongs to.
+// Returns the target to which a row block belongs.
 MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
   int i = 0;
   while (i + 1 < product.n_targets && block >= product.targets[i + 1].first_block) ++i;

@@ -1,7 +1,7 @@
 // Layers with recurrent state (backend/recurrence.h). Segments whose state may depend on another segment of the same
 // step form a chain (slot_chains.h). A chain is processed in order by one block for some channels, or for some columns
-// of a head. Chains, and the blocks of a chain, are independent of each other. State slots are read from the step's
-// tables, so a captured CUDA graph finds the slots of each step.
+// of a head. Chains, and the blocks of a chain, are independent of each other. The state slots are read from the step's
+// tables, so a captured CUDA graph uses the right slots in every step.
 //
 // Tokens are processed one after the other, and the sums of a token have a fixed order. The bits therefore do not
 // depend on how a prompt is split into chunks or on the rest of the batch. The convolution has the same bits as on the

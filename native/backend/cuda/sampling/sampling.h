@@ -1,7 +1,7 @@
 // Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and gives the same bits as the host's
-// sampler. Weights are integers in quanta here, so sums are exact whatever the order in which threads add. Only the few
-// tokens left by the histograms are sorted. The host computes the logarithm of logprobs, so that the logprobs have the
-// same bits too.
+// sampler. Weights are integer multiples of the quantum here, so sums are exact in whatever order threads add them.
+// Histograms exclude all but a few tokens, and only these are sorted. The host computes the logarithms of the logprobs,
+// so that they have the same bits too.
 #pragma once
 
 #include <cstdint>
