@@ -74,8 +74,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   return object;
 }
 
-// Returns the sampling defaults stored in a GGUF file, as far as they are numbers. The caller checks whether the values
-// are in range.
+// Returns those sampling defaults in a GGUF file that are numbers. The caller checks whether the values are in range.
 Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
   static constexpr std::pair<const char*, std::string_view> kKeys[] = {
       {"temperature", "general.sampling.temp"},
@@ -155,8 +154,8 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }
 
-// Memory of this process, in bytes: in total, free now, and the part of the free memory that loaded models have planned
-// but not used yet.
+// Memory of this process in bytes: total, currently free, and the part of the free memory that loaded models have
+// claimed but not used yet.
 Napi::Value js_memory(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const MachineMemory memory = machine_memory();

@@ -227,8 +227,8 @@ std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_ty
     refuse(named, kind);
     return {};
   }
-  // A detached buffer has length 0 and no data. Some Node versions do not report the length 0, so this checks for
-  // detachment explicitly.
+  // A detached buffer has length 0 and no data. Some Node versions do not report length 0, so detachment is checked
+  // explicitly.
   bool detached = false;
   napi_is_detached_arraybuffer(env_, buffer, &detached);  // `false` for a SharedArrayBuffer.
   if (detached) {

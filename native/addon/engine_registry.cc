@@ -23,11 +23,12 @@
 namespace monolith::addon {
 namespace {
 
-// How long the last waiting caller waits for a load to finish when it cancels during teardown.
+// How long the last listener waits for a load to finish when it cancels the load during teardown.
 constexpr std::chrono::seconds kAbandonedLoadWait{10};
 
-// A registered engine name. Loading: `listeners` wait and `engine` is empty. Ready: `engine` can be locked. Stopped:
-// `engine` has expired. A stopped entry may be replaced, and the load that replaces it waits for `stopped`.
+// A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. When it is ready,
+// `engine` can be locked. After it has stopped, `engine` has expired. A stopped entry may be replaced, and the load
+// that replaces it waits for `stopped`.
 struct Entry {
   std::string path;
   LoadOptions options;
@@ -69,7 +70,7 @@ Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
                                             " tokens, but the embedding table only " + std::to_string(params.n_vocab)};
 }
 
-// Opens the draft model's file. Null if there is no draft model or speculation is off.
+// Opens the draft model's file. Returns null if there is no draft model or speculation is off.
 Result<std::unique_ptr<const GgufFile>> open_draft(const LoadOptions& options) {
   if (options.draft_path.empty() || options.engine.speculation == Speculation::kOff)
     return std::unique_ptr<const GgufFile>();
@@ -149,7 +150,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto model = Model::load(
       file, *backend, *limits,
       [&](float fraction) {
-        // Weights that are already copied no longer count as free memory, so the claim shrinks.
+        // The memory of weights that have been copied no longer counts as free, so the claim shrinks.
         if (total > 0)
           claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) *
                                                                   std::min(1.0, double{fraction}))));
@@ -249,7 +250,7 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     done.swap(entry->listeners);
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
-      // The last listener takes our reference. A reference kept here would delay the destruction of an engine that is
+      // The last listener takes over the reference. Keeping one here would delay the destruction of an engine that is
       // closed immediately.
       else
         listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
@@ -303,8 +304,8 @@ void cancel_load(const LoadListener* listener) {
     if (found == entry->listeners.end()) continue;
     last = std::move(*found);
     entry->listeners.erase(found);
-    // The process may be about to exit, and no thread should be reading weights at that time. So this waits for the
-    // load to end.
+    // Waits for the load to end: the process may be about to exit, and no thread should be reading weights at that
+    // time.
     const auto abandoned = entry;
     if (abandoned->listeners.empty()) {
       all.changed.wait_for(lock, kAbandonedLoadWait, [&] { return !abandoned->loading; });

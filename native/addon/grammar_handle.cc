@@ -151,8 +151,8 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
   return result;
 }
 
-// The promise of compileGrammar(). The process stays alive until the promise is settled, but the engine does not: an
-// engine that is closed rejects the grammars that it has not compiled yet.
+// The promise of compileGrammar(). The process stays alive until the promise is settled, but the engine may be closed
+// in the meantime; it then rejects the grammars that it has not compiled yet.
 class CompileRequest {
  public:
   static Napi::Value start(Napi::Env env, const EngineRef& engine, GrammarOptions options) {

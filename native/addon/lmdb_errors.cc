@@ -13,10 +13,10 @@
 namespace monolith::addon {
 namespace {
 
-// mdb.c of lmdb 3.5.6 formats the reason of a failed write ("Attempting to write page at position ...") into a buffer
-// from malloc(100). The text has up to 155 characters. Each write that fails on a full disk may therefore overflow the
-// buffer, and the process then aborts in malloc. To prevent that, the library's import of malloc is rebound to a
-// function that allocates more for this size.
+// mdb.c of lmdb 3.5.6 formats the reason for a failed write ("Attempting to write page at position ...") into a buffer
+// from malloc(100), but the text may have 155 characters. Every write that fails because the disk is full may therefore
+// overflow the buffer, and the process then aborts in malloc. To prevent that, the library's import of malloc is
+// rebound to a function that allocates more for this size.
 constexpr size_t kErrorBytes = 100, kRoomBytes = 256;
 
 void* roomy_malloc(size_t size) { return std::malloc(size == kErrorBytes ? kRoomBytes : size); }

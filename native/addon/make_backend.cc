@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // Default tokens per step on the CPU and on a GPU.
 
-// Returns the GPU index that `name` refers to, or nothing if it does not name a GPU.
+// Returns the index of the GPU that `name` refers to; empty if it does not name a GPU.
 std::optional<int> gpu_of(std::string_view name) {
   if (!name.starts_with(kCuda)) return std::nullopt;
   name.remove_prefix(kCuda.size());

@@ -67,8 +67,8 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   return params;
 }
 
-// Looks up the token of a tool-call marker. Only control and user-defined tokens count: ordinary text cannot be
-// tokenized into the same characters in another way.
+// Looks up the token of a tool-call marker. Only control and user-defined tokens count: the characters of an ordinary
+// token can also result from other tokens.
 Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   Marker marker{std::move(text), kNoToken};
   const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
@@ -79,8 +79,7 @@ Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   return marker;
 }
 
-// Reads the tool-call options into `request`. If calls are forbidden, only the markers are banned and nothing else is
-// set.
+// Reads the tool-call options into `request`. If calls are forbidden, the markers are banned and nothing else is set.
 void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const Named calls = arguments.field(options, "calls");

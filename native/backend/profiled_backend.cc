@@ -8,8 +8,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Attention work of a list of segments: the number of pairs of a token and a position that it attends to, and the
-// number of distinct positions.
+// Attention work of a list of segments: the number of pairs of a token and a position that the token attends to, and
+// the number of distinct positions.
 struct Reach {
   int64_t pairs = 0, positions = 0;
 };

@@ -66,7 +66,7 @@ std::string unescaped(const std::string& text) {
 }
 
 // Parses lines of the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual mount
-// points are always checked, because a container may see a cgroup's files without a mount of its own.
+// points are always checked as well, because a container may see a cgroup's files without having its own mount.
 Hierarchies read_hierarchies(const std::string& root) {
   Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
                     .cpu = {{"/sys/fs/cgroup/cpu", "/"}},
@@ -110,7 +110,7 @@ void for_each_group(const std::string& root, const std::vector<Mount>& mounts, c
   }
 }
 
-// Returns the first number in a file, or nothing if there is none ("max").
+// Returns the first number in a file; empty if there is none ("max").
 std::optional<uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;

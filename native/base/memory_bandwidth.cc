@@ -67,7 +67,8 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
   const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;
   std::atomic<uint64_t> sink{0};
 
-  // Starts a new thread per part for each pass. Starting takes microseconds, reading takes many milliseconds.
+  // Each pass starts a new thread per part. Starting a thread takes microseconds, while reading takes many
+  // milliseconds.
   const auto on_all = [&](auto&& work) {
     std::vector<std::thread> others;
     for (int thread = 1; thread < threads; ++thread) others.emplace_back([&work, thread] { work(thread); });

@@ -46,9 +46,9 @@ void pause_briefly() {
 
 }  // namespace
 
-// Remaining range of a thread in parallel_runs(), packed into one word: begin and end. The owning thread takes indices
-// from the front, other threads steal the back half. Each index is in only one range at a time, so compare-exchange
-// cannot suffer from the ABA problem. Only the owning thread refills an empty range.
+// The range that a thread still has to process in parallel_runs(): begin and end, packed into one word. The owning
+// thread takes indices from the front, other threads steal the back half. Each index is in only one range at a time, so
+// compare-exchange cannot suffer from the ABA problem. Only the owning thread refills an empty range.
 struct alignas(64) Range {
   std::atomic<uint64_t> word{0};
 
@@ -172,7 +172,7 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-// Wakes no worker: a step that is too small to be shared should not cost the other cores anything.
+// Does not wake any worker: a step that is too small to be shared should not cost the other cores anything.
 void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }

@@ -1,7 +1,7 @@
 // The engine's thread and its inbox: callers post requests and commands, and the step loop takes them between steps.
 //
-// `mutex_` guards the inbox, the channels and the live ids. It is held only for look-ups and swaps, never during a step
-// and never together with a channel's own lock, so callers do not wait for the model.
+// `mutex_` guards the inbox, the channels and the live ids. It is held only for look-ups and swaps, never during a
+// step, so callers do not wait for the model. It is never held together with a channel's own lock.
 //
 // States: open → draining → closed, or failed if a step could not be computed. In all states but open, submit() returns
 // kClosed, and requests that are still in the inbox end with a failure record.
@@ -383,8 +383,8 @@ class ThreadedEngine final : public Engine {
     loop_.ended().clear();
   }
 
-  // Checks on an idle engine that all pages have been released. Runs at most once per second, because it reads the
-  // entry of every page.
+  // Checks that all pages have been released while the engine is idle. Runs at most once per second, because it reads
+  // the entry of every page.
   void check_accounts() {
     const Clock::time_point now = Clock::now();
     if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;

@@ -13,7 +13,7 @@
 namespace monolith {
 
 enum class Windows : uint8_t {
-  kRefused,     // The architecture has no sliding window; a file that states one describes another kind of model.
+  kRefused,     // The architecture has no sliding window; a file that states one describes a different kind of model.
   kEveryLayer,  // All layers use `attention.sliding_window`.
   kPattern,     // All layers use it except every `window_period`-th.
   kChunks,      // As kPattern, but with attention in chunks of `default_window` positions, unless the key is 0.
@@ -75,7 +75,7 @@ struct ArchitectureTraits {
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
-  // Attention layers are those given by attention.recurrent_layers, or every full_attention_interval-th layer.
+  // The attention layers follow from attention.recurrent_layers, or are every full_attention_interval-th layer.
   bool attention_interval = false;
   bool output_gate = false;  // See LayerParams::output_gate.
   // M-RoPE: rope.dimension_sections states which pairs rotate by which of three position components.

@@ -1,5 +1,5 @@
-// An EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one layer from a separate file that drafts tokens from the
-// residual stream at the input of three of the target model's layers. The computation matches llama.cpp
+// An EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one layer, from a separate file, that drafts tokens from the
+// residual stream at the inputs of three of the target model's layers. The computation matches llama.cpp
 // (src/models/eagle3.cpp). mtp_layer.h manages the hidden states.
 //
 //   hidden state of position j = W_fc [x before layer a, x before layer b, x before layer c] of j
@@ -7,8 +7,8 @@
 //   y[j] = z[j] + feed_forward(norm(z[j]));  logits of token j + 1 = head(norm(y[j]))
 //
 // The published code stores row j at position j - 1 and has no row for the first token. Here that token has a row with
-// a hidden state of zeros. RoPE depends only on distances, so that row is the only difference, and it affects only
-// draft tokens.
+// a hidden state of zeros. RoPE depends only on distances, so that row is the only difference. It affects only draft
+// tokens.
 #pragma once
 
 #include "model/eagle_params.h"

@@ -1,9 +1,10 @@
 // How the keys and values of a model's layers are distributed over pages. All pages of a model have the same size:
-// kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other, and
-// so do layers with one, so that pages of the latter can be freed once the window has moved past them. A sequence has
-// one page table per such set of layers. Any page can be used for either kind, so long and short sequences share one
-// pool. Layers may store different amounts per position. A slot of a page has room for the largest layer that uses it,
-// or for several smaller layers if these are alike. The number of slots is chosen to minimize unused memory.
+// kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other. So do
+// layers with one, and their pages can be freed once the window has moved past them. A sequence has one page table for
+// each set of layers that share pages. Any page can be used for either kind of layer, so long and short sequences share
+// one pool. Layers may store different amounts of data per position. A slot of a page has room for the largest layer
+// that uses it, or for several smaller layers if these have the same shape. The number of slots is chosen to minimize
+// unused memory.
 //
 //   5 windowed : 1 full, 12 layers   layers_per_page 2
 //     table 0      layers 5, 11                       kept as long as the sequence runs

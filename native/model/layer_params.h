@@ -38,7 +38,8 @@ Status read_state_spaces(const GgufFile& file, const MetadataReader& read, Hyper
 Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);
 
-// Reads properties of few architectures: per-layer inputs, residual streams, limits, scales. Must run last.
+// Reads properties that only a few architectures have: per-layer inputs, residual streams, limits, scales. Must run
+// last.
 Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                          HyperParams& params);
 

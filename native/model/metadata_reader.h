@@ -22,8 +22,8 @@ class MetadataReader {
   bool is_array(std::string_view name) const;
 
   // Returns an integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; different
-  // numbers are kUnsupported. If the key is absent, the result is `fallback`, which must be in range too, or
-  // kInvalidFile without a fallback.
+  // numbers are kUnsupported. If the key is absent, returns `fallback`, which must be in range too, or kInvalidFile if
+  // there is no fallback.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
   // Returns one value for each of `count` layers. A single number applies to all layers, and an array must have at
@@ -40,8 +40,8 @@ class MetadataReader {
   Result<std::vector<bool>> flags(std::string_view name) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
-  // Returns kUnsupported if the key exists with a value other than `harmless`. False counts as 0, true as 1, and an
-  // array counts as its element that differs.
+  // Returns kUnsupported if the key exists with a value other than `harmless`. False counts as 0 and true as 1. An
+  // array is rejected if any element differs.
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

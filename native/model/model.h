@@ -37,7 +37,7 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,  // MLA: the keys and values of all heads come from one latent vector per position.
-  // One latent vector per position as well, with attention to a sliding window and to compressed blocks of earlier
+  // Also one latent vector per position, but with attention to a sliding window and to compressed blocks of earlier
   // positions.
   kBlockAttention,
   kDeltaNet,
@@ -219,14 +219,13 @@ struct LatentParams {
 
 struct EagleParams;  // Defined in eagle_params.h.
 
-// The model's drafter of draft tokens (mtp_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from
-// a separate file.
+// The model's drafter (mtp_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from a separate file.
 struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
   int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one that the previous layer drafts.
   std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head. Null for MTP layers, to which all fields below apply.
-  // Whether the hidden states that MTP layers read are normalized: those of the model by its final norm, those of the
-  // MTP layers by the norm before their head.
+  // Whether the hidden states that MTP layers read are normalized: hidden states of the model by its final norm, those
+  // of the MTP layers by the norm before their head.
   bool normed = false;
   bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
   std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.
@@ -323,8 +322,8 @@ struct HyperParams {
   }
 
   // `max_context` is the maximum number of positions per sequence and selects between LongRoPE's frequencies for short
-  // and long contexts; 0 stands for context_length. `mtp_layer` includes the MTP layers if the file has any that the
-  // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
+  // and long contexts; 0 stands for context_length. With `mtp_layer`, MTP layers are included if the file has any that
+  // the engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
   static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool mtp_layer = false);
 };
@@ -342,8 +341,8 @@ struct ModelLimits {
   bool pages_by_window = false;
   bool mtp_layer = false;  // Whether to load the MTP layers if the file has any; see Model::drafts().
 
-  // Hidden states that are saved per sequence between steps for the drafter: of its last token and of draft tokens
-  // after it.
+  // Number of hidden states that are saved per sequence between steps for the drafter: those of its last token and of
+  // the draft tokens after it.
   int kept_of_each() const { return 1 + draft_rows; }
   int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
@@ -376,8 +375,8 @@ struct EmbeddedRows {
 // ModelLimits::kept_rows() - 1.
 struct HiddenRange {
   int first_row, n_rows;
-  // Number of the saved hidden state of the position before the first token; -1: there is none, as at the start of a
-  // text.
+  // Number of the saved hidden state of the position before the first token; -1: there is none, for example at the
+  // start of a text.
   int from;
   int to;      // Number under which the first of the last hidden states is saved.
   int n_kept;  // Number of hidden states to save.
@@ -387,8 +386,8 @@ struct HiddenRange {
 struct Batch {
   std::span<const int32_t> tokens;  // Token ids; for embedded tokens any id in range.
   // The segments cover all tokens in order. They are repeated for each further page table of MemoryPlan::layout, with
-  // the same token ranges and that table's pages. In tables of layers with a sliding window, pages that no token sees
-  // any more are not accessed.
+  // the same token ranges and that table's pages. In tables of layers with a sliding window, pages that no token
+  // attends to any more are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
@@ -399,8 +398,8 @@ struct Batch {
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
-// (MtpLayerParams), the pass of layer k also processes the k tokens before it, which that layer has not seen in any
-// step.
+// (MtpLayerParams), the pass of layer k also processes the k tokens before that token, which layer k has not processed
+// in any step.
 struct DraftBatch {
   std::span<const int32_t> tokens;
   std::span<const Segment> segments;  // One segment per sequence, with the same page tables as in Batch.
@@ -430,8 +429,8 @@ class Model {
   virtual Backend& backend() = 0;
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. They are in host memory
-  // unless the batch leaves them in the backend. Does not allocate, except when logits are read from a backend that
-  // samples itself. The batch must respect limits() and all token ids must be in range (asserted).
+  // unless the batch leaves them in the backend. Does not allocate memory, unless logits are read from a backend that
+  // samples on its own device. The batch must respect limits() and all token ids must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
   // Whether the model has a drafter that forward() feeds.

@@ -6,11 +6,12 @@
 //   draft of token j + 1 = head(norm(y[j])); y[j] then is the hidden state of position j for the next draft token
 //
 // Keys and values are stored at the position of their token, so the data of position j depends only on tokens 0 .. j.
-// KV pages can therefore be shared and forked as usual. The first token after a prefix that another sequence computed
-// has no hidden state, like the first token of a text; only draft tokens are affected by that.
+// KV pages can therefore be shared and forked as usual. Like the first token of a text, the first token after a prefix
+// that another sequence has computed has no hidden state; this affects only draft tokens.
 //
-// There may be several levels (MTP layers). Level k drafts the token k positions further ahead. It reads the outputs of
-// level k - 1 for the previous position, while level 0 reads the model's hidden states. A step feeds all levels.
+// There may be several levels (MTP layers). Level k drafts the token that is k positions further ahead. It reads the
+// outputs of level k - 1 for the previous position, while level 0 reads the model's hidden states. A step feeds all
+// levels.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ class WeightList {
   void enter(int layer) { block_ = layer < 0 ? "" : "blk." + std::to_string(layer) + "."; }
   std::vector<WeightSlot> take() && { return std::move(slots_); }
 
-  // Add a whole matrix, or `rows` rows from `first` on of a matrix with `of_rows` rows.
+  // Add a whole matrix, or `rows` rows of a matrix with `of_rows` rows, starting at row `first`.
   void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
     part(name, 0, rows, rows, cols, to);
   }
@@ -40,7 +40,7 @@ class WeightList {
   void unsplit_heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
     add_heads(name, part, {cols, part.of_rows * part.n_heads, 1}, to);
   }
-  // Adds `rows` rows from `first` on of each of `count` stacked matrices with `of_rows` rows, concatenated.
+  // Adds `rows` rows, starting at row `first`, of each of `count` stacked matrices with `of_rows` rows, concatenated.
   void matrix_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                    std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows, count}, first);

@@ -20,7 +20,7 @@ namespace monolith {
 
 struct Weights {
   std::unique_ptr<Matrix> embedding;
-  // Null if tied: then `embedding` is also the output matrix, with only one copy in memory.
+  // Null if the matrices are tied: `embedding` is then also the output matrix, with only one copy in memory.
   std::unique_ptr<Matrix> output;
   const float* output_bias = nullptr;
   NormWeights output_norm;
@@ -97,7 +97,7 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Total bytes of the loaded weights.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
-// The same as counted by BackendMemory::memory_of(), with one allocation per slot.
+// The same total as BackendMemory::memory_of() counts it, with one allocation per slot.
 size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
 
 // Fills all slots and adds the bytes that were actually allocated to `allocated`. Releases the file's pages along the

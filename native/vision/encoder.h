@@ -1,5 +1,5 @@
-// The vision encoder as used by consecutive runs: weights, working memory, and the computation of their sizes. Used by
-// the backend's thread.
+// What consecutive runs of the vision encoder share: its weights and working memory, and the computation of their
+// sizes. Used by the backend's thread.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ struct EncoderSizes {
   bool fixed16;       // Keys and values are 16-bit integers.
 
   EncoderSizes(const VisionParams& params, const EncoderWeights& weights);
-  // Returns the working memory in floats. Without weights the result is a lower bound that lacks the values between the
-  // projector's layers.
+  // Returns the working memory in floats. If no weights are given, the result is a lower bound that does not include
+  // the values between the projector's layers.
   int64_t floats(const VisionParams& params, const EncoderOperations& operations) const;
   // Returns the memory for keys and values of all rows, in units of 4 bytes.
   int64_t key_floats(const VisionParams& params, const EncoderOperations& operations) const;

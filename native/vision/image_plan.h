@@ -1,6 +1,6 @@
 // The encoding plan for an image of a given size: the parts that the vision encoder processes separately (the whole
 // image, tiles, an overview), the marker tokens around them, and the position of each embedding. The plan is known
-// before any pixel is decoded; callers count tokens and reserve memory by it.
+// before any pixel is decoded, so callers use it to count tokens and to reserve memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace monolith {
 enum class PiecePart : uint8_t {
   kImage,  // The whole image, as the only part.
   kTile,   // A tile, at its place in the grid.
-  // The whole image in addition to tiles. Also used without tiles by models that call it so; the grid is then 0 x 0.
+  // The whole image in addition to tiles. Some models also use this kind for an image without tiles; the grid is then 0
+  // x 0.
   kOverview,
 };
 

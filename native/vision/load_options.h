@@ -1,4 +1,4 @@
-// Derives what VisionModel::load() needs from the files of a model. Any thread.
+// Determines the options of VisionModel::load() from the files of a model. Any thread.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ namespace monolith {
 // missing or not a number.
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
-// Returns the default image preprocessing: the reference preprocessing for a Hugging Face folder (formats/hf/vision_folder.h), llama.cpp's for a
-// GGUF file. The reference preprocessing is implemented for all encoders that folders may contain.
+// Returns the default kind of image preprocessing: that of the reference implementation for a Hugging Face folder
+// (formats/hf/vision_folder.h), llama.cpp's for a GGUF file. The reference preprocessing is implemented for all
+// encoders that folders may contain.
 VisionResize resize_of(const GgufFile& file);
 
 }  // namespace monolith

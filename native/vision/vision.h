@@ -33,9 +33,9 @@ namespace monolith {
 
 struct VisionParams;
 
-// Selects the image preprocessing if the two differ: llama.cpp's, which users of GGUF files expect, or that of the
-// model's reference implementation (original_size.h, resample.h). Also determines which position embedding the class
-// token uses.
+// Selects the image preprocessing where two kinds differ: that of llama.cpp, which users of GGUF files expect, or that
+// of the model's reference implementation (original_size.h, resample.h). Also determines which position embedding the
+// class token uses.
 enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
 
 // Limits set by the operator, within those of the file. 0 means the file's limit.
@@ -64,8 +64,8 @@ struct TextModelFacts {
 // Token ids, in a text model's vocabulary, of the markers that image plans put around and between image tiles.
 class MarkerTokens {
  public:
-  // Returns kNoToken if no plan uses the marker or if the vocabulary lacks it. The latter is possible only for tiles
-  // far to the right or at the bottom; images that need such a tile are rejected.
+  // Returns kNoToken if no plan uses the marker or if the vocabulary lacks it. Only markers of tiles far to the right
+  // or at the bottom may be missing; images that need one of them are rejected.
   TokenId id(std::string_view marker) const;
 
  private:
@@ -149,7 +149,7 @@ class EncoderRun {
 class VisionEncoder {
  public:
   // Bytes of backend memory that load() will use: weights, and the working memory for the largest image part. On a CPU,
-  // pages of the working memory are touched only as far as the parts need them.
+  // only the pages of the working memory that the image parts need are touched.
   static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                              VisionPrecision precision = VisionPrecision::kFast);
   static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,

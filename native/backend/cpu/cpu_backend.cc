@@ -20,7 +20,7 @@
 namespace monolith {
 namespace {
 
-// More threads than any machine has cores. A typing error should not start a million threads.
+// More threads than any machine has cores, so that a typing error does not start a million threads.
 constexpr int kMaxThreads = 1024;
 
 class CpuBackend final : public Backend, public EncoderOperations {
@@ -116,7 +116,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   bool packs_layers() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
-    // A row takes a few microseconds, so only prefill is worth splitting across threads, not decode.
+    // A row takes a few microseconds, so splitting the work across threads pays off for prefill but not for decode.
     pool_.parallel_for(n_rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
     });
@@ -316,7 +316,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   Fixed16Scratch fixed16_scratch_;
   Fixed16AttentionScratch fixed16_attention_;
   OpsScratch ops_scratch_;
-  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;  // Maximum that any model has reserved.
+  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;  // Maximum over all models' reservations.
   int64_t max_cols_ = 0;
   MixtureShape shape_;
   std::vector<Mapping> allocations_;

@@ -21,7 +21,7 @@ constexpr int64_t kStreamBytes = 32 * 1024;
 constexpr int64_t kPiecesPerThread = 4;
 constexpr int64_t kWorkAlone = 64 * 1024;
 constexpr int64_t kPackAlone = 16 * 1024;
-// Router logits that one thread processes in about the time that starting a parallel section takes.
+// Number of router logits that one thread processes in about the time it takes to start a parallel section.
 constexpr int64_t kLogitsAlone = 4 * 1024;
 
 const CpuMatrix& cpu_matrix(const Matrix& matrix) { return static_cast<const CpuMatrix&>(matrix); }
@@ -50,7 +50,7 @@ size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
 
 Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
-  // Keeps all size computations above far from overflow.
+  // Keeps all of the size computations far from overflow.
   constexpr int kMaxRows = 1 << 16, kMaxExperts = 1 << 16, kMaxValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMaxRows) || !in_range(shape.n_experts, kMaxExperts) ||

@@ -66,7 +66,7 @@ struct StepTables::Cursor {
   size_t pages_begin;
   size_t n_pages = 0;  // Page-table entries used so far.
   size_t capacity;
-  // Page tables placed so far. The lists of one step mostly share their page tables, in the same order.
+  // Page tables placed so far. The lists of one step mostly use the same page tables, in the same order.
   std::vector<Table>& known;
   size_t next_known = 0;
 };

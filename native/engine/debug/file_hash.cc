@@ -9,7 +9,7 @@ namespace {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Odd numbers with about as many ones as zeros: fractional parts of the square roots of small primes.
+// Odd numbers with about as many one bits as zero bits: fractional parts of the square roots of small primes.
 constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;

@@ -44,7 +44,8 @@ void ImageStage::forget(Request& request) {
   if (at->requests.empty()) pass_turn(static_cast<size_t>(at - lines_.begin()));
 }
 
-// Moves on to the next organization after this one had its turn. An organization without waiting requests is removed.
+// Moves on to the next organization after this one has had its turn. An organization without waiting requests is
+// removed.
 void ImageStage::pass_turn(size_t line) {
   const bool stays = !lines_[line].requests.empty();
   if (!stays) lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(line));
@@ -68,7 +69,7 @@ void ImageStage::take(Request& request, size_t span, EmbeddingCache::Rows rows) 
   request.waits_since = Clock::now();  // The queue wait restarts, because the request is making progress.
 }
 
-// Starts the next image tile that must be computed. Takes cached embeddings on the way.
+// Starts the next image tile that must be computed. Tiles before it are taken from the cache.
 bool ImageStage::begin_next() {
   while (!lines_.empty()) {
     const size_t line = next_;

@@ -14,7 +14,7 @@ RopePosition rope_position_at(std::span<const InputSpan> spans, int position) {
   if (after == spans.begin()) return {position, position, position};
   const InputSpan& span = *(after - 1);
   if (position >= span.end() || !span.rope_offsets) {
-    // A span without own offsets advances like text, so its mrope_delta also holds inside it.
+    // A span without offsets of its own advances like text, so its mrope_delta also applies inside it.
     const int count = position - span.mrope_delta;
     return {count, count, count};
   }

@@ -8,8 +8,8 @@ namespace monolith {
 namespace {
 
 // The size of a step's records varies with the number of accepted draft tokens, and consumers drain irregularly. Each
-// of the swapped buffers therefore gets several times the capacity that it has needed, so that steps in a steady state
-// do not allocate.
+// of the swapped buffers therefore gets several times the capacity that it has needed so far, so that steps in a steady
+// state do not allocate.
 void make_room(std::vector<std::byte>& records, size_t held) {
   constexpr size_t kTimes = 16, kMin = 2;
   if (records.capacity() < kMin * held) records.reserve(kTimes * held);

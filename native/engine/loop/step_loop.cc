@@ -107,8 +107,8 @@ bool StepLoop::step() {
   return completed || begun || seen;
 }
 
-// Runs the vision encoder for a limited time. While sequences decode, image work gets only the rest of the target step
-// time, of which prefill leaves half.
+// Runs the vision encoder for a limited time. While sequences decode, image work gets only what is left of the target
+// step time; prefill leaves half of it.
 bool StepLoop::run_vision(Clock::duration step) {
   const bool answers =
       std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
@@ -159,8 +159,7 @@ void StepLoop::await() {
   in_flight_.answered_at = Clock::now();
 }
 
-// Takes the tokens of the step in flight. Returns the time when its results arrived, or nothing if no step is in
-// flight.
+// Takes the tokens of the step in flight. Returns the time when its results arrived; empty if no step is in flight.
 std::optional<Clock::time_point> StepLoop::complete() {
   await();
   if (!in_flight_.plan) return std::nullopt;

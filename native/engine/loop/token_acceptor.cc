@@ -195,7 +195,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   return true;
 }
 
-// True if the token's text can be deferred, because the sequence continues whatever the text is.
+// True if the token's text can be deferred, because the sequence continues regardless of the text.
 bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
   if (!may_write_later_ || task < 0 || !is_plain(sequence)) return false;
   const GenerationRequest& params = sequence.request.params;

@@ -80,7 +80,8 @@ void BatchSampler::run() {
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
     return;
   }
-  // Waking the worker threads, which sleep after a step, would take longer than a few microseconds of sampling.
+  // Waking the worker threads, which sleep after a step, would take longer than sampling, which takes only a few
+  // microseconds.
   if (n * static_cast<size_t>(n_vocab_) < kWorthSharing) {
     for (size_t task = begin; task < n_run_; ++task) sample_one(task, 0);
     return;

@@ -239,7 +239,7 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
 Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   // Most distributions are peaked, so a few best tokens are tried first, then more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
-    if (count * 4 > n_blocks_) break;  // Stops, because a larger `count` would collect most of the row.
+    if (count * 4 > n_blocks_) break;  // A larger `count` would collect most of the row.
     collect_top(logits, count, kMin);
     weigh_candidates(scale);
     double held = 0;
@@ -254,7 +254,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
   kernels_.distances(logits, n_vocab_, scale, steps_.get());
   // Bins are monotone in the logit, so they are in cut order. Even and odd tokens have separate bins: neighbouring
-  // tokens often fall into the same bin, and its additions would depend on each other.
+  // tokens often fall into the same bin, and the additions to it would depend on each other.
   const float* const weights = gathered_.get();
   const uint16_t* const steps = steps_.get();
   std::fill(bins_.begin(), bins_.end(), 0.0);

@@ -215,8 +215,8 @@ Sequence* Scheduler::choose_victim() const {
   return found;
 }
 
-// True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
-// sends many long prompts, none of them gets a step of its own.
+// True if the sequence is the only one of its organization, counting waiting and preempted ones. An organization that
+// sends many long prompts therefore gets a step of its own for none of them.
 bool Scheduler::is_only_one(const Sequence& sequence) const {
   const uint64_t organization = sequence.request.params.organization;
   return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
@@ -421,8 +421,8 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
     if (other->n_computed >= begin + kPageTokens) continue;
     if (other->n_computed + other->n_planned < begin + kPageTokens) continue;
     if (other->request.params.organization != sequence.request.params.organization) continue;
-    // If both sequences have the same page up to this index, their prefixes are equal, because the cache has one page
-    // per prefix.
+    // If both sequences have the same page at the index before this one, their prefixes are equal, because the cache
+    // has one page per prefix.
     if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
       continue;
     if (keys_of(*other, sequence.n_indexed) == keys_of(sequence, sequence.n_indexed)) return true;

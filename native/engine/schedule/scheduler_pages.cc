@@ -123,8 +123,8 @@ void Scheduler::resume_from_cache(Sequence& sequence) {
   if (writable(sequence) < min_chunk(sequence)) extend_window(sequence, 0);
 }
 
-// Releases the window pages before the next token's window. Forks keep their own references. Output pages become the
-// first to be evicted, because later prompts rarely begin with a part of an output.
+// Releases the window pages before the next token's window. Forks keep their own references. Pages of the output become
+// the first to be evicted, because later prompts rarely begin with only a part of an output.
 void Scheduler::free_out_of_window_pages(Sequence& sequence) {
   if (!has_windows()) return;
   const int first_seen = first_window_page(sequence.n_computed);

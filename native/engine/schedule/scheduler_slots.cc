@@ -20,7 +20,7 @@ bool Scheduler::plan_chunks(Sequence& sequence, StepPlan::Item& item) {
   const auto is_own = [&] { return sequence.slot != kNoSlot && slots.ref_count(sequence.slot) == 1; };
   SlotId own = is_own() ? sequence.slot : slots.allocate();
   if (own == kNoSlot && sequence.slot != kNoSlot && slots.node_of(sequence.slot) != kNoPage) {
-    // If no slot is free, the sequence gives up its own snapshot instead of skipping the step.
+    // If no slot is free, the sequence releases its own snapshot instead of skipping the step.
     slots.drop(slots.node_of(sequence.slot));
     if (is_own()) own = sequence.slot;
   }

@@ -5,8 +5,8 @@
 namespace monolith {
 namespace {
 
-// Running average that follows slower samples slowly, because other processes may have caused them, and faster samples
-// quickly.
+// Running average that adapts slowly to slower samples, which other processes may have caused, and quickly to faster
+// ones.
 void follow(double& mean, double ms) {
   mean = mean == 0 ? ms : mean + (ms < mean ? 0.4 : 0.1) * (std::min(ms, 8 * mean) - mean);
 }

@@ -34,8 +34,8 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be rolled back by single tokens"};
-  // Each drafted sequence has its own pages, up to a whole context. More pages would not be used, because the draft
-  // model caches no prefixes.
+  // Each drafted sequence has its own pages, at most those of a whole context. More pages would not be used, because
+  // the draft model has no prefix cache.
   const int64_t useful = int64_t{kMaxSequences} * static_cast<int64_t>(pages_for(own.max_context));
   const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
@@ -116,7 +116,7 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
 void DraftModel::plan(std::span<DraftRequest> requests) {
   assert(requests.size() <= kMaxSequences);
   tasks_.clear();
-  // First marks all sequences of this round as used, so that pages are taken only from other sequences.
+  // All sequences of this round are marked as used first, so that pages are taken only from other sequences.
   for (DraftRequest& request : requests) {
     request.n = 0;
     if (Slot* slot = slot_of(request.owner)) see(*slot, request.tokens);

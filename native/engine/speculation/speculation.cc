@@ -7,7 +7,7 @@ namespace monolith {
 void AcceptanceModel::note(int decodes, int drafts, double ms) {
   double& base = base_ms_[index(decodes)];
   if (drafts == 0) {
-    // Follows slower samples slowly, because other processes may have caused them, and faster samples quickly.
+    // Adapts slowly to slower samples, which other processes may have caused, and quickly to faster ones.
     average(base, ms, ms < base ? 0.4 : 0.1);
     since_plain_ = 0;
     return;

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kMaxSpacesAfterCall = 2;
 
-// True if the tokenizer encodes the texts of its vocabulary back to the same tokens, checked for a sample of about 256.
-// A tokenizer that does not (for example from a file without merges) splits text differently than the model was trained
-// on.
+// True if the tokenizer encodes the text of its own tokens back to the same tokens. Checks a sample of about 256
+// tokens. A tokenizer that does not do so, for example one from a file without merges, splits text differently from the
+// text that the model was trained on.
 bool makes_its_tokens(const Tokenizer& tokenizer) {
   constexpr int kLooks = 256;
   const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);

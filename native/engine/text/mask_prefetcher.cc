@@ -70,7 +70,7 @@ void MaskPrefetcher::Worker::run() {
     } catch (const std::exception&) {  // Out of memory: the engine thread will report that itself.
     }
     if (outcome == Outcome::kOutOfBudget) std::this_thread::yield();
-    // A computation that stopped early because the engine thread wanted the grammar has not used up its turn.
+    // A computation that stopped early because the engine thread needed the grammar has not used up its turn.
     const bool comes_again =
         outcome == Outcome::kOutOfBudget && (many_turns_ || grammar::Fuel::thread_time() < turn_ends);
     lock.lock();

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// With more white space than this at the start, the content has started without an open marker.
+// If there is more white space than this at the start, the content has started without an open marker.
 constexpr size_t kMaxLeadingSpace = 32;
 constexpr std::string_view kSpaces = " \t\r\n";
 

@@ -44,11 +44,11 @@ class AssembledFile {
   // Returns the same errors as the GGUF parser for this metadata, and an error if two tensors have the same name.
   Result<std::unique_ptr<GgufFile>> build() &&;
 
-  // Makes `file` store its float matrices as `type` from now on, using `threads` threads to produce the bytes. Matrices
+  // Converts the float matrices of `file` to `type` from now on, with `threads` threads producing the bytes. Matrices
   // of other types, norms, biases, MoE routers and rows that do not divide into whole blocks stay unchanged. The
-  // embedding table and the output matrix get Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they determine the logits
-  // directly, so rounding costs the most there. Rows that divide into Q8_0 blocks but not into Q4_K or Q6_K blocks
-  // become Q8_0. With kF8E4M3 the file keeps its floats, and the backend converts them to FP8.
+  // embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they determine the
+  // logits directly, so rounding does the most harm there. Rows that divide into Q8_0 blocks but not into Q4_K or Q6_K
+  // blocks become Q8_0. With kF8E4M3 the file keeps its floats, and the backend converts them to FP8.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:

@@ -1,6 +1,6 @@
-// Types that store several values as one number: the i-quants with a codebook (IQ1, IQ2, IQ3) and ternary digits
-// (TQ1_0). A block is expanded to one code per value, which is the input of decoders and matmul kernels. TQ2_0 is
-// handled here too, because it expands to the same codes as TQ1_0.
+// Types that store several values in one number: the i-quants with a codebook (IQ1, IQ2, IQ3) and the ternary type
+// TQ1_0. A block is expanded to one code per value, which is the input of decoders and matmul kernels. TQ2_0 is handled
+// here too, because it expands to the same codes as TQ1_0.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Reads Q1_0 and Q2_0 tensors, which models such as Bonsai were trained in. They use ggml's block layout: one scale for
-// many values, each a small integer multiple of the scale. The rows are converted to Q4_0, which represents every value
-// exactly. Files written before ggml defined these types may use Q2_0 blocks of 128 values. Their tensors appear to
-// overlap here and are rejected. Immutable; can be used from any thread.
+// Reads Q1_0 and Q2_0 tensors, the formats in which models such as Bonsai were trained. They use ggml's block layout:
+// one scale for many values, each a small integer multiple of the scale. The rows are converted to Q4_0, which
+// represents every value exactly. Files written before ggml defined these types may use Q2_0 blocks of 128 values. With
+// this layout their tensors appear to overlap, so these files are rejected. Immutable; can be used from any thread.
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,8 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
-  // A row may come from anywhere in its source ranges, so their pages are released only with the tensor's last rows.
+  // A row may come from anywhere in its source ranges, so their pages are released only when the tensor's last rows
+  // are.
   if (offset + size == tensor.bytes())
     for (const auto part : tensor.source->places()) give(part);
 }

@@ -30,13 +30,13 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too` they also leave the system's
-  // page cache, unless another process has mapped them. The pages are reloaded when they are read again.
+  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too` they are also dropped from
+  // the system's page cache, unless another process has mapped them. The pages are reloaded when they are read again.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
 
  private:
   MappedFile(int fd, const std::byte* data, size_t size) : fd_(fd), data_(data), size_(size) {}
-  int fd_ = -1;  // Needed to drop cached pages: posix_fadvise takes a file descriptor and not an address.
+  int fd_ = -1;  // Needed to drop cached pages: posix_fadvise takes a file descriptor, not an address.
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
@@ -103,8 +103,8 @@ class GgufFile {
   // error names it.
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
   static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);  // For AssembledFile::quantize.
-  // Parses the bytes of one whole file, for tests and fuzzing. The caller keeps the bytes alive. Tensor data is only as
-  // aligned as `bytes` is.
+  // Parses the bytes of one whole file, for tests and fuzzing. The caller keeps the bytes alive. The alignment of
+  // tensor data is that of `bytes`.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
   // Metadata getters. A missing key returns nullopt. A key of another type returns an Error that names the key and its
@@ -127,7 +127,7 @@ class GgufFile {
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
   // Tells the system that these bytes will not be read again soon, so it may reclaim their pages. With `cached_too` the
-  // pages also leave the page cache.
+  // pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
   // Whether the whole file plus `bytes` more bytes fit into 90 % of the memory available to this process.
   bool fits_beside(size_t bytes) const;

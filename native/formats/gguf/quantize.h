@@ -11,8 +11,8 @@ namespace monolith {
 // True for F32, Q8_0, Q4_0, Q4_K and Q6_K.
 bool can_quantize(TensorType type);
 
-// Quantizes `count` values (a multiple of the block size) to `out`. A block with values that are not finite decodes to
-// values that are not finite.
+// Quantizes `count` values (a multiple of the block size) to `out`. A block that contains a non-finite value decodes to
+// non-finite values.
 void quantize(TensorType type, const float* values, int64_t count, void* out);
 
 // Values per block of the types whose sub-blocks have quantized scales of their own.

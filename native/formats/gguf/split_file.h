@@ -12,7 +12,7 @@ namespace monolith {
 
 class SplitFile {
  public:
-  // Maximum number of files per model. Published models have far fewer, and each file takes a memory mapping.
+  // Maximum number of files per model. Published models have far fewer. Each file takes up a memory mapping.
   static constexpr uint64_t kMaxParts = 1000;
 
   // The number of files of the model according to the metadata of `file`; 1 if the metadata has no such key.

@@ -1,5 +1,5 @@
-// Tensors whose bytes do not exist in a file in the required form. Their rows are gathered from several ranges,
-// reordered or converted to another type when they are read. Can be used from any thread.
+// Tensors whose bytes are not in any file in the required form. When their rows are read, they are gathered from
+// several ranges, reordered or converted to another type. Can be used from any thread.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ enum class TensorType : uint32_t {
   kF8Scaled = 0xf8e5,
 };
 
-// The levels of the 16 codes of IQ4_NL and IQ4_XS, denser around zero than at the ends.
+// The levels of the 16 codes of IQ4_NL and IQ4_XS, which are closer together near zero than at the ends.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 // The levels of the 16 codes of MXFP4 and NVFP4, doubled to make them integers. A code has a sign bit, two exponent
 // bits and one mantissa bit (OCP Microscaling Formats 1.0, E2M1).

@@ -23,8 +23,8 @@ struct LatentHeads {
   int64_t key_dim = 0, value_dim = 0;  // key_dim counts only the part of the key without RoPE.
 };
 
-// MiMo V2.5: queries, keys and values are in one matrix of `shards` equal row ranges. Each range holds its share of the
-// query, key and value heads, in this order.
+// MiMo V2.5: queries, keys and values share one matrix, which consists of `shards` equal ranges of rows. Each range
+// holds its share of the query heads, then of the key heads, then of the value heads.
 struct ShardedHeads {
   int64_t shards = 0, key_dim = 0, value_dim = 0;
   std::vector<int32_t> kv_heads = {};  // One value per layer.

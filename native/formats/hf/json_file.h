@@ -17,15 +17,15 @@ using grammar::JsonDocument;
 using grammar::JsonId;
 using grammar::kNoJson;
 
-// Larger files are rejected. The largest published tokenizer.json files have about 35 MB.
+// Larger files are rejected. The largest published tokenizer.json files are about 35 MB.
 inline constexpr size_t kMaxJsonBytes = size_t{100} << 20;
 
 // Reads a regular file of up to `most` bytes. Errors: kIo if reading fails, kInvalidFile if the file is larger.
 Result<std::string> read_text(const std::string& path, size_t most);
 bool is_file(const std::string& path);
 
-// A value inside a JSON document, together with its path for error messages: "config.json: 'rope_scaling.factor'". A
-// null value counts as absent.
+// A value in a JSON document, with its path for error messages: "config.json: 'rope_scaling.factor'". A null value
+// counts as absent.
 class JsonValue {
  public:
   JsonValue() = default;  // An absent value.

@@ -1,4 +1,4 @@
-// Quantized checkpoints: reads their settings from config.json and joins the several tensors of each matrix into one
+// Quantized checkpoints: reads their settings from config.json, and replaces the several tensors of each matrix by one
 // that is produced at load time. Supported formats: FP8 with a scale per block or matrix (as published by DeepSeek and
 // Qwen), GPTQ, AWQ, NVFP4 and FP8 of ModelOpt, and compressed-tensors with FP8, NVFP4, 4-bit and 8-bit integers. Used
 // on the thread that opens the model.

@@ -1,5 +1,6 @@
-// Row makers for the quantization formats of checkpoints. Each produces the rows of the weight matrix in computation
-// order. The callers in quantization.cc have checked all shapes. Immutable; can be used from any thread.
+// Row makers for the quantization formats of checkpoints. Each produces the rows of the weight matrix in the order in
+// which the computation needs them. The callers in quantization.cc have checked all shapes. Immutable; can be used from
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct ScaleGrid {
 };
 
 // E4M3 codes in rows of `cols`, each multiplied in float32 by the scale of its block of block_rows x block_cols. Stored
-// as F8_E4M3_128 if a row divides into blocks of 128 that each lie within one scale block, and no scale is extreme.
-// Otherwise stored as BF16 if all scales are powers of two of moderate size, else as F32.
+// as F8_E4M3_128 if a row divides into blocks of 128 values that each lie within one scale block, and no scale is
+// extreme. Otherwise stored as BF16 if all scales are powers of two of moderate size, else as F32.
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
               int64_t block_cols);
 

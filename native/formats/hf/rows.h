@@ -35,7 +35,8 @@ Rows picked_rows(const Rows& of, std::vector<int32_t> order);
 std::vector<int32_t> dealt_order(int64_t groups, int64_t count, int64_t width);
 // Reorders blocks of `width` columns: block i of the result is block order[i].
 Rows moved_columns(const Rows& of, int64_t width, std::vector<int32_t> order);
-// Splits the rows into `heads` equal runs, takes `count` rows from `first` on of each run, and transposes them.
+// Splits the rows into `heads` equal runs, takes `count` rows of each run, starting at row `first` of the run, and
+// transposes them.
 Rows transposed_heads(const Rows& of, int64_t heads, int64_t first, int64_t count);
 // Applies a function to every value; the type is F32.
 Rows mapped_rows(const Rows& of, float (*function)(float));

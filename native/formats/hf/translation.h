@@ -78,7 +78,7 @@ class Translation {
   }
   bool boolean(std::string_view name, bool fallback) { return take(find(name).boolean(), fallback); }
 
-  // Copy a setting to a key of the architecture if it exists.
+  // These functions copy a setting, if it exists, to a key of the architecture.
   void copy_number(std::string_view from, std::string_view to) {
     if (find(from).exists()) out_.number(key(to), number(from, 0));
   }

@@ -31,7 +31,7 @@ struct Encoder {
   EncoderKind kind{};
   int64_t layers = 0;  // Number of layers that are used; tensors of later layers are ignored.
   int64_t heads = 0, patch = 0;
-  std::vector<int64_t> deepstack = {};  // The layer after which each deepstack part is applied.
+  std::vector<int64_t> deepstack = {};  // The layers after which the deepstack parts are applied.
   // Gemma 4 only: whether the encoder has clamp tensors and standardization tensors.
   bool clamps = false, standardizes = false;
   bool breaks_rows = false;  // Whether the text model's [IMG_BREAK] token separates image rows.

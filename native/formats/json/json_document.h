@@ -26,8 +26,8 @@ class JsonDocument {
   // value.
   bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMaxBytes);
 
-  // Asking a value for content of another kind, or passing kNoJson, yields an empty result. The texts come from
-  // untrusted clients, so callers need not check the kind first.
+  // Reading a value as another kind, or passing kNoJson, yields an empty result. Documents come from untrusted clients,
+  // so callers need not check the kind first.
   Kind kind(JsonId id) const { return id == kNoJson ? Kind::kNull : nodes_[id].kind; }
   bool is(JsonId id, Kind kind) const { return id != kNoJson && nodes_[id].kind == kind; }
   // The decoded text of a string (UTF-8; lone surrogates become U+FFFD), or a number as written.
@@ -39,7 +39,8 @@ class JsonDocument {
   std::span<const JsonId> items(JsonId id) const {
     return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>();
   }
-  // Members in document order. If a name repeats, the last value counts, at the position of the first.
+  // Members in document order. If a name occurs more than once, its last value counts, at the position of its first
+  // occurrence.
   std::span<const Member> members(JsonId id) const {
     return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>();
   }

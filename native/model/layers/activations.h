@@ -1,4 +1,4 @@
-// The buffers that the layers of a model share during a step. They are in the backend's memory and allocated during
+// The buffers that the layers of a model share during a step. They are allocated in the backend's memory during
 // loading.
 #pragma once
 
@@ -52,16 +52,16 @@ struct Activations {
   float* last_x = nullptr;
   float* last_gate = nullptr;
   float* last_normed = nullptr;
-  float* head_gates = nullptr;  // Head gates of Attention, [tokens][n_heads], and gathered like the queries.
+  float* head_gates = nullptr;  // Head gates of Attention, [tokens][n_heads], and the same gathered like the queries.
   float* last_head_gates = nullptr;
-  float* per_layer = nullptr;  // Per-layer inputs (PerLayerInputs), [tokens][n_layers * dim], and gathered.
+  float* per_layer = nullptr;  // Per-layer inputs (PerLayerInputs), [tokens][n_layers * dim], and the same gathered.
   float* last_per_layer = nullptr;
   float* per_layer_inner = nullptr;  // Twice [tokens][dim]: the gate and the input of the current layer.
   // Residual streams: [count][tokens][n_embd] for StreamParams, or [tokens][count][n_embd] for StreamMixParams.
   float* streams = nullptr;
   float* predicted = nullptr;  // The same shape as `streams`.
   float* mixing = nullptr;     // AltUp coefficients: [tokens][count], followed by [tokens][count * count].
-  // Mixing weights of hyper-connections, [tokens][numbers], and gathered like the streams.
+  // Mixing weights of hyper-connections, [tokens][numbers], and the same gathered like the streams.
   float* stream_numbers = nullptr;
   float* last_streams = nullptr;
   float* last_stream_numbers = nullptr;

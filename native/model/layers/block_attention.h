@@ -1,6 +1,6 @@
-// The block attention of DeepSeek V4. A token attends to the vectors of a sliding window, each of which is key and
-// value of all heads, and to vectors that represent compressed blocks of earlier positions. It attends to all blocks or
-// to those that the sparse attention indexer selects.
+// The block attention of DeepSeek V4. A token attends to the vectors of a sliding window, each of which is both key and
+// value for all heads, and to vectors that represent compressed blocks of earlier positions. It attends to all blocks
+// or to those that the sparse attention indexer selects.
 //
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
 //   x += W_ob (for each group of heads: W_oa rope^-1(attention(q, rows, blocks)))

@@ -1,5 +1,5 @@
-// A gated delta-net block: queries, keys and values pass a short convolution, the delta rule updates one state per head
-// (backend/recurrence.h), and the result passes a norm per head and a gate.
+// A gated delta-net block: queries, keys and values pass through a short convolution, the delta rule updates one state
+// per head (backend/recurrence.h), and the result passes through a norm per head and a gate.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ class DeltaNet final : public LayerBlock {
   const Residual residual_;
   DeltaRule rule_;
   LayerSlots state_;  // State of the delta rule.
-  // One convolution over all channels, or one each over queries, keys and values, with its state and first channel.
+  // One convolution over all channels, or one each for queries, keys and values. Each has its state and its first
+  // channel.
   struct Convolved {
     Convolution convolution;
     LayerSlots state;

@@ -32,8 +32,9 @@ struct ExpertWeights {
   std::vector<int32_t> of_token;        // See TokenExperts::of_token.
   NetworkWeights all;                   // The matrices of all experts; see Mixture.
   std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
-  // For experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): norms of the experts' input and
-  // of both outputs, the factors that the norm of the router's input has instead of weights, and a scale per expert.
+  // For experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norms of the experts' input
+  // and of both outputs, the factors that the norm of the router's input uses instead of weights, and a scale per
+  // expert.
   NormWeights norm, post_norm, network_post_norm;
   const float* router_scale = nullptr;   // Shape [n_embd].
   const float* expert_scales = nullptr;  // Shape [n_experts].

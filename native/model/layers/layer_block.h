@@ -70,7 +70,8 @@ class LayerBlock {
   virtual void run(StepRows& rows, bool last) const = 0;
   // Whether tokens read other positions in this block.
   virtual bool mixes() const { return false; }
-  // Whether the block stores data for later tokens. Attention to an earlier layer's keys and values does not.
+  // Whether the block stores data for later tokens. An attention block that uses an earlier layer's keys and values
+  // does not.
   virtual bool keeps() const { return mixes(); }
 };
 

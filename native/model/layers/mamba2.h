@@ -1,5 +1,5 @@
-// The Mamba-2 block of a layer (backend/recurrence.h): x, B and C pass a short convolution, and the output passes a
-// gate and a norm per group.
+// The Mamba-2 block of a layer (backend/recurrence.h): x, B and C pass through a short convolution, and the output
+// passes through a gate and a norm per group.
 #pragma once
 
 #include "model/layers/layer_block.h"
@@ -23,7 +23,7 @@ class Mamba2 final : public LayerBlock {
   const InputUse use_;  // Use of the normalized input: parallel attention reads it again.
   StateSpace space_;
   Convolution convolution_;
-  LayerSlots state_, inputs_;  // State of the state-space model, and of the convolution.
+  LayerSlots state_, inputs_;  // States of the state-space model and of the convolution.
 };
 
 }  // namespace monolith

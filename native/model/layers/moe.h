@@ -17,7 +17,7 @@ class ExpertMixture final : public FeedForward {
 };
 
 // A gated MLP and experts in parallel, each between its own norms: x += post_norm(norm_1(network(pre_norm(x))) +
-// norm_2(experts(pre_norm_2(x)))). The router reads x through an RMSNorm with factors divided by sqrt(n_embd).
+// norm_2(experts(pre_norm_2(x)))). The router reads x after an RMSNorm whose factors are divided by sqrt(n_embd).
 class NetworkAndExperts final : public FeedForward {
  public:
   using FeedForward::FeedForward;

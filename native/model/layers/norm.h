@@ -1,4 +1,4 @@
-// Norms over rows, of the kind that the model uses.
+// Norms over rows, of the kind (RMSNorm or LayerNorm) that the model uses.
 #pragma once
 
 #include "backend/operations.h"

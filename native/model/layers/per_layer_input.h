@@ -1,5 +1,5 @@
-// Per-layer inputs: for each token a value from a table plus a projection of its embedding. After the layer x +=
-// post_norm(W (activation(W_gate x) * input)).
+// Per-layer inputs: for each token and layer, an entry of a table plus a projection of the token's embedding. After the
+// layer, x += post_norm(W (activation(W_gate x) * input)).
 #pragma once
 
 #include "model/layers/layer_block.h"

@@ -58,9 +58,8 @@ class CorrectStreams final : public LayerBlock {
   const LayerContext context_;
 };
 
-// Hyper-connections: several residual streams, of which each block reads a weighted mix and to which it writes
-// (HyperConnections). The functions apply before the first layer, around each block (Residual) and after the last
-// layer.
+// Hyper-connections: several residual streams (HyperConnections). Each block reads a weighted mix of them and writes to
+// all of them. The functions apply before the first layer, around each block (Residual) and after the last layer.
 
 // Initializes all streams with the embeddings. `repeated` holds each token's index, repeated once per stream.
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,

@@ -23,8 +23,8 @@ class Charsmap {
   // Returns kInvalidFile if the lengths are inconsistent. The contents are checked when they are used.
   static Result<std::unique_ptr<const Charsmap>> parse(std::span<const std::byte> bytes);
 
-  // Appends `text` to `out`. From left to right, the longest match with a replacement is replaced. Invalid UTF-8 bytes
-  // become U+FFFD.
+  // Appends `text` to `out`. From left to right, the longest match that has a replacement is replaced. Invalid UTF-8
+  // bytes become U+FFFD.
   void normalize(std::string_view text, std::string& out) const;
 
  private:

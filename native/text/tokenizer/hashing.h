@@ -1,5 +1,5 @@
-// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that nobody can craft a file with
-// colliding keys.
+// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that it is not possible to craft a
+// file whose keys collide.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighbouring symbols are merged in the order of their
-// pair's rank, the leftmost pair first among equal ranks, until no pair has a rank. In SentencePiece files the ranks
-// come from the scores of the merged pieces.
+// pair's rank, the leftmost pair first if ranks are equal, until no remaining pair has a rank. In SentencePiece files
+// the ranks come from the scores of the merged pieces.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ class MergeTable {
 // Scratch memory for merging, one per encode call, reused for every word.
 class Merger {
  public:
-  // Replaces `symbols` by the symbols that remain after all merges. Short sequences are searched for the best pair
-  // repeatedly. Long sequences keep the pairs in a heap, which takes O(n log n) without recursion.
+  // Replaces `symbols` by the symbols that remain after all merges. A short sequence is searched for the best pair
+  // again after every merge. For a long sequence the pairs are kept in a heap, which takes O(n log n) time.
   void merge(const MergeTable& table, std::vector<Symbol>& symbols);
 
  private:

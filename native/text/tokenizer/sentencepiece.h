@@ -1,6 +1,6 @@
-// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, the piece with
-// the highest score first. Characters outside the vocabulary become byte tokens. Files without scores list merges
-// instead, like a tokenizer.json and "gemma4" files do, and then the order of the merges decides.
+// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, starting with
+// the piece that has the highest score. Characters outside the vocabulary become byte tokens. Files without scores,
+// such as tokenizer.json and "gemma4" files, list merges instead, and the order of the merges decides.
 #pragma once
 
 #include <array>

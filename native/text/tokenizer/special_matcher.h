@@ -16,8 +16,8 @@ struct SpecialMatch {
   TokenId id;
 };
 
-// A trie that is walked from every byte at which a special token can start. The time is linear in the text length,
-// times the length of the walks, which kMaxTokenBytes bounds. Matches never overlap.
+// A trie that is walked from every byte at which a special token can start. The time is linear in the length of the
+// text, times the length of the walks, which is at most kMaxTokenBytes. Matches never overlap.
 class SpecialMatcher {
  public:
   // Determines which of several overlapping matches is chosen.

@@ -1,4 +1,4 @@
-// Converts text to token ids and back, as the model file defines. There are three families: byte-level BPE,
+// Converts text to token ids and back as the model file specifies. There are three families: byte-level BPE,
 // SentencePiece BPE, and Unigram. A loaded tokenizer is immutable and may be used from any thread.
 #pragma once
 
@@ -42,7 +42,7 @@ class Tokenizer {
 
   // Appends the token ids of `text`, which must be smaller than 2 GiB. Invalid UTF-8 is tokenized byte by byte and is
   // never an error. Without parse_special, text that spells a control token is ordinary text; user-defined tokens match
-  // in both cases, as in llama.cpp. Ordinary text never becomes a control token.
+  // in either case, as in llama.cpp. Ordinary text never becomes a control token.
   void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const;
 
   // Returns the text of `ids` as rendered by llama.cpp's detokenize, including special tokens. The space prefix of

@@ -1,6 +1,6 @@
 // SentencePiece Unigram (tokenizer.ggml.model "t5"): of all ways to segment the text into pieces, it chooses the one
-// with the greatest sum of scores (log probabilities). The time is linear in the text: from each character the pieces
-// that start there are walked, and kMaxTokenBytes bounds their length.
+// with the greatest sum of scores (log probabilities). The time is linear in the length of the text: at each character,
+// the pieces that start there are looked up, and kMaxTokenBytes bounds their length.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class PieceTrie {
     std::string_view text;  // Not empty.
     int32_t value;
   };
-  // Of entries with equal text, the first is kept.
+  // If several entries have the same text, the first one is kept.
   explicit PieceTrie(std::vector<Entry> entries);
 
   // Calls visit(length, value) for each entry that is a prefix of `text`, the shortest first.

@@ -106,7 +106,7 @@ void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto& own = *reinterpret_cast<Scratch*>(scratch.of(thread));
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of the same head follow each other, so its keys and values stay in the cache.
+      // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kFixed16Queries;
       const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, n_rows - first));
       for (int i = 0; i < n; ++i)

@@ -30,7 +30,7 @@ float weight_step(const float* numbers, int64_t count) {
     sum += std::fabs(numbers[i]);
     most = std::max(most, std::fabs(numbers[i]));
   }
-  // Leaves room for rounding.
+  // Leaves a margin for rounding.
   constexpr double kMaxSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);
   const double step = std::max(static_cast<double>(most) / 32767, sum / kMaxSum);
   return step < 0x1p-100 ? 0.0f : static_cast<float>(step * (1 + 0x1p-20));

@@ -1,6 +1,6 @@
-// Matmul kernels for AVX2 with FMA and F16C: packing, floating-point weights, and the kernel table. Quantized weights
-// are in matmul/quants_avx2-inl.h, arithmetic and layout in panels.h. This file must not emit functions that are shared
-// with other files (see matmul/kernels.h).
+// Matmul kernels for AVX2 with FMA and F16C: packing, floating-point weights, and the kernel table. The kernels for
+// quantized weights are in matmul/quants_avx2-inl.h. panels.h describes the arithmetic and the layout. This file must
+// not emit functions that are shared with other files (see matmul/kernels.h).
 #if defined(__AVX2__)
 
 #include "backend/cpu/matmul/avx2-inl.h"
@@ -17,7 +17,7 @@ int32_t sum_of(__m256i v) {
   half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
   return _mm_cvtsi128_si32(half);
 }
-// Requires values that are not negative.
+// Requires non-negative values.
 uint32_t max_of(__m256i v) {
   __m128i half = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));

@@ -1,6 +1,6 @@
-// Matmul kernels for AVX-512 (F, BW, VL, DQ, VNNI): packing, floating-point weights, and the kernel table. Quantized
-// weights are in matmul/quants_avx512-inl.h, arithmetic and layout in panels.h. This file must not emit functions that
-// are shared with other files (see matmul/kernels.h).
+// Matmul kernels for AVX-512 (F, BW, VL, DQ, VNNI): packing, floating-point weights, and the kernel table. The kernels
+// for quantized weights are in matmul/quants_avx512-inl.h. panels.h describes the arithmetic and the layout. This file
+// must not emit functions that are shared with other files (see matmul/kernels.h).
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/matmul/avx512-inl.h"

@@ -3,13 +3,14 @@
 // - Panels (16 outputs each) are split into groups that stay in the L2 cache while all tiles use them.
 // - A task is one group of panels of one target times one range of tiles. Threads take tasks dynamically.
 //
-// If there are more rows than fit in one tile, and pair kernels exist for all types, the pair kernels are used: smaller
-// tiles, and two panels per call. Such a call also prefetches a part of the group of panels that its thread will
+// If there are more rows than fit in one tile, and pair kernels exist for all types, the pair kernels are used, with
+// smaller tiles and two panels per call. Such a call also prefetches a part of the group of panels that its thread will
 // probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
 //
-// With a single tile, a task is a contiguous run of memory, and the tasks of a thread are adjacent. Each time a thread
-// continued elsewhere, the first cache lines arrived late. (Zen 5, Q4_K, two cores, 66 GB/s read bandwidth: threads
-// that alternate between tasks of 128 KiB reach 75 %, of 1 MiB 90 %, and with one half of the memory each 98 %.)
+// With a single tile, a task is a contiguous run of memory, and the tasks of a thread are adjacent. Whenever a thread
+// continues elsewhere in memory, the first cache lines arrive late. Measured on Zen 5 with Q4_K, on two cores with a
+// read bandwidth of 66 GB/s: threads that alternate between tasks of 128 KiB reach 75 % of the bandwidth, with tasks of
+// 1 MiB 90 %, and if each has one half of the memory 98 %.
 #include "backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace {
 
 // Weights per task: half of the smallest L2 cache of the supported processors (Zen 4: 1 MiB per core).
 constexpr int64_t kGroupBytes = 512 * 1024;
-// The same for pair kernels, where the L2 cache also holds the next group of panels.
+// The same for pair kernels, for which the L2 cache also holds the next group of panels.
 constexpr int64_t kPairGroupBytes = 256 * 1024;
 // Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
 // threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
@@ -167,10 +168,10 @@ struct Product {
 
 // Prefetch distances, measured with one row and weights in memory on two cores. On Zen 5, (0, 4096) was fastest for all
 // types: Q8_0 reached 76 GB/s, compared with 71 at (8192, 4096) and 64 at (16384, 2048). On Zen 4, (8192, 2048) was 4
-// to 44 % faster than (0, 4096), except for BF16, which gained nothing. Longer distances gained nothing more.
-// For types whose loads guide the hardware prefetcher, Zen 4 reaches 53 GB/s with (8192, 0) and 41 GB/s with (8192,
-// 2048). K-quants do not use (8192, 0), although a single core then streams a large Q4_K matrix at 27 instead of 21
-// GB/s: MoE layers lose 5 %, because each small expert starts with a cold prefetcher.
+// to 44 % faster than (0, 4096), except for BF16, which gained nothing. Longer distances brought no further gain. For
+// types whose loads guide the hardware prefetcher, Zen 4 reaches 53 GB/s with (8192, 0) and 41 GB/s with (8192, 2048).
+// K-quants do not use (8192, 0), although a single core then streams a large Q4_K matrix at 27 instead of 21 GB/s: MoE
+// layers lose 5 %, because each small expert starts with a cold prefetcher.
 const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
@@ -210,7 +211,7 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    // Not touched, and so not allocated, until it is used.
+    // The memory is not touched, and thus not allocated, until it is used.
     auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
@@ -269,8 +270,8 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     pool.parallel_for(tasks, 1, compute);
 }
 
-// A row of activations has as many packed lines as the parts of all its heads together. Within a tile, head h of all
-// rows follows head h - 1 of the same rows.
+// The number of packed lines of a row of activations is the sum over its heads. Within a tile, the lines of head h of
+// all rows follow those of head h - 1.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows) {
   if (n_rows <= 0) return;

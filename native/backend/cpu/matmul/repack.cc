@@ -157,8 +157,8 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
 }
 
 // Writes the parts of `bits` bits, starting at bit `from_bit` of each code, of the block's values 32 i .. 32 i + 31 to
-// the words of one lane. Implemented with fold expressions so that all indices are compile-time constants. Words in
-// arrays would go through memory in sizes that stall the processor, and variable shifts take ten times as long.
+// the words of one lane. Uses fold expressions so that all indices are compile-time constants. With an array, the words
+// would pass through memory in sizes that stall the processor, and variable shifts take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {
   constexpr int groups = 8 / bits;  // Groups per word.

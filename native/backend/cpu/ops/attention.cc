@@ -2,10 +2,11 @@
 // affects the results. ops/attention-inl.h defines their order of arithmetic.
 //
 // The queries of a segment that use the same KV head are numbered row by row, head by head, and split into tiles of
-// kTileQueries. A task is one (segment, KV head, tile). A single long sequence in decode gives few, large tasks, and
-// the other threads would wait for the last one. Such tasks are split further into runs of spans of positions. The
-// states of these runs are kept and merged in a second pass, in the same order in which a single thread would have
-// merged them. A run's spans are processed in ascending order, so prefetched data is used next.
+// kTileQueries. A task is one (segment, KV head, tile). A single long sequence in decode gives only a few large tasks,
+// and most threads would wait for the last one. Such tasks are therefore split further, into runs of spans of
+// positions. The states of these runs are kept and merged in a second pass, in the same order in which a single thread
+// would have merged them. The spans of a run are processed in ascending order, so that data is used right after it has
+// been prefetched.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -18,16 +19,16 @@
 namespace monolith {
 namespace {
 
-// Multiplications that one thread does in about the time that starting a parallel section takes (2 us).
+// Number of multiplications that one thread does in about the time it takes to start a parallel section (2 us).
 constexpr int64_t kProductsAlone = 64 * 1024;
 // Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
-// the work, and then so that it alone provides this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6 %
-// slower, because each run starts with cold caches.
+// the work. It then provides this many tasks per thread by itself. On Zen 5, twice as many tasks were 3 to 6 % slower,
+// because each run starts with cold caches.
 constexpr int kPiecesPerThread = 4;
 // Number of parts in which the queries of a segment and KV head are merged. This lets threads share the merging even if
 // all query heads use the same KV head.
 constexpr int64_t kMergeParts = 8;
-// Floats of states that one thread merges in about the time that starting a parallel section takes.
+// Number of floats of states that one thread merges in about the time it takes to start a parallel section.
 constexpr int64_t kMergedFloats = 16 * 1024;
 constexpr int64_t kWhole = -1;
 
@@ -77,7 +78,7 @@ struct Attention {
   }
 
   // Adds the attention sink of query `index` to its state's sum of weights. Weights are relative to the largest score.
-  // If the sink is far above all scores, nothing of the values remains.
+  // If the sink is far above all scores, the values have no weight left.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);
@@ -188,8 +189,8 @@ class Tile {
     const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
     for (int span = first; span < end; ++span) {
       attention_.kernels.attention_span(tile_, span, states_);
-      // Copies the states when they are complete. The cache lines of `partials` are in the core that merged the
-      // previous states, and the next span does not have to wait for them this way.
+      // The states are copied once they are complete. The cache lines of `partials` are still in the cache of the core
+      // that merged the previous states, and copying last keeps the next span from waiting for them.
       std::memcpy(partials + (span - first_span) * partial_stride, states_,
                   tile_.n_queries * attention_.state_floats() * sizeof(float));
     }
@@ -243,7 +244,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   if (params.chosen == nullptr)
     return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
   // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
-  // the selected latents are gathered in order of position, and the token attends to them as to a sequence of its own.
+  // the selected latents are gathered in order of position, and the token attends to them as if they were a sequence of
+  // their own.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
   const int most = params.most_chosen;
   std::vector<Segment>& seeing_all = scratch.seeing_all_;
@@ -292,7 +294,7 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
   std::vector<int32_t>& split = scratch.split_segments_;
   split.clear();
 
-  int64_t products = 0;  // Query-key pairs over all heads. The values take as many multiplications again.
+  int64_t products = 0;  // Query-key pairs over all heads. The values take the same number of multiplications again.
   for (const Segment& segment : segments) products += a.products(segment) * n_kv_heads * a.tiles(segment);
   const bool alone = products * (own.key_dim + own.value_dim) <= kProductsAlone;
   int64_t pieces = 0, partial = 0, merged_floats = 0;

@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Elements that one thread processes through all rows at a time.
+// Number of elements that one thread processes at a time, across all rows.
 constexpr int64_t kPooledNumbers = 128;
 // Initial value of the largest score. No weight is relative to it, and differences from it are finite.
 constexpr float kNoScore = -1e30f;
@@ -119,7 +119,7 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
 }
 
 // Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
-// token attends to them as to a sequence of its own.
+// token attends to them as if they were a sequence of their own.
 void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
                               int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
                               const AttentionParams& params, float* out, int64_t out_stride) const {

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Multiplications that one thread does in about the time that starting a parallel section takes (2 us).
+// Number of multiplications that one thread does in about the time it takes to start a parallel section (2 us).
 constexpr int64_t kProductsAlone = 64 * 1024;
 
 }  // namespace
@@ -73,8 +73,8 @@ void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const Spars
         }
       });
       std::iota(room.order, room.order + n, 0);
-      // Scores are often exactly zero, when no head finds a match, so the last selected positions are often ties. The
-      // ties that a bounded heap keeps are the same as in llama.cpp and depend only on the row.
+      // If no head finds a match, a score is exactly zero. That is common, so the last selected positions are often
+      // ties. The bounded heap keeps the same ones of these as llama.cpp does, and its choice depends only on the row.
       std::partial_sort(room.order, room.order + index.most, room.order + n,
                         [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
       std::sort(room.order, room.order + index.most);

@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Elements that one thread moves in about the time that starting a parallel section takes.
+// Number of elements that one thread moves in about the time it takes to start a parallel section.
 constexpr int64_t kElementsPerPiece = 16384;
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / std::max<int64_t>(1, dim)); }
 
@@ -115,7 +115,7 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKey
   const int64_t tiles = (int64_t{n_rows} + kTileQueries - 1) / kTileQueries;
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of the same head follow each other, so its keys and values stay in the cache.
+      // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
       const int n = static_cast<int>(std::min<int64_t>(kTileQueries, n_rows - first));
       float* const packed = scratch.tile(thread);

@@ -78,7 +78,7 @@ Result<Layout> layout_of(const KvShape& shape) {
                  (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    // Heads of the layers before this one, and its own.
+    // Number of heads of the layers before this one, and of this layer.
     const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
     const auto keys = checked_mul(page.keys, heads);
     const auto values = checked_mul(page.values, heads);

@@ -74,7 +74,8 @@ bool RopeTable::is_for(const RopeParams& rope) const {
          std::equal(frequency.begin(), frequency.begin() + half, rope.inverse_frequency);
 }
 
-// All layers of a step rotate by the same angles, so only the first layer with these parameters computes anything.
+// All layers of a step rotate by the same angles, so only the first layer that uses these parameters computes the
+// factors.
 const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool) {
   auto* const known = std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
   RopeTable& table = known == std::end(rope_) ? rope_[next_rope_] : *known;

@@ -28,8 +28,8 @@ bool walks(const AttentionCall& call, KvType type) {
 
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride) {
   if (attention_form(type, head_dim, q_stride, out_stride) != AttentionForm::kWalk) return false;
-  // Each 8-bit block must lie within one head. Rows must end on a block boundary, because no kernel would write the
-  // padding of a partial block.
+  // Each 8-bit block must lie within one head. Rows must end on a block boundary, because no kernel writes the padding
+  // of a partial block.
   const int64_t dim = int64_t{n_heads} * head_dim;
   if (out_stride != dim) return false;
   if (form == InputForm::kInt8) return head_dim % 32 == 0 && dim % 128 == 0;

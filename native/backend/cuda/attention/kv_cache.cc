@@ -51,8 +51,7 @@ Status CudaKvCache::check(const KvShape& shape) {
       return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ": latent dimension " +
                                                 std::to_string(layer.key_dim) + " exceeds the limit of " +
                                                 std::to_string(kMaxLatentDims) + " of the CUDA backend"};
-  // Compressed blocks are attended to in place. Limits on their selection are checked by the indexer
-  // (select_positions()).
+  // Compressed blocks are read in place. The indexer checks the limits on their selection (select_positions()).
   const bool blocks =
       std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
   if (!blocks && shape.most_chosen > kMaxChosen)

@@ -1,6 +1,6 @@
 // Float32 attention to MLA latents. A block computes sixteen heads of one token, and each of its warps two heads. The
 // rows of a page are expanded to float32 in shared memory once for all heads. A warp scores the sixteen positions of a
-// page together, and then adds up their values.
+// page at once, and then adds up their values.
 #include "backend/cuda/attention/latents.h"
 
 #include "backend/cuda/attention/kv_bytes.h"
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__
   }
 }
 
-// Computes the tokens of the tiles, each token in blocks of its own. The longest contexts come first.
+// Computes the tokens of the tiles. Each token has its own thread blocks, and the longest contexts come first.
 template <KvType type, int kPieces>
 __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__ LatentLaunch launch) {
   start_after_inputs();

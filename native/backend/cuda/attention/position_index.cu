@@ -52,8 +52,8 @@ struct ScoreShared {
   float sums[kScoreWarps][kPageTokens];
 };
 
-// Scores positions. A warp computes every fourth head, and a lane half of the dimensions for one position of a page.
-// Heads are summed in ascending order within a warp, and the sums of the warps are added in order.
+// Scores positions. A warp computes every fourth head, and a lane computes half of the dimensions for one position of a
+// page. Heads are summed in ascending order within a warp, and the sums of the warps are added in order.
 template <KvType type>
 __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_constant__ Choice choice) {
   start_after_inputs();

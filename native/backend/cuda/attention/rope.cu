@@ -51,8 +51,8 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   return place;
 }
 
-// Stores a token's key and value of one head in 8-bit pages. Two warps may each store one of them, or one warp may
-// store both.
+// Stores a token's key and value of one head in 8-bit pages. Either two warps store one of them each, or one warp
+// stores both.
 template <KvType type>
 MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
                                const float* value, const KvView& cache, bool keys, bool values) {
@@ -221,8 +221,8 @@ size_t RopeTables::bytes_for(int max_rows, int max_head_dim) {
 }
 
 Status RopeTables::reserve(int max_rows, int max_head_dim) {
-  // Invalidates the sets, because another model's frequencies may now be at the address of an unloaded model's
-  // frequencies.
+  // Invalidates the sets, because the frequencies of an unloaded model may have been replaced by another model's at the
+  // same address.
   for (Set& set : sets_) set.host = nullptr;
   if (max_rows <= max_rows_ && max_head_dim <= max_head_dim_) return {};
   max_rows_ = std::max(max_rows, max_rows_);

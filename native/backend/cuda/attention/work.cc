@@ -8,7 +8,7 @@ namespace {
 
 int chunks_of(int position) { return position / kChunkPositions + 1; }
 int groups_of(int chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
-// Contexts whose lengths lie between the same two powers of two count as equally long.
+// Contexts count as equally long if their lengths lie between the same two powers of two.
 int length_class(int chunks) { return std::bit_width(static_cast<unsigned>(chunks)); }
 constexpr int kClasses = 33;
 // A token with bidirectional attention may be a segment of its own.

@@ -1,5 +1,5 @@
-// Host and helper kernels around a 16-bit or FP8 GEMM: the conversion of activations to 16 bits in the layout that the
-// kernels read (dense.h), row lookup in packed embedding tables, and the launch itself.
+// The host code and helper kernels around a 16-bit or FP8 GEMM: the conversion of activations to 16 bits in the layout
+// that the kernels read (dense.h), row lookup in packed embedding tables, and the launch itself.
 #include <algorithm>
 
 #include "backend/cuda/dense/kernels.h"
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scales[column] = scale;
 }
 
-// Converts a few columns to binary16, computing scale and values in one kernel with one block per column.
+// Converts a few columns to binary16 with one block per column. A single kernel computes scales and values.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,
                         int column_groups, unsigned char* out) {

@@ -80,7 +80,8 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   for (const int width : {256, 192, 128})
     for (const bool split : {false, true}) {
       const DensePlan plan{DenseKernel::kWgmma, 128, width, split};
-      // A width of 256 has no registers left for the totals of several segments; 192 has none for storing partial sums.
+      // A width of 256 leaves no registers for the totals of several segments; a width of 192 leaves none for storing
+      // partial sums.
       if (width == 256 && !split && most > 1) continue;
       if (split && (width == 192 || !can_split(shape, plan))) continue;
       const int64_t shared = (2 * width + 2 * 128 + width) * kDenseBlockK * 2 / 128;
@@ -106,7 +107,8 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   if (device.wgmma) {
     if (columns > 64) return plan_wide(device, shape);
     plan.tile_columns = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : 64;
-    // Tiles of 64 rows are faster: twice as many blocks loading weights outweighs reading the inputs one more time.
+    // Tiles of 64 rows are faster: the gain from twice as many blocks that load weights outweighs the cost of reading
+    // the inputs once more.
     plan.tile_rows = 64;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;

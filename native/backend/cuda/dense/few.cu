@@ -1,7 +1,7 @@
-// GEMM kernel for few columns. A block of eight warps computes 8 / segments tiles of 16 rows, and each warp one segment
-// of a tile. Weights go directly from memory to registers in fragment order, prefetched two blocks of k ahead (4 KB in
-// flight per warp, half of that for FP8). Activations are read through the L1 cache. The sums of the segments are
-// combined in shared memory.
+// GEMM kernel for few columns. A block of eight warps computes 8 / segments tiles of 16 rows, and each warp computes
+// one segment of a tile. Weights go directly from memory to registers in fragment order, prefetched two blocks of k
+// ahead (4 KB in flight per warp, half of that for FP8). Activations are read through the L1 cache. The sums of the
+// segments are combined in shared memory.
 #include "backend/cuda/dense/kernels.h"
 
 namespace monolith::cuda {

@@ -1,15 +1,15 @@
 // GEMM kernel for Hopper (wgmma). Producer warps fill a ring of stages in shared memory with bulk copies, each stage
 // with 64 values of k of weights and activations. Each consumer warpgroup reads its 64 rows of weights from a stage
-// into registers and multiplies them with all columns of the tile. Several warps copy, each its own tiles of a stage,
-// because a single warp cannot issue copies as fast as memory and consumers allow. Few columns use the same kernel with
-// a narrow tile of 64 rows. Two things count in that case: each block always has 64 to 90 KB of weights in flight, with
-// two blocks per multiprocessor, and there are enough blocks for all multiprocessors.
+// into registers and multiplies them with all columns of the tile. Several producer warps each copy their own tiles of
+// a stage, because a single warp cannot issue copies as fast as memory and consumers allow. Few columns use the same
+// kernel with a narrow tile of 64 rows. Two things matter in that case: each block always has 64 to 90 KB of weights in
+// flight, with two blocks per multiprocessor, and there are enough blocks for all multiprocessors.
 //
-// With many columns the goal is that the tensor cores never wait. A block computes one tile after the other, and the
-// next tile's stages arrive while it writes the outputs of the current tile. Half a stage of products is always in
-// flight: the A registers form two halves, and one half is read while the other is multiplied. A stage is therefore
-// released half a stage late. Totals over segments stay in registers, which leaves room for 192 columns. A width of 256
-// is used for matrices with one segment and for split-K.
+// With many columns, the tensor cores should never wait. A block computes one tile after another, and the next tile's
+// stages arrive while it writes the outputs of the current tile. Half a stage of products is always in flight: the A
+// registers form two halves, and one half is read while the other is multiplied. A stage is therefore released half a
+// stage late. Totals over segments stay in registers, which leaves room for 192 columns. A width of 256 is used for
+// matrices with one segment and for split-K.
 #include <algorithm>
 
 #include "backend/cuda/dense/kernels.h"
@@ -32,7 +32,7 @@ struct Width {
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
   static constexpr bool kIsWide = kColumns >= 128;
-  // Whether split-K is supported. A width of 192 has no registers left for it.
+  // Whether split-K is supported. A width of 192 leaves no registers for it.
   static constexpr bool kSplits = kColumns != 192;
   // Two warpgroups with accumulators for many columns need more registers than threads have initially. The producers
   // are then a whole warpgroup, which releases its registers.
@@ -52,7 +52,7 @@ struct Ring {
 #if MONOLITH_WGMMA
 
 constexpr int kSteps = kDenseBlockK / 16;
-// Values of stored partial sums that a thread reads together. With 256 columns the accumulators leave few registers.
+// Number of stored partial sums that a thread reads together. With 256 columns the accumulators leave few registers.
 template <typename W>
 constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
 // 16-byte groups for 16 rows of a stage.
@@ -146,7 +146,7 @@ MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float
 struct Outputs {
   float* to[2];    // Addresses for both columns of a quad.
   int64_t step;    // Distance to the next quad.
-  int left;        // Columns of the unit from the thread's first column on.
+  int left;        // Columns that remain in the unit, counted from the thread's first column.
   bool inside[2];  // Whether each of the thread's two rows exists.
 
   MONOLITH_DEVICE Outputs(const DenseUnit& unit, int first_row) {
@@ -209,7 +209,7 @@ MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& u
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 2; ++i) {
     const int quad = i / 2, j = i % 2, column = quad * 8 + j;
-    // The barrier limits the scales loaded at a time, because there are not enough registers for all of them.
+    // The barrier limits how many scales are loaded at a time, because there are not enough registers for all of them.
     if (i % 8 == 0) __syncwarp();
     const float scale = column < left ? scales[column] : 1.0f;
     totals[quad][j] = fmaf(sums[quad][j], scale * of_rows[0], totals[quad][j]);

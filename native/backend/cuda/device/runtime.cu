@@ -20,7 +20,7 @@ constexpr size_t kPlainSharedBytes = 48 << 10;  // Shared memory that a block ma
 constexpr int kEarlyLaunchMajor = 9;  // Hopper.
 constexpr int kEarlyLaunchCode = 90;  // Kernels compiled for an older architecture do not wait for their inputs.
 
-// The first kernel to be launched. Its attributes reveal the architecture that all kernels were compiled for, since all
+// The first kernel to be launched. Its attributes show for which architecture all kernels were compiled, since all
 // files use the same flags.
 constexpr int kProbeThreads = 32;
 __global__ void probe_kernel() { start_after_inputs(); }
@@ -209,8 +209,8 @@ class CudaRuntime final : public Runtime {
       error = cudaGraphInstantiate(&exec, graph, 0);
     }
     if (graph) cudaGraphDestroy(graph);
-    // Uploads the graph now. Otherwise the first launch would allocate its memory, and a failure there would be a
-    // device fault.
+    // Uploads the graph now. Otherwise the first launch would allocate its memory, and a failure would then be a device
+    // fault.
     if (error == cudaSuccess) {
       doing = "uploading the CUDA graph";
       error = cudaGraphUpload(exec, stream_);
@@ -338,7 +338,7 @@ class CudaRuntime final : public Runtime {
   bool settles_ = false;
   bool launches_early_ = false, records_early_ = false;  // records_early_ refers to the current capture.
   bool has_work_ = false;                                // True if work was submitted since the last synchronize().
-  std::string failed_;                                   // Text of the first failure; empty if there was none.
+  std::string failed_;                                   // Message of the first failure; empty if there was none.
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;
 };

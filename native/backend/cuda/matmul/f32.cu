@@ -1,6 +1,6 @@
 // Float32 matmul. Each warp computes a few matrix rows for up to 8 columns, with lanes striding over k in groups of 4.
 // Every output is summed in the same order whatever the number of columns: each lane's groups in ascending order, then
-// the lanes as a tree.
+// the lanes in a tree.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/matmul/matmul.h"
 

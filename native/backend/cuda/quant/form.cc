@@ -62,8 +62,8 @@ NumbersSize size_of(Numbers numbers) {
   return {};
 }
 
-// The codebook of a type; null for codes that represent themselves. `factor` brings codebooks of types with a scale per
-// 16 values to eight times their nominal values.
+// The codebook of a type; null for codes that represent themselves. For types with one scale per 16 values, `factor`
+// scales the codebook to eight times its nominal values.
 struct Levels {
   const int8_t* of = nullptr;
   int factor = 1;

@@ -45,8 +45,8 @@ std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, i
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   const bool little = tiles <= 2 * device.multiprocessors;
   if (!any && (n_columns > 16 || (n_columns > 4 && little && layout.n_chunks < 64))) return {};
-  // More stages in flight are preferred to leaving shared memory for the next kernel's block. A step of Llama 8B in
-  // Q4_K took 2.9 ms on an H200 this way, and 3.9 ms with blocks of half the size.
+  // More stages in flight are worth more than shared memory left for the next kernel's block. On an H200, a step of
+  // Llama 8B in Q4_K took 2.9 ms this way, and 3.9 ms with blocks of half the size.
   struct Size {
     int groups, stages;
   };
@@ -69,7 +69,7 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
   product.n_columns = n_rows;
   product.x = converted ? scratch.blocks()
                         : scratch.quantize(x, n_rows, weights[0].layout.cols, groups ? groups->source : nullptr);
-  // One launch per weight type with all targets of that type. The first target of a type takes the later ones along.
+  // One launch per weight type, with all targets of that type. The first target of a type starts the launch.
   for (size_t first = 0; first < targets.size(); ++first) {
     const TensorType type = weights[first].layout.type;
     const auto same = [&](const QuantWeight& weight) { return weight.layout.type == type; };

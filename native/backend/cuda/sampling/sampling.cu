@@ -1,8 +1,8 @@
 // Sampling with one block per row of logits. The passes over a row are:
 // - Find the largest logit.
-// - If top_k or top_p apply, build a histogram of counts or weights over the distance from the largest logit, and fetch
-//   the tokens in the bin that contains the cutoff. If that bin has too many tokens, which happens with equal logits,
-//   further histograms over ever finer parts of logits and then token ids narrow it down.
+// - If top_k or top_p applies, build a histogram of counts or weights over the distance from the largest logit, and
+//   fetch the tokens in the bin that contains the cutoff. If that bin has too many tokens, which happens with equal
+//   logits, narrow it down with further histograms over ever finer parts of the logits and then of the token ids.
 // - Sum the weights of the remaining tokens in tiles.
 // - Draw a tile and then a token of that tile.
 #include <limits>
@@ -41,7 +41,7 @@ struct Shared {
 MONOLITH_DEVICE float never() { return -std::numeric_limits<float>::infinity(); }
 
 // exp(x) for x <= 0 in quanta of 2^-34, with the same operations as engine/sampling/sampler_kernels-inl.h. Results
-// below 2^-35 are zero. Most logits of a row are in that range, so they return early.
+// below 2^-35 are zero. Most logits of a row are in that range, so the function returns early for them.
 MONOLITH_DEVICE float quantized_exp(float x) {
   if (!(x >= -24.5f)) return 0.0f;  // The bound corresponds to 2^-35.3. The comparison is also false for NaN.
   constexpr float kRound = 12582912.0f;
