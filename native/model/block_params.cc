@@ -32,7 +32,7 @@ Status read_blocks(const MetadataReader& read, HyperParams& params) {
   return {};
 }
 
-// Reads the RoPE sets of layers without and with blocks. Each set is followed by its inverse.
+// Reads the RoPE sets of layers without blocks and with blocks. Each set is followed by its inverse.
 Status read_angles(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& params) {
   const int dims = params.blocks.n_rotated;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);

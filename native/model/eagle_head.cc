@@ -33,7 +33,7 @@ void EagleHead::note(int layer, const float* x, int n_rows) {
 }
 
 // Computes the hidden states of the step from the concatenated source rows. Tokens are processed in groups, which does
-// not change the result of any of them.
+// not affect their results.
 void EagleHead::fuse(int n_rows) {
   const int64_t width = eagle_.sources_dim();
   for (int first = 0; first < n_rows; first += kJoinedRows) {

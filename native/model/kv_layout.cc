@@ -116,8 +116,8 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
   layout.windowed_in_slot = static_cast<int>(packs ? most_in_slot(windowed, full) : 1);
   const int64_t of_full = ceil_div(n_full, layout.full_in_slot),
                 of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
-  // Layers that do not fill whole pages waste memory, while pages with few layers need many page tables. Each
-  // additional table counts as much as one percent of the memory.
+  // Layers that do not fill whole pages waste memory, while pages with few layers need many page tables. An additional
+  // table is considered as costly as one percent of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);

@@ -77,8 +77,8 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
     else
       failed = result.error();
   };
-  // Files without the keys that end in _mla state the sizes of a head in the other keys. Newer files state there the
-  // sizes of what is cached.
+  // Files without the keys that end in _mla state the sizes of a head in the other keys. In newer files, those keys
+  // hold the sizes of the cached data.
   const bool stated = read.has("attention.key_length_mla");
   set(latents.rank, read.integer("attention.kv_lora_rank", 1, kMaxRank));
   set(latents.shared_dim, read.integer("rope.dimension_count", 2, kMaxHeadDim));

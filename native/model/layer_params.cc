@@ -119,7 +119,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  // Without attention heads this value is not used.
+  // This value is not used if there are no attention heads.
   const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
@@ -162,7 +162,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
 }
 
 // The last layers may use the keys and values of another layer: of the last layer that has its own, or, for layers with
-// a sliding window, of the one before it. That layer must have the same shape.
+// a sliding window, of the layer before that one. That layer must have the same shape.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;

@@ -18,14 +18,15 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
-// Number of sequences for whose draft logits the host buffer is allocated; it grows if there are more.
+// Number of sequences for which the host buffer for draft logits is allocated initially. The buffer grows if there are
+// more.
 constexpr int kDraftedPerStep = 32;
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums of a memory plan far below the overflow limit.
 
-// The time limit for moving the weights to huge pages after loading. If they are in huge pages already, the call
-// returns immediately. If they fill most of the memory, few pages can be converted, so the limit is short: for a 30 B
-// MoE model, 13 to 316 pages were converted and thousands refused in up to 20 s.
+// The time limit for moving the weights to huge pages after loading. If they already are in huge pages, the call
+// returns immediately. If they fill most of the memory, few pages can be converted, so the limit is short: with a 30 B
+// MoE model, 13 to 316 pages were converted in up to 20 s, while thousands failed.
 std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading, bool crowded) {
   using std::chrono::milliseconds;
   if (crowded) return milliseconds(2'000);
@@ -94,8 +95,8 @@ std::vector<WeightSlot> draft_slots(std::vector<WeightSlot> slots, const HyperPa
 }  // namespace
 
 // Number of floats of the host copy of the logits, which counts as activations. It is needed if the logits are not in
-// host memory and the backend does not sample itself. If it does, only draft logits are copied, because draft tokens
-// are sampled on the host.
+// host memory and the backend does not do the sampling. If the backend does, only draft logits are copied, because
+// draft tokens are sampled on the host.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory()) return 0;
   int rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
@@ -225,7 +226,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     if (!memory) return memory.error();
     const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
     model->slots_ = {*memory, of_slot};
-    // The slots are written here, so that loading fails if the machine lacks the memory for them.
+    // The slots are written here so that loading fails if the machine does not have enough memory for them.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
     for (int32_t slot = 0; slot < limits.n_slots; ++slot)
       backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
@@ -342,7 +343,7 @@ const float* Transformer::forward(const Batch& batch) {
 const float* Transformer::host_logits(int n_rows) {
   if (backend_.is_host_memory()) return activations_.logits;
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
-  // The buffer is too small only for debugging tools that read the logits of a model that samples in the backend.
+  // The buffer can only be too small for debugging tools, which read logits even if the backend does the sampling.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();

@@ -106,7 +106,7 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
           (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));
 }
 
-// Finds the tensor of a slot. `faults` is null if the check of another slot already reports this tensor.
+// Finds the tensor of a slot. `faults` is null if the problems of this tensor are already reported for another slot.
 void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   slot.tensor = file.tensor(slot.name);
   if (faults == nullptr) return;
@@ -155,7 +155,7 @@ void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set
   }
 }
 
-// Finds the tensors of all slots. Other tensors in the file are reported unless `known` says that they are not needed.
+// Finds the tensors of all slots. Other tensors in the file are reported unless `known` marks them as not needed.
 template <typename Known>
 Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots,
                                           const HyperParams& params, Known&& known) {
@@ -207,8 +207,8 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
 }
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
-  // Each layer needs several tensors, so a block_count above the number of tensors is certainly wrong. The check keeps
-  // the list in proportion to the file.
+  // Each layer needs several tensors, so a block_count above the number of tensors must be wrong. The check keeps the
+  // list in proportion to the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
                                               std::to_string(params.n_layers) + ", but the file has only " +

@@ -182,9 +182,9 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
     total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
-  // If the page cache cannot hold the whole file next to the weights, cached pages only prevent the allocation of huge
-  // pages. The cache is then dropped first, which leaves large contiguous memory. Reading the file again part by part
-  // costs less than the huge pages gain.
+  // If there is not enough memory to cache the whole file in addition to the weights, cached pages only get in the way
+  // of huge pages. The file is then dropped from the cache first, which leaves large contiguous memory. Reading the
+  // file again part by part costs less than the huge pages gain.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   if (crowded) file.leave_cache();
   std::vector<float> decoded(static_cast<size_t>(longest_vector));

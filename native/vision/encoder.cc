@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Rows per operation: enough that reading the weights costs little compared with the multiplications.
+// Rows per operation: enough for reading the weights to cost little compared with the multiplications.
 constexpr int kChunkRows = 384;
 
 int64_t most_hidden(const EncoderWeights& weights) {

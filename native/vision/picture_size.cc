@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// No image part is that large.
+// Saturates, because no image part is that large.
 constexpr float kLargest = 1 << 28;
 
 // Multiples of `factor` are counted in float32 and then multiplied as integers.

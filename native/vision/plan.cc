@@ -62,7 +62,7 @@ class Planner {
     }
   }
 
-  // Chooses sizes like the reference image processors. prepare() must match it.
+  // Chooses sizes as the reference image processors do. prepare() must match it.
   Status choose_original(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;

@@ -12,7 +12,7 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// For each value of a target row: the source values that it is interpolated from, and its position between them.
+// For each value of a target row, the source values from which it is interpolated, and its position between them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;
   std::array<const int32_t*, 4> pointers;

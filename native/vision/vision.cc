@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIdefics3Around = "<fake_token_around_image>", kIdefics3Overview = "<global-img>";
 constexpr std::string_view kLfm2Overview = "<|img_thumbnail|>";
 
-// Returns the single token of the vocabulary with this spelling, whether control token or text.
+// Returns the token of the vocabulary with this spelling, whether it is a control token or text.
 TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   const TokenId id = tokenizer.find(text);
   if (id != kNoToken) return id;
@@ -27,7 +27,7 @@ std::string_view other_name(std::string_view marker) {
   return {};
 }
 
-// Returns the name used if the vocabulary has neither of the other two (Kimi-VL).
+// Returns the name to try if the vocabulary has neither of the other two (Kimi-VL).
 std::string_view third_name(std::string_view marker) {
   return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
 }

@@ -28,9 +28,9 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(
 Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
 
 // Identifies a vision file. The identity is the prefix of the content hash of every prepared image part. Hashes every
-// metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB, otherwise 16 evenly
-// spread samples of 256 bytes. Any file is thus read in well under a second, but two files that differ in only a few
-// weights may get the same identity.
+// metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB, otherwise 16
+// evenly spread samples of 256 bytes. Hashing any file therefore takes well under a second, but two files that differ
+// in only a few weights may get the same identity.
 ContentHash file_identity(const GgufFile& file) {
   constexpr size_t kWhole = 4096, kSample = 256, kSamples = 16;
   Sha256 hash;

@@ -1,5 +1,5 @@
-// The layouts are documented in tensor_type.cc. Scales are chosen like in llama.cpp's reference quantization, so a file
-// quantized by llama.cpp and a file quantized here at load time hold the same bytes.
+// The layouts are documented in tensor_type.cc. Scales are chosen as in llama.cpp's reference quantization, so a file
+// that llama.cpp has quantized and one quantized here at load time contain the same bytes.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void store_q8_0(const float* x, uint8_t* out) {
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   out = put_half(scale, out);
   for (int i = 0; i < kBlock; ++i) {
-    // Rounds halves away from zero. NaN fails the comparison below and becomes 0. No finite value exceeds 127.
+    // Rounds half away from zero. NaN fails the comparison below and becomes 0. No finite value exceeds 127.
     const float scaled = x[i] * inverse;
     const float rounded = scaled >= 0 ? std::floor(scaled + 0.5f) : std::ceil(scaled - 0.5f);
     out[i] = static_cast<uint8_t>(static_cast<int8_t>(std::fabs(rounded) <= 127.0f ? rounded : 0.0f));

@@ -1,7 +1,7 @@
-// Quantizes to Q4_K and Q6_K. The scale of each sub-block is found like in llama.cpp's reference quantization without
-// an importance matrix: an initial scale from the extremes, then about twenty more candidates, of which the one with
-// the least squared error wins. Every sum is accumulated in float32 in the order of the values, so the resulting bytes
-// are identical. The sub-blocks of a block are independent. They are the lanes of the loops below, which compilers
+// Quantizes to Q4_K and Q6_K. The scale of each sub-block is found as in llama.cpp's reference quantization without an
+// importance matrix: it tries an initial scale from the extremes and about twenty other candidates, and takes the one
+// with the least squared error. Every sum is accumulated in float32 in the order of the values, so the resulting bytes
+// are identical. The sub-blocks of a block are independent and form the lanes of the loops below, which compilers
 // vectorize.
 #include "formats/gguf/quantize.h"
 
@@ -195,8 +195,8 @@ class Q6Parts : Lanes<kParts6> {
  private:
   bool nothing(int part) const { return greatest[part] < 1e-15f; }
 
-  // Maps the extreme value to -steps, and accumulates the sums that tell how well a scale through 0 fits the resulting
-  // codes.
+  // Maps the extreme value to -steps, and accumulates the sums that show how well a scale without an offset fits the
+  // resulting codes.
   void try_steps(float steps) {
     sum_qx.fill(0);
     sum_qq.fill(0);
@@ -239,7 +239,7 @@ void store_q4_k(const float* values, uint8_t* out) {
     packed[p + 4] = static_cast<uint8_t>(minimums[p] | minimums[p + 4] >> 4 << 6);
     packed[p + 8] = static_cast<uint8_t>((scales[p + 4] & 15) | (minimums[p + 4] & 15) << 4);
   }
-  // Computes the codes again, now with the scales as they were stored.
+  // Computes the codes again, now with the stored (rounded) scales.
   const float d = half_to_float(float_to_half(top_scale / 63.0f));
   const float d_minimum = half_to_float(float_to_half(top_minimum / 63.0f));
   uint8_t numbers[kSuperBlock];

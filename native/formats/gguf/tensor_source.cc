@@ -16,7 +16,7 @@ namespace {
 // the cost of makers that read a whole matrix for any number of rows.
 constexpr int64_t kValuesAtOnce = 1 << 18;
 
-// Minimum number of values per thread; smaller shares are not worth starting a thread.
+// Minimum number of values per thread; starting a thread does not pay off for smaller shares.
 constexpr int64_t kValuesPerThread = 1 << 18;
 
 // Bytes per row in the source's own encoding.

@@ -16,7 +16,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    // Like all classes named ForConditionalGeneration: only the text model.
+    // As with all classes named ForConditionalGeneration, only the text model is used.
     {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},

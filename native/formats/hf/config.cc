@@ -92,7 +92,7 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    // The first Gemma checkpoints say "gelu" but mean the tanh approximation.
+    // The first Gemma checkpoints specify "gelu" but mean the tanh approximation.
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");

@@ -132,7 +132,7 @@ int64_t same_of_all_layers(Translation& t, std::string_view name) {
   return first;
 }
 
-// Gemma 3n: several residual streams, an input of its own for each layer, and sparse activations in the first layers.
+// Gemma 3n: several residual streams, a separate input for each layer, and sparse activations in the first layers.
 void translate_gemma3n(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -280,8 +280,8 @@ void translate_llama4(Translation& t, const Config& config) {
   }
 }
 
-// MiMo V2: layers with a sliding window have another number of key heads and another RoPE base, and values are shorter
-// than keys.
+// MiMo V2: layers with a sliding window have a different number of key heads and a different RoPE base, and values are
+// shorter than keys.
 void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
   if (static_cast<int64_t>(pattern.items().size()) != config.layers)

@@ -95,7 +95,7 @@ void add_yarn(Translation& t, const JsonValue& rope) {
 }
 
 // Only the first share of a head's pairs rotates, at the frequencies that the full head width implies. The factors of
-// all other pairs divide their angles by so much that they do not rotate.
+// the other pairs are so large that these pairs do not rotate.
 void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
   constexpr float kNever = 1e30f;
   if (head_dim < 2 || head_dim > 1 << 16)
@@ -123,8 +123,8 @@ void put_sections(Translation& t, const JsonValue& sections) {
 }  // namespace
 
 void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
-  // Old checkpoints keep the base next to "rope_scaling". New ones keep everything in "rope_parameters", some of them
-  // per layer kind.
+  // Old checkpoints have the base next to "rope_scaling". New ones have everything in "rope_parameters", in some cases
+  // separately for each kind of layer.
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   const JsonValue windowed = rope["sliding_attention"];
   if (rope["full_attention"].exists()) rope = rope["full_attention"];
@@ -158,8 +158,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
 
-  // "dynamic" scaling affects only positions beyond the context length that the model was trained for, which is the
-  // longest context that is served.
+  // "dynamic" scaling affects only positions beyond the context length that the model was trained for, and no longer
+  // context is served.
   if (kind.empty() || kind == "default" || kind == "mrope" || kind == "dynamic") return;
   if (kind == "linear") {
     t.out().string(t.key("rope.scaling.type"), "linear");

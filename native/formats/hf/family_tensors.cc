@@ -1,6 +1,6 @@
 // Converts tensors whose order or values in GGUF differ from the checkpoints of their model family. The checkpoint's
-// order is the one in the transformers modeling file named with each function. GGUF's order is the one that llama.cpp's
-// conversion produces.
+// order is that of the transformers modeling file named above each function. GGUF's order is the one that llama.cpp's
+// converter produces.
 #include <algorithm>
 #include <cmath>
 

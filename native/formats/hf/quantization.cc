@@ -32,7 +32,7 @@ Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
 }
 
 // Joins the several tensors of each quantized matrix into one. Holds the checkpoint's tensors by name and records which
-// have been merged into others.
+// of them have been merged into another one.
 class Joiner {
  public:
   Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors)
@@ -63,7 +63,7 @@ class Joiner {
   void take(const Safetensor* tensor) {
     if (tensor != nullptr) taken_.insert(by_name_.at(tensor->name));
   }
-  // Like find(), but a missing tensor is an error that names both `name` and `of`.
+  // Like find(), but returns an error that names both `name` and `of` if the tensor is missing.
   Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
     if (const Safetensor* found = find(name)) return found;
     return invalid(of, "requires the tensor " + quoted(name));

@@ -275,7 +275,7 @@ class IntegerRows final : public RowMaker {
     return symmetric ? TensorType::kQ8_0 : TensorType::kF32;
   }
 
-  // Writes the codes of 32 values with a common scale. The caller has written the scale before them.
+  // Writes the codes of 32 values with a common scale. The caller has already written the scale.
   std::byte* put_block(const int16_t* codes, std::byte* out) const {
     const auto nibbles = [&](int added) {
       for (int i = 0; i < kBlock / 2; ++i)

@@ -77,7 +77,7 @@ Status Translator::add(const Safetensor& tensor) {
   }
   if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
   if (is_output(rest)) {
-    // With tied embeddings the output matrix is a copy of the embedding table that some tools write out.
+    // With tied embeddings, an output matrix is a copy of the embedding table, which some tools write.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
   if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
@@ -260,8 +260,8 @@ Status Translator::add_fused(const std::string& block, const std::string& kind, 
   return {};
 }
 
-// Splits a fused query, key and value matrix that is grouped by key head: the group's query heads, its key head, its
-// value head.
+// Splits a fused query, key and value matrix that is grouped by key head. Each group consists of its query heads, its
+// key head and its value head.
 Status Translator::add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor,
                                TensorType type) {
   const int64_t rows = tensor.shape[0], groups = config_.kv_heads;

@@ -45,7 +45,7 @@ class Tokens {
   }
   size_t size() const { return texts_.size(); }
   TokenKind kind(size_t i) const { return static_cast<TokenKind>(kinds_[i]); }
-  // Returns the id of a text, or -1 if there is none. Linear search, only for few look-ups.
+  // Returns the id of a text, or -1 if there is none. Uses linear search, so call it only for a few look-ups.
   int64_t find(std::string_view text) const {
     if (text.empty()) return -1;
     const auto found = std::ranges::find(texts_, text);
@@ -167,7 +167,7 @@ class Translator {
     if (unigram_) return read_pieces(vocabulary, kind_of);
     if (!vocabulary.is_object()) return vocabulary.invalid("is not an object");
     for (const auto& [text, id_value] : vocabulary.members()) {
-      // Errors name the vocabulary and not the token, because a token's text can be arbitrary.
+      // Errors name the vocabulary rather than the token, because a token's text can be anything.
       const auto id =
           JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMaxTokens);
       if (!id) return id.error();
@@ -237,7 +237,7 @@ class Translator {
       const int32_t number = static_cast<int32_t>(**id);
       if (before->value_or(false)) strips_before_.push_back(number);
       if (behind->value_or(false)) strips_behind_.push_back(number);
-      // A vocabulary token that can also result from merges. It decodes to spaces and not to "▁".
+      // A vocabulary token that can also result from merges. It decodes to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
       // Special tokens come from chat templates and are matched in the unnormalized text.
@@ -258,7 +258,7 @@ class Translator {
     return {};
   }
 
-  // The id of a special token from the settings, which state it as a string or as an object with its content.
+  // The id of a special token from the settings, which specify it as a string or as an object that holds its text.
   int64_t id_of_setting(std::string_view name) const {
     const JsonValue value = files_.settings[name];
     return tokens_.find(value.is_object() ? value["content"].text() : value.text());

@@ -348,7 +348,7 @@ class EncoderTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -encoder_.layers, -1);
-    // The last layer of a vision file is not run, so one layer more is stored than is needed.
+    // The last layer of a vision file is not run, so the file must have one more layer than is needed.
     encoder_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);

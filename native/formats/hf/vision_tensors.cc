@@ -318,7 +318,8 @@ class EncoderTensors {
     return {};
   }
 
-  // Reorders the rows of each head: in the checkpoint RoPE rotates pairs (i, i + n/2), in a vision file adjacent pairs.
+  // Reorders the rows of each head: in the checkpoint, RoPE rotates pairs (i, i + n/2); in a vision file, it rotates
+  // adjacent pairs.
   Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                         TensorType type) {
     const int64_t n = tensor.shape[0], head = n / encoder_.heads;

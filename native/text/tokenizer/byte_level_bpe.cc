@@ -68,9 +68,9 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     const TokenId id = tokens.find(scratch);
     byte_symbols_[byte] = id != kNoToken && tokens.is_ordinary(id) ? id : -1;
   }
-  // Each line is "left right". A merge with an unknown operand or result cannot occur in an intact file. Such lines are
-  // skipped, and their rank stays unused. Most files number the tokens in the order of the merges, so the next token is
-  // tried before a lookup.
+  // Each line is "left right". A merge with an unknown operand or result cannot occur in an intact file. Lines of this
+  // kind are skipped, and their ranks stay unused. Most files number the tokens in the order of the merges, so the next
+  // token is tried before a lookup.
   uint32_t rank = 0;
   TokenId next = 0;
   for (const std::string_view line : merges) {
@@ -99,8 +99,8 @@ struct ByteLevelBpe::WordEncoder {
   std::vector<Symbol> symbols = {};
   Merger merger = {};
 
-  // Vocabularies trained on clean text may lack the bytes that valid UTF-8 never contains. Such a byte is encoded as
-  // U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
+  // Vocabularies trained on clean text may lack the bytes that valid UTF-8 never contains. Each of these bytes is
+  // encoded as U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
   void put_byte(unsigned char byte) {
     const Symbol symbol = bpe.byte_symbols_[byte];
     const bool never_utf8 = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;

@@ -12,8 +12,8 @@ template <typename Rule>
 void pass(std::string& text, Rule rule) {
   size_t written = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    // text[i - 1] still holds the original character, because the write position trails the read position by the
-    // dropped characters.
+    // text[i - 1] still holds the original character, because the write position is behind the read position by the
+    // number of dropped characters.
     const bool after_space = i > 0 && text[i - 1] == ' ';
     const Drop drop = after_space ? rule(std::string_view(text).substr(i)) : Drop::kNothing;
     const char c = text[i];

@@ -1,9 +1,10 @@
 // Writes the tables of normalization.h:
 //   node generate_normalization_tables.mjs canonical > normalization_canonical.cc
 //   node generate_normalization_tables.mjs compatible > normalization_compatible.cc
-// The data are the JavaScript engine's own Unicode data without code points that the reference does not know: Hugging
-// Face's `tokenizers` library normalizes with unicode-normalization-alignments 0.1.12, which has the decompositions of
-// Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every code point with that library.
+// The data are the JavaScript engine's own Unicode data, without the code points that the reference does not know.
+// Hugging Face's `tokenizers` library normalizes with unicode-normalization-alignments 0.1.12, which has the
+// decompositions of Unicode 12.0 and older combining classes. `npm run test:tokenizers` compares every code point with
+// that library.
 
 if (process.versions.unicode !== '17.0') throw new Error(`needs Unicode 17.0 (this Node.js has ${process.versions.unicode})`);
 

@@ -1,7 +1,8 @@
 // Writes the tables: node generate_unicode_tables.mjs > unicode_tables.cc
 //                    node generate_unicode_tables.mjs details > unicode_details.cc
-// The properties come from the JavaScript engine's own Unicode data, brought to Unicode 16.0: the version of Oniguruma
-// 6.9.10, by which Hugging Face's library splits. Models have seen newer characters as unassigned code points.
+// The properties come from the JavaScript engine's own Unicode data, reduced to Unicode 16.0. That is the version of
+// Oniguruma 6.9.10, which Hugging Face's library uses for splitting. Models were trained with newer characters as
+// unassigned code points.
 
 /** Code points that Unicode 17.0 assigned. */
 const NEWER = new Set(`88f c5c cdc 1acf-1add 1ae0-1aeb 20c1 2b96 a7ce-a7cf a7d2 a7d4 a7f1 fbc3-fbd2 fd90-fd91 fdc8-fdce
@@ -36,7 +37,8 @@ function classOf(codePoint) {
   return properties.find(([, pattern]) => pattern.test(character))?.[0] ?? 'kOther';
 }
 
-// Runs of one property; for the details also every second code point, as alphabets alternate their case.
+// Runs of one property. For the details, a run may also consist of every second code point, because case alternates in
+// some alphabets.
 const ranges = [];
 if (details) {
   const names = Array.from({ length: 0x110000 }, (_, codePoint) => classOf(codePoint));

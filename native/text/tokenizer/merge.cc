@@ -7,7 +7,8 @@
 namespace monolith {
 namespace {
 
-// Longest sequence for which searching is faster than the heap (measured on English text, code and random letters).
+// Length of the longest sequence for which a search is faster than the heap (measured on English text, code and random
+// letters).
 constexpr size_t kShort = 48;
 
 }  // namespace

@@ -203,7 +203,8 @@ class Normalizer {
     return i;
   }
 
-  // Skips characters that are normalized in any context, as most text is. Only the last of them is remembered.
+  // Skips characters that are normalized in any context, which most text consists of. Only the last of them is
+  // remembered.
   size_t skip_plain(size_t i) {
     const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
     size_t last = i;

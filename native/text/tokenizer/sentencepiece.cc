@@ -197,7 +197,7 @@ void SentencePiece::build_pieces() {
 }
 
 // Two symbols merge if their concatenation is a piece, so every way to cut a piece into two symbols is a merge. There
-// are few such cuts, because most prefixes and suffixes of pieces are not pieces.
+// are only a few, because most prefixes and suffixes of pieces are not pieces.
 void SentencePiece::build_merges(const std::vector<float>& scores) {
   const size_t n = static_cast<size_t>(vocabulary().size());
   std::vector<TokenId> order(n);
@@ -328,8 +328,8 @@ std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::
   return scratch;
 }
 
-// A prefix with the option `spared` is added by a pre-tokenizer and therefore not here. Any other prefix is added by
-// the normalizer.
+// With the option `spared`, a pre-tokenizer adds the prefix, so it is not added here. In all other cases the normalizer
+// adds it.
 std::string_view SentencePiece::prepare(std::string_view text, bool opens, std::string& scratch) const {
   if (options_.white_space != Options::WhiteSpace::kText || options_.spared) return text;
   return spaced(text, opens && options_.space_prefix, scratch);

@@ -79,7 +79,7 @@ void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
 }
 
 // `candidates` holds the longest match at each position. Matches are processed in buckets by length, the longest first.
-// A match whose right end is taken by a longer match is replaced by the next shorter token at its position.
+// If a longer match has taken a match's right end, the match is replaced by the next shorter token at its position.
 void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& candidates) const {
   std::vector<std::vector<SpecialMatch>> by_length(kMaxTokenBytes + 1);
   for (const SpecialMatch& match : candidates) by_length[match.end - match.begin].push_back(match);

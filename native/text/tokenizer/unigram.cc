@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Penalty of a character that no piece covers, relative to the worst piece score. SentencePiece's constant.
+// Penalty for a character that no piece covers, relative to the worst piece score. The constant is SentencePiece's.
 constexpr double kUnknownPenalty = 10;
 
 Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
@@ -169,7 +169,7 @@ struct Unigram::Session {
     }
   }
 
-  // Of segmentations with equal scores, the first is kept.
+  // If several segmentations have equal scores, the first is kept.
   void offer(size_t end, double score, size_t from, TokenId token) {
     if (score > best[end].score) best[end] = {score, static_cast<uint32_t>(from), token};
   }

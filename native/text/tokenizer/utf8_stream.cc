@@ -13,7 +13,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size();) {
     const unsigned char byte = at(i);
     if (needed_ == 0) {
-      if (byte < 0x80) {  // A run of ASCII is appended at once.
+      if (byte < 0x80) {  // A run of ASCII characters is appended as a whole.
         size_t end = i + 1;
         while (end < bytes.size() && at(end) < 0x80) ++end;
         out.append(bytes, i, end - i);

@@ -27,8 +27,8 @@ std::string describe(std::string_view spelling, size_t id) {
   return "token " + std::to_string(id) + " (" + quoted(spelling) + ")";
 }
 
-// Spellings that end a generation in any vocabulary, whatever kind the file assigns: the end-of-turn tokens of chat
-// formats and the names of the end-of-text token. The list is llama.cpp's.
+// Spellings that end a generation in any vocabulary, regardless of the kind that the file assigns: the end-of-turn
+// tokens of chat formats and the names of the end-of-text token. The list is llama.cpp's.
 constexpr std::string_view kEndSpellings[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -264,7 +264,7 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     kinds_[static_cast<size_t>(id)] = kind;
     std::erase(ends, id);
   };
-  // In the formats of gpt-oss and Solar, <|end|> ends a part of a message and not the generation.
+  // In the formats of gpt-oss and Solar, <|end|> ends a part of a message, not the generation.
   if (ends_with("<|end|>") && (ends_with("<|call|>") || ends_with("<|calls|>")) &&
       (ends_with("<|return|>") || ends_with("<|flush|>")))
     remove("<|end|>", TokenKind::kUserDefined);
