@@ -36,8 +36,8 @@ struct Case {
   int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
   int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  // For latent attention (MLA): number of elements of a latent row of head_dim elements that form the value; 0:
-  // separate keys and values.
+  // For latent attention (MLA): how many of the head_dim elements of a latent row form the value; 0: separate keys and
+  // values.
   int value_dim = 0;
 };
 

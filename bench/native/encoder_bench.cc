@@ -1,7 +1,7 @@
-// Benchmark of the vision encoder on the CPU: CPU time of one run and of its operations. The encoder has the size of
-// SigLIP so400m (896 x 896 pixels in 4096 patches of 14 x 14, width 1152, 16 heads, MLP width 4304), random F16 weights
-// and the projector of Gemma 3. All layers have the same shape, so a few layers are enough to estimate the time of all
-// 27.
+// Benchmark of the vision encoder on the CPU: the CPU time of one run and of each operation in it. The encoder has the
+// size of SigLIP so400m (896 x 896 pixels in 4096 patches of 14 x 14, width 1152, 16 heads, MLP width 4304), random F16
+// weights and the projector of Gemma 3. All layers have the same shape, so running a few of them is enough to estimate
+// the time of all 27.
 //
 //   encoder_bench [threads [layers [isa [image_size]]]]
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // Benchmark of the CUDA backend on one GPU: memory copies, single kernels, and whole steps of a model with the shape of
-// Llama 8B. Prints each figure to stderr as it is measured, and all results as JSON to stdout at the end.
+// Llama 8B. Prints each result to stderr as soon as it is measured, and all results to stdout as JSON at the end.
 // gpu_bench_emulated is the same program linked with the emulator. `gpu_bench_emulated --tiny` checks within seconds
 // that the benchmark works.
 //
@@ -22,8 +22,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Returns the peak of 16-bit matmuls in operations per second: the given one, or else the best matmul measured. An
-// 8-bit matmul counts with half its rate.
+// Returns the peak of 16-bit matmuls in operations per second: the given one, or else that of the best matmul measured.
+// An 8-bit matmul counts at half its rate.
 double half_ceiling(const Options& options, const Results& results) {
   if (options.tflops > 0) return options.tflops * 1e12;
   double best = 0;

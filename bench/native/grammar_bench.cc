@@ -3,8 +3,8 @@
 //
 //   grammar_bench VOCABULARY.gguf < cases
 //
-// Each input line is a case, with tab-separated fields: the schema, then for each text V (valid) or I (invalid) and the
-// text itself. The program prints one line per case, also with tab-separated fields:
+// Each input line is a case, with tab-separated fields: the schema, and then, for each text, V (valid) or I (invalid)
+// and the text itself. The program prints one line per case, also with tab-separated fields:
 //
 //   refused  kind  keyword  what
 //   read     compile time including the first mask  valid  valid refused  invalid  invalid accepted  masks wrong

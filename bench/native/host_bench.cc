@@ -1,12 +1,12 @@
-// Benchmark of the host's work per decode step with a GPU, in microseconds. Runs the engine's step loop with the CUDA
-// backend in the emulator's dry-run mode, which computes nothing (emulator/dry_run.h). The model has the layers and the
-// vocabulary of Llama 8B.
+// Benchmark of the work that the host does per decode step when a GPU computes, in microseconds. Runs the engine's step
+// loop with the CUDA backend in the emulator's dry-run mode, which computes nothing (emulator/dry_run.h). The model has
+// the layers and the vocabulary of Llama 8B.
 //
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
 //
-// Idle time runs from the device's results to the launch of the next step, while the device has nothing to do.
-// Overlapped time runs from that launch until the host waits for the results. It costs nothing as long as it is shorter
-// than the device's computation. CUDA calls are counted but not timed.
+// Idle time runs from the arrival of the device's results to the launch of the next step; the device has nothing to do
+// during that time. Overlapped time runs from that launch until the host waits for the results. It costs nothing as
+// long as it is shorter than the device's computation. CUDA calls are counted but not timed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

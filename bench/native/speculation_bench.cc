@@ -1,6 +1,6 @@
 // Benchmark of the maximum speedup of speculative decoding. It compares draft tokens from prompt lookup, a draft model,
-// MTP layers and an EAGLE-3 head, in steps and in time. All drafters alternate within one run, so that slowdowns of the
-// machine affect all of them.
+// MTP layers and an EAGLE-3 head, both in steps and in time. All drafters alternate within one run, so that slowdowns
+// of the machine affect all of them.
 //
 // No published model is used. The benchmark builds a model of realistic shape whose layers add nothing to the residual
 // stream, and whose head predicts the token with the next higher id. This makes it possible to build drafters whose
@@ -115,8 +115,8 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
 }
 
 // Returns a GGUF file of the GLM 4.5 architecture, in which only the last regular layer is an MoE layer. `n_draft` MTP
-// layers follow. A single MTP layer predicts the next token from the token itself. With several, MTP layer i (from 0)
-// predicts from the hidden state the token i + 2 positions later.
+// layers follow. A single MTP layer predicts the next token from the token itself. With several, MTP layer i (counted
+// from 0) predicts the token i + 2 positions later from the hidden state.
 Bytes network(const Options& options, int n_layers, int n_draft) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
@@ -154,8 +154,7 @@ Bytes network(const Options& options, int n_layers, int n_draft) {
   return file.builder.build();
 }
 
-// Returns a GGUF file of an EAGLE-3 head. Its attention attends to the token itself and copies the token's embedding to
-// the output.
+// Returns a GGUF file of an EAGLE-3 head. Each token attends only to itself, and its embedding is copied to the output.
 Bytes eagle(const Options& options) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
@@ -242,8 +241,8 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   return run;
 }
 
-// Generates one response and adds its figures to `run` if `counts` is true. Text 0 counts on from the prompt; text 1
-// repeats one word.
+// Generates one response and adds its measurements to `run` if `counts` is true. Text 0 counts on from the prompt; text
+// 1 repeats one word.
 void answer(Run& run, const Options& options, int text, int round, bool counts) {
   GenerationRequest request;
   for (int i = 0; i < 12; ++i) request.prompt.push_back(300 + (round * 97 + i * i * 31) % 3000);

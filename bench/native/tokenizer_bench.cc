@@ -1,5 +1,5 @@
 // Benchmark of the tokenizer, in MB per second of CPU time of one thread. Measures a given text, and generated inputs
-// that are meant to be slow.
+// that are designed to be slow.
 //
 //   tokenizer_bench VOCABULARY.gguf [TEXT]
 //

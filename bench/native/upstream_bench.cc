@@ -14,8 +14,9 @@
 // - failed: number of requests without a complete response
 // - accepted: number of connections that the mock upstream accepted
 // - late_us: average delay in microseconds by which requests were sent after their scheduled time
-// - ms: milliseconds of each of the last COUNTED requests from sending it to receiving the first token
-// - out_ms: milliseconds of the same requests from sending to the arrival of the complete body at the mock upstream
+// - ms: for each of the last COUNTED requests, the milliseconds from sending it to receiving the first token
+// - out_ms: for the same requests, the milliseconds from sending to the arrival of the complete body at the mock
+//   upstream
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

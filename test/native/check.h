@@ -22,8 +22,8 @@ bool add(const Test& test);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
 void note(const std::string& text);  // Prints a TAP comment.
 void skip(const std::string& why);   // Marks the running test as skipped. The test must return after the call.
-// For an executable whose tests all need something from the machine. `what_is_missing` is called once, before the first
-// test. If it returns a text, every test is skipped with that text as the reason.
+// For an executable whose tests all require something of the machine. `what_is_missing` is called once, before the
+// first test. If it returns a string, every test is skipped with that string as the reason.
 bool needs(std::string (*what_is_missing)());
 // Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);

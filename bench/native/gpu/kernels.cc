@@ -20,7 +20,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr double kCacheTimes = 3;  // All input sets together are this many times as large as the L2 cache.
+constexpr double kCacheTimes = 3;  // The input sets together are this many times as large as the L2 cache.
 
 void require(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);

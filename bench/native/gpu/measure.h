@@ -21,7 +21,8 @@ struct Options {
   int device = 0;
   bool tiny = false;  // Use sizes for the emulator, to check that the benchmark works.
   bool kernels = true, models = true;
-  // Peak of 16-bit matmuls in TFLOP/s; 0: the best matmul measured. 8-bit matmuls have twice this peak.
+  // Peak of 16-bit matmuls in TFLOP/s; 0: use that of the best matmul measured. The peak of 8-bit matmuls is twice as
+  // high.
   double tflops = 0;
   double seconds = 400;  // No new measurement starts after this many seconds.
   std::string filter;    // Measure only kernels and models whose name contains this text.
@@ -54,14 +55,14 @@ struct ModelResult {
   std::string phase;  // "decode" or "prefill".
   int streams;
   int64_t tokens;                           // Tokens per step.
-  bool recording, invariant, early_launch;  // The members of the same name in CudaBackendOptions.
+  bool recording, invariant, early_launch;  // As the CudaBackendOptions members of the same names.
   double step_seconds;  // Time of a whole step: tables, kernels, greedy sampling and the download of the tokens.
   double weight_bytes;  // Bytes of weights that every step reads: all except the embedding table.
   double host_seconds;  // Time until the host has submitted a whole step to an idle device.
 };
 
 struct Results {
-  double copy_bytes_per_second = 0;    // Bandwidth of device-to-device copies, reads and writes added up.
+  double copy_bytes_per_second = 0;    // Bandwidth of device-to-device copies: the sum of reads and writes.
   double upload_bytes_per_second = 0;  // Bandwidth of uploads from page-locked host memory.
   std::vector<KernelResult> kernels;
   std::vector<ModelResult> models;
@@ -100,7 +101,7 @@ class Random {
 std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed);
 
 // Allocates device memory for `n` floats, which is freed with the runtime. random_floats() fills it with random
-// numbers. Throws std::runtime_error if memory is lacking.
+// numbers. Throws std::runtime_error if there is not enough memory.
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed);
 float* floats(cuda::Runtime& runtime, int64_t n);
 

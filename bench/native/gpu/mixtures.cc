@@ -1,4 +1,4 @@
-// Benchmark of MoE layers on the GPU. Measures whole layers including routing. Router logits are random, so each token
+// Benchmark of MoE layers on the GPU. Measures whole layers, including routing. Router logits are random, so each token
 // selects random experts.
 #include <algorithm>
 #include <memory>

@@ -24,7 +24,7 @@ constexpr Shape kLlama8B{4096, 32, 32, 8, 128, 14336, 128256};
 constexpr Shape kTiny{256, 2, 4, 2, 64, 512, 1000};
 
 // A GGUF file image in memory with random weights. One small memory file with random blocks is mapped repeatedly, so
-// that 16 GB of weights need hardly any host memory. On the device, all weights have their own memory.
+// that 16 GB of weights need hardly any host memory. On the device, every weight has its own memory.
 class RandomModel {
  public:
   // FP8 weights are quantized from bfloat16 when the backend loads them.
@@ -37,7 +37,7 @@ class RandomModel {
     period_ = (size_t{32} << 20) / least * least;
     std::vector<std::byte> head = header(shape);
     const size_t data = (head.size() + 31) / 32 * 32;
-    // The norms come first, as float32. The matrices follow, with repeating data.
+    // The norms come first, in float32. The matrices with the repeating data follow.
     size_t at = data;
     for (Tensor& tensor : tensors_)
       if (tensor.rows == 0) tensor.offset = at - data, at += (tensor.bytes + 31) / 32 * 32;

@@ -116,7 +116,7 @@ TEST(thread_pool_waits_for_slow_threads) {
   CHECK_EQ(done.load(), 3);
 }
 
-// The calling thread does alone whatever no worker has picked up, so sections finish even if no worker wakes up.
+// The calling thread does the work that no worker has picked up, so sections finish even if no worker wakes up.
 TEST(thread_pool_does_not_wait_for_threads_that_have_not_started) {
   ThreadPool pool(2);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // By now the worker is parked.
@@ -131,7 +131,7 @@ TEST(thread_pool_idle_threads_use_no_cpu_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    // Longer than the threads spin and yield before they park.
+    // This is longer than the threads spin and yield before they park.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::clock_t before = std::clock();  // CPU time of all threads of this process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

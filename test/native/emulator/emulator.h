@@ -1,7 +1,7 @@
 // Runs CUDA kernels on the host, one block after another, with a separate stack for each thread of a block. Kernel
 // files include this header when the host's compiler compiles them. The emulator is strict where a GPU is forgiving:
-// shared memory starts as garbage, and asynchronous copies arrive only when a thread waits for them. Threads that
-// disagree about a barrier end the process with a message. set_order() changes the order in which threads run between
+// shared memory starts as garbage, and asynchronous copies arrive only when a thread waits for them. If threads
+// disagree about a barrier, the process ends with a message. set_order() changes the order in which threads run between
 // two barriers, so that a missing barrier changes the result.
 //
 // One launch at a time per process (guarded by a lock); kernels run on the caller's thread.
@@ -52,7 +52,7 @@ void wait_for_inputs();  // Every thread of a kernel must call wait_for_inputs()
 void check_inputs();     // Stops the process if the running thread has not called wait_for_inputs() yet.
 void pause_thread();     // Lets the other threads run.
 void note_progress();    // Reports a change that a paused thread may be waiting for.
-[[noreturn]] void stop(const char* what);  // Ends the process because a kernel broke a rule.
+[[noreturn]] void stop(const char* what);  // Ends the process because a kernel has violated a rule.
 // Waits until all lanes of the warp have passed their `size` bytes and returns them as [32][size]. The result is valid
 // until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);

@@ -1,5 +1,5 @@
 // Runtime on top of the emulator; device memory is host memory. Work is deferred until synchronize(), as a real device
-// may do. Code that reads results too early, or overwrites a source of a pending copy, therefore fails its test.
+// may do. Code that reads results too early, or overwrites the source of a pending copy, therefore fails its test.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

@@ -265,7 +265,7 @@ TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   }
 }
 
-// Requests with neighbouring seeds do not share any choice.
+// Requests with neighbouring seeds have no choice in common.
 TEST(choices_differ_from_those_of_neighbouring_seeds) {
   auto engine = start_engine({});
   if (!engine) return;

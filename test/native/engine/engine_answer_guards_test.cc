@@ -1,5 +1,5 @@
-// Guards that keep a response well-formed during sampling: markers are sampled only where they are valid, and
-// repetition ends the response.
+// Guards that keep responses well-formed: markers are sampled only where they are valid, and endless repetition ends
+// the response.
 #include <algorithm>
 #include <string>
 #include <vector>

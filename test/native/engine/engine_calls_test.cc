@@ -266,7 +266,7 @@ TEST(engine_writes_the_required_call) {
   CHECK_EQ(consumer.outcomes()[ended].choices[0].completion_tokens, 5u);
 }
 
-// However the reasoning ends, and also without reasoning, the content begins with the required call.
+// The content begins with the required call, however the reasoning ends, and even without reasoning.
 TEST(engine_writes_the_required_call_after_the_reasoning) {
   auto engine = start_engine({});
   if (!engine) return;

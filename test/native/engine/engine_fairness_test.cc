@@ -64,7 +64,7 @@ class PlaceWithoutStep {
   RequestId last_ = 0;
 };
 
-// Tests several start values of the clock, including those at which 31, 32, 53 and 63 bits overflow.
+// Tests several start values of the clock, including those just before an overflow of 31, 32, 53 and 63 bits.
 TEST(clock_start_value_does_not_end_requests_without_a_step) {
   using std::chrono::milliseconds, std::chrono::nanoseconds, std::chrono::hours;
   constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0),
@@ -185,7 +185,7 @@ TEST(a_flood_of_one_organization_does_not_delay_another) {
   }
 }
 
-// Choices beyond the number of sequence slots get the same tokens as with a slot for each.
+// Choices beyond the number of sequence slots get the same tokens as they would with a slot each.
 TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   std::map<int, std::string> expected;
   for (const int max_sequences : {8, 2}) {

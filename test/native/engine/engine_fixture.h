@@ -77,7 +77,7 @@ struct EngineParts {
 inline EngineParts load_parts(const EngineSetup& setup) {
   const std::string path = check::vectors_path(setup.model);
   if (path.empty()) {
-    check::skip("no golden models");
+    check::skip("golden models not found");
     return {};
   }
   EngineParts parts;

@@ -1,5 +1,5 @@
-// Tokens that a grammar or a forced sequence leaves no choice about are emitted without sampling. This takes fewer
-// steps, gives the same text in any batch, and respects token limits and stop strings.
+// Where a grammar or a forced sequence allows only one continuation, tokens are emitted without sampling. This takes
+// fewer steps, gives the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
 #include <random>
@@ -100,7 +100,7 @@ TEST(grammar_forces_the_tokens_common_to_all_continuations) {
             tokens.push_back(token);
           }
           n_forced += static_cast<int>(forced.size());
-          // A text that continues to the next choice and some bytes beyond it starts with the same tokens.
+          // A text that continues past the next choice by some bytes starts with the same tokens.
           std::string longer = text;
           auto next = grammar->follow(longer);
           for (; next && !next->accepts && next->bytes.count() == 1; next = grammar->follow(longer))
@@ -224,8 +224,8 @@ TEST(no_token_is_forced_with_logprobs) {
   CHECK_EQ(engine->stats().steps - before, uint64_t{choice.completion_tokens});
 }
 
-// The same text alone, all together, from cached prefixes, with few tokens per step, with few pages, and as one of
-// several choices.
+// The text is the same if the request runs alone, with all others, from a cached prefix, with few tokens per step, with
+// few pages, or as one of several choices.
 TEST(forced_tokens_are_the_same_in_any_batch) {
   for (const char* model : kModels) {
     EngineSetup setup;

@@ -519,7 +519,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
     check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
     CHECK(n_calls > 4 && n_answers > 4);
   }
-  // A spelled marker directly after the header is also text, unless another header follows.
+  // A marker that is spelled directly after the header is also text, unless another header follows.
   CallGrammars setup(*engine);
   GenerationRequest& request = setup.request;
   setup.head();

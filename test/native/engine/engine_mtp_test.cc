@@ -188,8 +188,8 @@ TEST(eagle_head_gets_the_hidden_state_before_each_token) {
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
-// A head with random weights and with logits for a few frequent words, which is sometimes right. It reads three layers
-// of the network.
+// A head with random weights and with logits for only a few frequent words. It is sometimes right. It reads three
+// layers of the network.
 void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
   EngineSetup setup;
   setup.model = model;

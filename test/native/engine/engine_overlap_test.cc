@@ -214,7 +214,7 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK(loop->consistent());
 }
 
-// Waits even if the step has nothing to sample: chunks of a prompt, and choices that have not started.
+// Waits even if the step has nothing to sample, as with chunks of a prompt or choices that have not started.
 TEST(step_loop_waits_for_every_step_in_flight) {
   EngineSetup setup = in_flight();
   setup.options.max_batch_tokens = 16;
@@ -291,7 +291,7 @@ TEST(step_loop_drains_with_a_step_in_flight) {
         loop.read();
         CHECK(loop.outcome(1).ended() && loop.outcome(2).ended());
         CHECK(loop.outcome(2).choices[0].reason == FinishReason::kTimeLimit);
-        loop.add(3, plain_request(5, 3));  // Submitted after the step that is not waited for.
+        loop.add(3, plain_request(5, 3));  // Submitted after a step whose results have not been awaited.
         for (int i = 0; i < 5; ++i) loop.step();
         CHECK(loop.outcome(3).ended());
         CHECK_EQ(loop.outcome(3).choices[0].piece_tokens, 3);

@@ -1,5 +1,5 @@
-// Freeing, reusing and rediscovering sliding-window pages changes no bit of any response, compared with one page table
-// for all layers, where no page is freed.
+// Sliding-window pages can be freed, reused and found again without changing a bit of any response. The reference is a
+// single page table for all layers, in which no page is freed.
 #include "engine_fixture.h"
 
 namespace monolith::testing {

@@ -8,7 +8,7 @@ namespace {
 
 using namespace testing;
 
-// modeling_ministral3.py applies RoPE to halves.
+// modeling_ministral3.py applies RoPE to the two halves of a head.
 void publish_mistral3(Weights& weights) {
   as_halves(weights, "attn_q.weight", 4);
   as_halves(weights, "attn_k.weight", 2);
@@ -41,7 +41,8 @@ void round_step35(Weights& weights) {
     if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
 }
 
-// Llama 3's RoPE scaling, which the GGUF file stores as factors: a context of 8192 tokens stretched 8 times.
+// Llama 3's RoPE scaling, which the GGUF file stores as factors: a context of 8192 tokens that is extended by a factor
+// of 8.
 void round_apertus(Weights& weights) {
   std::vector<float>& factors = weights.at("rope_freqs.weight").values;
   for (size_t i = 0; i < factors.size(); ++i) {
@@ -311,7 +312,7 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 // EXAONE's MTP layers share their extra tensors. The first has a sliding window unless the config says otherwise.
 TEST(folders_of_exaone_load_their_mtp_layers) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
-  // As llama.cpp's conversion writes the file.
+  // The file as llama.cpp's converter writes it.
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
   check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kModel = "models/llama.q8_0.gguf";
 
-// GGUF applies RoPE to adjacent pairs, the checkpoint to halves.
+// GGUF applies RoPE to adjacent pairs, and the checkpoint applies it to the two halves of a head.
 std::vector<float> with_halves(const std::vector<float>& rows, uint64_t n_rows) {
   const size_t cols = rows.size() / n_rows;
   std::vector<float> out;
@@ -96,7 +96,7 @@ std::vector<float> drafts_with(const GgufFile& model, const GgufFile& head) {
 
 void check_folder(bool speculators) {
   const std::string path = check::vectors_path(kModel);
-  if (path.empty()) return check::skip("no golden models");
+  if (path.empty()) return check::skip("golden models not found");
   auto model = GgufFile::open(path);
   REQUIRE(model.ok());
   EagleFile head(LooseModel(**model), {3, 8, 9, 120, 200, 300});

@@ -71,7 +71,7 @@ std::vector<float> logits_of(const std::string& path, const ModelFileOptions& op
 
 void check_case(const Case& one, size_t shards) {
   const std::string path = check::vectors_path(std::string("models/") + one.model + ".gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const ScratchFolder folder;
@@ -109,7 +109,7 @@ TEST(folders_in_shards_are_one_model) { check_case({"llama.f16", "llama", "Llama
 
 TEST(llama3_scaling_becomes_frequency_factors) {
   const std::string path = check::vectors_path("models/llama-rope3.f16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const ScratchFolder folder;
@@ -131,11 +131,11 @@ TEST(llama3_scaling_becomes_frequency_factors) {
   }
 }
 
-// Compares metadata keys, tensor names, shapes and values of the file, independently of what the engine computes with
-// them.
+// Compares the metadata keys and the names, shapes and values of the tensors, regardless of what the engine computes
+// with them.
 TEST(folders_of_gemma3_match_their_gguf_file) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   auto tensors = checkpoint_of(**file, "gemma3");
@@ -192,7 +192,7 @@ TEST(folders_of_gemma3_match_their_gguf_file) {
 TEST(folders_and_files_are_quantized_while_loading) {
   const std::string f32 = check::vectors_path("models/llama.f32.gguf"),
                     q8 = check::vectors_path("models/llama.q8_0.gguf");
-  if (f32.empty() || q8.empty()) return check::skip("the golden vectors are not here");
+  if (f32.empty() || q8.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(f32);
   REQUIRE(file.ok());
   const ScratchFolder folder;

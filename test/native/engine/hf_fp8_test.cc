@@ -1,5 +1,5 @@
 // A folder in FP8 with one scale per block of 128 x 128. On every instruction set the logits equal, bit for bit, those
-// of the same values in floats. A backend without FP8 support loads the values as floats. A weight takes little more
+// of the same values in floats. A backend without FP8 support loads the values as floats. Each weight takes little more
 // than a byte.
 #include <cmath>
 

@@ -83,7 +83,7 @@ constexpr std::string_view kQuantized =
 
 TEST(folders_of_fused_shards_match_their_gguf_files) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto golden = GgufFile::open(path);
   REQUIRE(golden.ok());
   const Bytes image = with_two_heads(**golden);

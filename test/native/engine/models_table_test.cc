@@ -1,5 +1,5 @@
 // docs/reference/models.md lists how each architecture is tested. The list is generated from the tables that the tests
-// use. Run with MONOLITH_WRITE_DOCS=1 to write it.
+// use. Run this test with MONOLITH_WRITE_DOCS=1 to write it.
 #include <cstdlib>
 #include <fstream>
 #include <set>

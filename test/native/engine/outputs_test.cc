@@ -63,7 +63,7 @@ TEST(engine_computes_only_the_prompt) {
   }
 }
 
-// No row has logits, whether the request runs before or together with sequences that need some.
+// No row of the request has logits, whether it runs before sequences that need logits or together with them.
 TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   EngineSetup setup;
   setup.asynchronous = true;

@@ -58,7 +58,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// `first` is the first of six requests to run. Two requests have a grammar that other vocabularies would end early.
+// `first` is the first of six requests to run. Two requests have a grammar that would end early with other
+// vocabularies.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;

@@ -7,7 +7,7 @@ namespace {
 
 void check_pair(const std::string& name) {
   const auto pair = read_pair(name);
-  if (!pair) return check::skip("the vision vectors are not here");
+  if (!pair) return check::skip("vision vectors not found");
   for (const CpuIsa isa : available_cpu_isas()) {
     // The scalar code is slow.
     if (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1 && name != "qwen3vl" && name != "gemma3") continue;

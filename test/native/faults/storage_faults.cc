@@ -2,7 +2,7 @@
 // of one file and makes one of them fail. Thread-safe: one lock guards all counts. Environment variables:
 //
 //   FAULT_FILE    end of the path of the file
-//   FAULT_AT      number of the call at which the fault occurs, from 1
+//   FAULT_AT      number of the call at which the fault occurs, counted from 1
 //   FAULT_HOW     eio, enospc    the call fails with that error and does nothing
 //                 full           the call and all later writes fail with ENOSPC: the disk stays full
 //                 kill           the process ends before the call

@@ -206,7 +206,7 @@ class GgufMutator {
     const Head& donor = donors_.any(chance);
     switch (chance.below(10)) {
       case 0: head.values.erase(head.values.begin() + static_cast<std::ptrdiff_t>(index)); return;
-      case 1: {  // Takes a value from another file and puts it under this file's architecture prefix.
+      case 1: {  // Takes a value from another file and stores it under this file's architecture prefix.
         if (donor.values.empty()) return;
         Value taken = chance.of(donor.values);
         const std::string theirs(donor.architecture()), ours(head.architecture());

@@ -1,6 +1,6 @@
-// Structure-aware mutator for JSON. It replaces values with other values of the same text or of an earlier input, and
-// renames, repeats and removes members. It also makes numbers and strings odd, and inserts templates of the fuzz
-// target. Works on incomplete JSON too.
+// Structure-aware mutator for JSON. It replaces values with other values from the same document or an earlier input,
+// and renames, repeats and removes members. It also changes numbers and strings to unusual ones, and inserts the fuzz
+// target's templates. It works on incomplete JSON too.
 #pragma once
 
 #include <algorithm>

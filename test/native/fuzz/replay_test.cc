@@ -63,7 +63,7 @@ Inputs inputs_of(const Target& target, const std::vector<Seed>& seeds) {
   return inputs;
 }
 
-// Whether the parser that reads inputs of this fuzz target first accepts the input.
+// Whether the input is accepted by the first parser that reads this fuzz target's inputs.
 bool reads(std::string_view target, std::string_view input) {
   if (target == "model" || target == "vision" || target == "gguf" || target == "tokenizer") {
     std::vector<std::byte> image((target == "gguf" ? input.size() : input.size() + (2 << 20)));

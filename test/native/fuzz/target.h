@@ -127,8 +127,8 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Runs one input and fails if it takes too long. Measures the CPU time of the thread, so that a busy machine causes no
-// failures.
+// Runs one input and fails if it takes too long. Measures the CPU time of the thread, so that a busy machine does not
+// cause failures.
 inline void run(const Target& target, Input input) {
   constexpr double kMaxSeconds = kSanitized ? 5 : 1;
   const auto seconds = [] {

@@ -1,5 +1,5 @@
 // Compares every architecture with its network in float64. Results must have the same bits for any chunks, threads and
-// instruction sets, and invalid tensors are rejected by name.
+// instruction sets, and invalid tensors are rejected with an error that names them.
 #include <cstring>
 #include <string>
 #include <vector>

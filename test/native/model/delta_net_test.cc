@@ -1,5 +1,6 @@
-// Models with delta nets, whatever the kind of the last layer. The logits of a token have the same bits alone and among
-// all tokens, in one chunk and in many. The planned memory for recurrent state equals the allocated memory.
+// Models with delta nets and any kind of last layer. The logits of a token have the same bits whether they are
+// requested alone or for all tokens, and with the prompt in one chunk or in many. The planned memory for recurrent
+// state equals the allocated memory.
 #include <cstring>
 #include <numeric>
 #include <string>

@@ -1,5 +1,5 @@
 // An EAGLE-3 head: its output equals its formula in float64 for any chunks of the prompt, the model's logits do not
-// change, and a file that does not fit the model is rejected with the reason.
+// change, and a file that does not fit the model is rejected with an error that says why.
 #include "model/eagle_head.h"
 
 #include <cmath>

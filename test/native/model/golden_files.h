@@ -7,7 +7,8 @@ struct GoldenFile {
   const char* name;
   const char* architecture;
   const char* production;  // Name of the tolerance for production arithmetic with an F16 KV cache.
-  bool own_shape = false;  // Represents its architecture: the llama.* files differ only in the types of their weights.
+  bool own_shape =
+      false;  // The file represents its architecture; the llama.* files differ only in the types of their weights.
   bool plain_too = false;  // Also run with the scalar kernels, which are slow.
 };
 

@@ -1,4 +1,4 @@
-// Compares experts that work on a smaller hidden dimension (Nemotron 3 Super) with the network in float64.
+// Compares experts with a smaller hidden dimension than the model's (Nemotron 3 Super) with the network in float64.
 #include <cmath>
 #include <numeric>
 #include <string>

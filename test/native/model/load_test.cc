@@ -1,4 +1,4 @@
-// Tests loading: errors that name the tensor, memory as planned, progress reports, and tokens of a step that do not
+// Tests loading: errors name the tensor, memory is as planned, progress is reported, and the tokens of a step do not
 // affect each other.
 #include <cstring>
 #include <numeric>
@@ -134,7 +134,7 @@ TEST(unknown_tensors_are_rejected_unless_harmless) {
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
   }
-  // rope_freqs is used by llama. Any other architecture would have to ignore it.
+  // Llama uses rope_freqs. Any other architecture would have to ignore it.
   TinyModel qwen("qwen2");
   qwen.norm("rope_freqs.weight", TinyModel::kHeadDim / 2);
   check_contains(load_error(qwen), "tensor 'rope_freqs.weight'");

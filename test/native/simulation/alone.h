@@ -1,5 +1,5 @@
-// Computes the response to a request as if the request had the network to itself: without pages, prefix cache, steps or
-// draft tokens. The caller passes in the text so far with read(); next() returns the token that follows it.
+// Computes the response that a request would get if it were the only one: without pages, prefix cache, steps or draft
+// tokens. The caller passes in the text so far with read(); next() returns the token that follows it.
 #pragma once
 
 #include <span>

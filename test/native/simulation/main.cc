@@ -4,7 +4,7 @@
 //
 //   --part N          run only scenario N of the seed
 //   --only N,N,...    run only these actions of the scenario
-//   --quiet           do not print the line of figures
+//   --quiet           do not print the line of statistics
 //   --loses-copies    inject a fault that the simulation must find: page copies are dropped
 #include <algorithm>
 #include <charconv>
@@ -202,7 +202,7 @@ class Simulation {
     std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step),
                 static_cast<unsigned long long>(part), outcome.failure.c_str());
     std::fflush(stdout);
-    // Any failure counts while shrinking, because one bug can show in many ways.
+    // Any failure counts while the scenario is being reduced, because one bug can show up in many ways.
     std::vector<bool> kept = shrink(
         scenario.actions.size(),
         [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMaxShrinkingRuns);

@@ -98,7 +98,7 @@ void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs,
 }
 
 // Writes the logits that follow token `last`. A few tokens are much more likely than the others, so that texts repeat
-// themselves and draft tokens are sometimes accepted. Occasionally the end token is likely.
+// themselves and draft tokens are sometimes accepted. Occasionally the end-of-generation token is likely.
 inline void write_logits(uint64_t row, int32_t last, float* logits) {
   uint64_t bits = scramble(row);
   for (int token = 0; token < kVocabulary; ++token) {

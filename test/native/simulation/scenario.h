@@ -1,5 +1,5 @@
 // One run of the simulated engine, fully determined before it starts: the engine's setup, and a list of timed actions.
-// No action depends on what the engine does, so actions can be left out of the list.
+// No action depends on what the engine does, so any of them can be left out.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ enum class Act : uint8_t {
   kNotFinite,  // Makes the logits of the next step not finite.
   kBreak,      // Makes the next forward pass throw; the engine is then restarted.
   kHold,       // Advances the clock by `amount` ms between two steps.
-  kShutDown,   // Shuts the engine down in order and restarts it.
+  kShutDown,   // Shuts the engine down cleanly and restarts it.
 };
 
 struct Action {

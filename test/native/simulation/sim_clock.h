@@ -1,4 +1,4 @@
-// The clock of the simulation. While a simulation runs, every read of the monotonic clock in this program returns the
+// The clock of the simulation. During a simulation, every read of the monotonic clock in this program returns the
 // simulated time. Single-threaded.
 #pragma once
 

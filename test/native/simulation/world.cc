@@ -126,7 +126,7 @@ void World::run() {
   check();
   check_idle();
   figures_.tokens = witness_->tokens();
-  restart();  // Adds the figures of the last engine to the totals.
+  restart();  // Adds the statistics of the last engine to the totals.
 }
 
 // Applies all actions between two steps in the order in which the engine processes them, whatever their order in the

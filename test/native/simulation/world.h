@@ -109,10 +109,10 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // Steps per organization without a sequence slot although one could be given to it.
+  // Number of steps per organization in which it had no sequence slot although it could have been given one.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
-  // Cancelled requests of which the engine does not know yet.
+  // Cancelled requests whose cancellation the engine has not processed yet.
   std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;
   RequestId next_id_ = 1;
   int64_t step_ = 0;

@@ -1,5 +1,5 @@
-// The CPU backend disguised as an asynchronous device: it samples, and reports that it computes in the background. In
-// fact every operation completes immediately. Code that reads results too early or too late is therefore detected even
+// The CPU backend in the guise of an asynchronous device: it samples, and reports that it computes in the background,
+// although every operation completes immediately. Code that reads results too early or too late is thus detected even
 // with fast models.
 #pragma once
 

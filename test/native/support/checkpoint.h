@@ -124,7 +124,7 @@ inline void as_rounded_decay(FloatTensor& tensor) {
 inline void as_log_of_decay(FloatTensor& tensor) {
   for (float& value : tensor.values) value = static_cast<float>(std::log(-static_cast<double>(value)));
 }
-// The same for norms of which a checkpoint stores the weight minus one.
+// The same for norms whose weights a checkpoint stores minus one.
 inline void as_rounded_norm(FloatTensor& tensor) {
   for (float& value : tensor.values) value = value - 1 + 1;
 }

@@ -1,6 +1,6 @@
 // A library with the symbols and the interface of cuBLASLt that computes on the emulated device's memory. Like the real
-// library it rejects layouts that do not fit each other, an algorithm for a different shape, and less alignment than
-// promised.
+// library, it rejects layouts that do not match, an algorithm for a different shape, and pointers that are less aligned
+// than promised.
 #include "fake_cublaslt.h"
 
 #include <cstring>

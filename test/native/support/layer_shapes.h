@@ -76,7 +76,7 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
       check::fail(__FILE__, __LINE__, std::string(what) + " differ in layer " + std::to_string(i));
   };
   for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
-  // A copied page works for the layers that wrote it, whatever their shape.
+  // A copied page is valid for the layers that wrote it, whatever their shape.
   for (size_t i = 0; i < 4; ++i) {
     const int32_t other = pages[(i + 1) % 4][0];
     backend.copy_page(cache, pages[i][0], other);

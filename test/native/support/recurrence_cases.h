@@ -26,7 +26,7 @@ inline void check_near(const std::vector<float>& got, const std::vector<double>&
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// State slots of one layer, filled with a huge value so that a read of an unwritten slot shows.
+// State slots of one layer, filled with a huge value so that a read of an unwritten slot is noticed.
 struct Slots {
   explicit Slots(int64_t floats, int n = 6)
       : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}

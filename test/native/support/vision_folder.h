@@ -421,7 +421,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_encoder = weights_of(encoder);
   one.derive(of_encoder);
-  // Rounds norms of which checkpoints store the weight minus one, and unifies values that the checkpoint stores only
+  // Rounds norms whose weights checkpoints store minus one, and makes values equal that the checkpoint stores only
   // once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)

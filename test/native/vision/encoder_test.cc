@@ -1,5 +1,5 @@
-// Vision encoders of small files give the same bits however a run is split, with any number of threads and every
-// instruction set. Their results equal those recorded when all vision vectors passed.
+// Vision encoders from small files give the same bits however a run is split, with any number of threads and on every
+// instruction set. Their results equal those that were recorded when all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Malicious vision files are rejected with the reason. Files that load as an encoder must process images of any shape.
+// Malicious vision files are rejected with an error that says why. A file that loads as an encoder must be able to
+// process images of any shape.
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "vision/hostile_vision.h"

@@ -1,6 +1,6 @@
 // Malicious vision files, of the kinds that have broken readers of such files: sizes that are zero, overflow or
-// contradict each other, indices out of bounds, and too many numbers. Each file is either rejected with the reason, or
-// loads as an encoder that can run. For tests and fuzz seeds.
+// contradict each other, indices out of bounds, and too many numbers. Each file is either rejected with an error that
+// says why, or loads as an encoder that can run. For tests and fuzz seeds.
 #pragma once
 
 #include <algorithm>

@@ -172,7 +172,7 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
   // These grids keep the full resolution; this one wastes the fewest pixels.
   CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));
-  // Of equally good grids, the first one is chosen.
+  // If several grids are equally good, the first one is chosen.
   CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));
   CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
   CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // No grid keeps any pixel.

@@ -1,5 +1,5 @@
-// Vision files of every kind load. Tensors and keys that are missing, misshapen, unknown or damaged are rejected by
-// name.
+// Vision files of every kind load. Tensors and keys that are missing, misshapen, unknown or damaged are rejected with
+// an error that names them.
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"

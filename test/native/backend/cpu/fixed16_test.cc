@@ -110,7 +110,7 @@ TEST(fixed16_matmul_is_correct_at_its_limits) {
   for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
   for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
   CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);  // Values next to the large ones lose all precision.
-  // An infinite input makes its own row NaN and no other.
+  // An infinite input makes its own row NaN, but no other row.
   Products broken(3, 20, 300);
   broken.x[300 + 7] = std::numeric_limits<float>::infinity();
   const auto out = broken.computed(1, 3);

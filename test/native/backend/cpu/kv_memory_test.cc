@@ -1,4 +1,4 @@
-// A page pool uses memory only for pages that were used, and no more than it reports.
+// A page pool takes memory only for pages that have been used, and no more than it reports.
 #include <sys/mman.h>
 
 #include <algorithm>

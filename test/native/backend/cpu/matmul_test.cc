@@ -31,7 +31,7 @@ struct Shape {
   int64_t rows, cols;
 };
 
-// Odd numbers of rows, one panel and several panels. Float types have odd numbers of columns, too.
+// Odd numbers of rows, one panel and several panels. Float types have odd numbers of columns as well.
 std::vector<Shape> shapes_of(TensorType type) {
   switch (traits_of(type).block_values) {
     case 1: return {{1, 1}, {16, 32}, {37, 97}, {48, 256}};
@@ -104,7 +104,7 @@ double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool b
   return 6 * std::sqrt(variance) + terms * (std::sqrt(static_cast<double>(cols)) + 4) * 0x1p-23;
 }
 
-// Compares all outputs with double precision on the dequantized weights and reports the worst one.
+// Compares all outputs with a double-precision product of the dequantized weights and reports the worst one.
 void check_close(TensorType type, Shape shape, const std::vector<std::byte>& data, const std::vector<float>& x,
                  const std::vector<float>& out, int n_rows, bool int8, bool bf16, const std::string& what) {
   std::vector<float> weights(static_cast<size_t>(shape.rows * shape.cols));
@@ -197,7 +197,8 @@ TEST(matmul_rows_do_not_depend_on_the_batch) {
         const auto x = random_floats(40 * shape.cols, 6);
         auto matrix = backend->matrix({type, shape.rows, shape.cols, data});
         REQUIRE(matrix.ok());
-        // Each row alone is the reference. Then the rows run in batches of every size, at changing positions.
+        // Each row computed alone is the reference. The rows are then computed in batches of every size, at changing
+        // positions.
         std::vector<float> alone;
         for (int row = 0; row < 40; ++row) {
           const auto out = multiply(*backend, **matrix, &x[static_cast<size_t>(row * shape.cols)], 1);
@@ -239,7 +240,7 @@ TEST(matmul_large_products_equal_small_ones) {
 }
 
 // A group of targets with mixed types and sizes, with factors, bias, residual and strides. Each result is the same as
-// alone, and only the outputs are written.
+// if its target were computed alone, and only the outputs are written.
 TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {

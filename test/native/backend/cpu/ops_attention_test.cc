@@ -1,5 +1,5 @@
 // Attention and the KV cache: compared with double precision, bit for bit across instruction sets, and bit for bit for
-// any chunks, pages and threads. Pages start as NaN, as a past request may leave them.
+// any chunks, pages and threads. Pages initially contain NaN, as an earlier request may have left them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -230,8 +230,8 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 
 // Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
 // 2^-24 * |score|. The weighted mean is then within a few of those errors. In binary16 the stored key is rounded from a
-// float rotation, so about one in 2^13 keys is rounded to the other neighbor, 2^-11 away. In 8 bits the neighbor is
-// 2^-6 away.
+// float rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8 bits the other
+// neighbor is 2^-6 away.
 double tolerance_of(const Shape& shape) {
   if (shape.type == KvType::kQ8_0) return 2e-2;
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
@@ -259,7 +259,7 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// Compares 8-bit pages with no rounding at all: the error is a few hundredths for values of order 1.
+// Compares 8-bit pages with arithmetic that does not round at all: the error is a few hundredths for values of order 1.
 TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   const Shape shape = {8, 2, 128, KvType::kQ8_0};
   const auto frequency = frequencies(128);
@@ -284,10 +284,10 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   }
 }
 
-// Wide heads store 16-bit integers with scales instead of binary16. The result of a head may be at most 1.5 times as
-// far from the exact result as with keys and values in binary16 and unrounded queries and sums. That factor occurs if
-// attention is spread over all positions; otherwise it is smaller. It is three if one key dimension is thirty times as
-// large as the others: the others then keep fewer bits of the row, whereas binary16 loses nothing.
+// Wide heads store 16-bit integers with scales instead of binary16. The error of a head's result may be at most 1.5
+// times the error with keys and values in binary16 and unrounded queries and sums. It is that large if attention is
+// spread over all positions, otherwise it is smaller. It is three times as large if one key dimension is thirty times
+// as large as the others: the others then keep fewer bits of the row, whereas binary16 loses nothing.
 TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -480,8 +480,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
   }
 }
 
-// Attention sinks below, among and above the scores, and far above and below them. Over several spans of the attention
-// kernel, in one call and in chunks that are merged.
+// Attention sinks below, among and above the scores, and far above and below them. Tested over several spans of the
+// attention kernel, in one call and in chunks that are merged.
 TEST(attention_sinks_match_the_definition_in_double) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
@@ -634,7 +634,8 @@ TEST(attention_keeps_sequences_of_a_step_apart) {
     }
 }
 
-// Long sequences are split into spans next to short ones that are not. The results of all have the same bits as alone.
+// Long sequences, which are split into spans, run next to short ones, which are not. Each has the same bits as when it
+// runs alone.
 TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
   const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};

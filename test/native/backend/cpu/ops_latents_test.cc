@@ -228,9 +228,9 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
   }
 }
 
-// Latents are stored as 16-bit integers with scales instead of binary16. The result may be at most 1.5 times as far
-// from the exact result as with latents in binary16 and floats otherwise. That factor occurs if attention is spread
-// over all positions; otherwise it is smaller.
+// Latents are stored as 16-bit integers with scales instead of binary16. The error of the result may be at most 1.5
+// times the error with latents in binary16 and everything else in floats. It is that large if attention is spread over
+// all positions; otherwise it is smaller.
 TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
   constexpr int kRows = 600, kHeads = 16;
@@ -301,8 +301,8 @@ TEST(sums_of_latents_never_overflow) {
       }
 }
 
-// NaN and infinity spread to every token that attends to them and to no other. Numbers that a page contained before
-// have no effect.
+// NaN and infinity spread to every token that attends to them, but to no other token. What a page contained before has
+// no effect.
 TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
     for (const CpuIsa isa : available_cpu_isas())
@@ -467,8 +467,8 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
 }
 
 // Sparse attention: tokens select positions by the sum of the indexer's scores over its heads, and attend to the
-// selected positions as to a sequence that consists only of those. Tokens with no more positions than top-k attend to
-// all. With every instruction set, any chunks and any threads.
+// selected positions as if the sequence consisted only of these. Tokens with no more positions than top-k attend to all
+// of them. Tested with every instruction set, and with various chunks and numbers of threads.
 TEST(sparse_attention_uses_the_selected_latents) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMax = 20, kRows = 60;
   std::mt19937 random(3);

@@ -63,7 +63,7 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       ThreadPool pool(isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
       cpu_ops(isa).rms_norm(pool, x.data(), weight.data(), 1e-5f, n_rows, dim, out.data());
-      // 64 partial sums of squares: about sqrt(dim / 64) roundings, plus half a dozen single ones.
+      // With 64 partial sums of squares, there are about sqrt(dim / 64) roundings, plus half a dozen single ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
       cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim, in_place.data());
       CHECK(same_bits(in_place, out));

@@ -1,4 +1,4 @@
-// ProfiledBackend returns the same results as the wrapped backend, and its figures match the calls.
+// ProfiledBackend returns the same results as the wrapped backend, and its measurements match the calls.
 #include <memory>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Attention variants on the CUDA backend: MLA, values of a different size than keys, chunked attention, and queries
 // scaled by position. Results are compared with a double-precision definition. They have the same bits for any chunks
-// of a sequence, other sequences in the step, and order of threads.
+// of a sequence, any other sequences in the step, and any order of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -359,8 +359,8 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
        64,
        KvType::kF16,
        {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
-      // An image, with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and a sliding window
-      // that begins within them.
+      // An image, with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and the sliding window
+      // begins among them.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},

@@ -151,7 +151,7 @@ TEST(cuda_compressed_attention_matches_double_with_any_chunks) {
       double squares = 0;
       const std::vector<double> expected = exact(s);
       for (size_t i = 0; i < expected.size(); ++i) squares += std::pow(kept.attended[i] - expected[i], 2);
-      // A near-tie in the indexer may be decided differently.
+      // The indexer may decide a near-tie differently.
       CHECK(std::sqrt(squares / static_cast<double>(expected.size())) < (type == KvType::kF16 ? 2e-2 : 1.5e-1));
       CHECK(same_bits(run(s, {7, 33}, true, type).attended, kept.attended));
     }

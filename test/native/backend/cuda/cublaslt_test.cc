@@ -36,7 +36,7 @@ std::unique_ptr<Runtime> open_runtime() {
 }
 
 bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "none"; }
-// The library to load; on a GPU the installed one.
+// The library to load; on a GPU, the installed one.
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {

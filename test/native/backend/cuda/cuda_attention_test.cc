@@ -1,6 +1,6 @@
 // Attention on the CUDA backend. Results are compared with double precision, and a token has the same bits however its
-// sequence is chunked, split over workers and batched. Runs in the emulator, and on a GPU if there is one: no test
-// reads device memory directly.
+// sequence is chunked, split over workers or batched. Runs in the emulator, and on a GPU if there is one: no test reads
+// device memory directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -377,8 +377,8 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     check_rows({1, 2, 4, 0, 8}, 8);  // In this step, attention of a token is split by chunks.
     check_rows({3, 0, 5, 6, 7}, 0);  // In this step, attention is split by groups of chunks, one worker each.
     check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // In this step, the attention of a token is not split.
-    // Captured with short sequences and replayed with long ones, which are distributed differently. In both cases some
-    // token is split.
+    // The step is captured with short sequences and replayed with long ones, which are distributed differently. In both
+    // cases some token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);

@@ -1,5 +1,5 @@
 // Whole models on the CUDA backend, which runs in the emulator in this executable: golden logits, and the same bits for
-// any chunks and batches of prompts, with and without CUDA graphs.
+// any chunks and batches of prompts, both with and without CUDA graphs.
 #include <string>
 #include <vector>
 
@@ -87,7 +87,7 @@ constexpr Case kCases[] = {
     {"qwen3.f16", "fp8 pages", false, KvType::kFp8},
     {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
 };
-// Error of 8-bit pages in addition to binary16 weights and activations, in standard deviations of the logits.
+// Error that 8-bit pages add to that of binary16 weights and activations, in standard deviations of the logits.
 constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
 constexpr Tolerance kFp8Pages{.max = 0.9, .rms = 0.22, .kl = 0.13, .outliers = 0};
 

@@ -143,7 +143,8 @@ TEST(cuda_computes_every_architecture) {
   }
 }
 
-// Both backends round activations to 8 bits, but in a different order. Neither is far from the result without rounding.
+// Both backends round activations to 8 bits, but in a different order. Neither result is far from the one without
+// rounding.
 TEST(cuda_quantized_moe_matches_the_cpu) {
   constexpr int kTokens = 20;
   const Tokens tokens = some_tokens(kTokens);

@@ -1,5 +1,5 @@
 // Matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all kinds.
-// Results have the same bits for any number of columns, split of work, and other targets.
+// Results have the same bits for any number of columns, any split of the work, and any other targets.
 #include <bit>
 #include <cmath>
 #include <cstring>

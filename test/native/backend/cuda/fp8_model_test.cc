@@ -1,5 +1,5 @@
-// Whole models with weights in FP8: FP8 products equal products of the same numbers in binary32, and the distance from
-// the original model is limited.
+// Whole models with weights in FP8: their products equal products of the same numbers in binary32, and their results
+// are within a bound of the original model's.
 #include <algorithm>
 #include <string>
 #include <vector>

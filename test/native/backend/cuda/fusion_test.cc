@@ -361,8 +361,8 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
-// Each batch size has two CUDA graphs, with and without the kernel that sums up the parts of split tokens. The right
-// one must be replayed.
+// Each batch size has two CUDA graphs, one with and one without the kernel that merges the partial results of split
+// tokens. The right one must be replayed.
 TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   Floats results[2];
   for (const bool recording : {false, true}) {

@@ -37,8 +37,8 @@ inline unsigned char nearest_e4m3(double x) {
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
 }
 
-// Encodes numbers that share a scale. With a NaN or an infinity among them, the codes are unspecified and the result
-// has none.
+// Encodes numbers that share a scale. If one of them is NaN or infinite, the codes are unspecified and none are
+// returned.
 inline Block encode(KvType type, const float* x, int n) {
   double largest = 0;
   for (int i = 0; i < n; ++i) {

@@ -278,7 +278,7 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of four types in one call, more of one type than a single launch takes, with biases and with sums
+// Several targets of four types in one call, more of one type than fit in a single launch, with biases and with sums
 // added to existing outputs. The bits are the same as for each target alone.
 TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();

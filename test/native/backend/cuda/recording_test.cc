@@ -14,8 +14,8 @@ using namespace monolith::cuda;
 
 namespace {
 
-// Returns the steps, counted from 0, at which a capture is tried. `outcomes` are the results of the tries; the last one
-// repeats forever.
+// Returns the steps, counted from 0, at which a capture is attempted. `outcomes` are the results of the attempts; the
+// last one repeats forever.
 std::vector<int64_t> tried(const std::vector<RecordingOutcome>& outcomes, int64_t n_steps) {
   RecordingTries tries;
   std::vector<int64_t> steps;

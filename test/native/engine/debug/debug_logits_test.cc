@@ -33,7 +33,7 @@ void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int
 }  // namespace
 
 TEST(debug_logits_match_the_golden_vectors) {
-  if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
+  if (check::vectors_path(kModel).empty()) return check::skip("golden vectors not found");
   const auto golden = Golden::read(check::vectors_path("models/llama.q8_0.json"));
   REQUIRE(golden.has_value());
   const Tolerance& tolerance = *golden->tolerance("f32");
@@ -60,7 +60,7 @@ TEST(debug_logits_match_the_golden_vectors) {
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
-    // No step before the end is a near tie, unless the margin of the exact arithmetic shows one.
+    // No step before the last one is a near tie, unless the margin in exact arithmetic shows that it is.
     size_t same = 0;
     while (same < prompt.greedy.size() && continuation.tokens[same] == prompt.greedy[same]) ++same;
     if (same == prompt.greedy.size()) {
@@ -72,7 +72,7 @@ TEST(debug_logits_match_the_golden_vectors) {
 }
 
 TEST(debug_logits_do_not_depend_on_the_chunk_size) {
-  if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
+  if (check::vectors_path(kModel).empty()) return check::skip("golden vectors not found");
   std::vector<int32_t> ids, positions;
   for (int i = 0; i < 40; ++i) {
     ids.push_back(3 + i * 7);
@@ -89,7 +89,7 @@ TEST(debug_logits_do_not_depend_on_the_chunk_size) {
 }
 
 TEST(debug_logits_rejects_invalid_arguments) {
-  if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
+  if (check::vectors_path(kModel).empty()) return check::skip("golden vectors not found");
   check_refused({}, {}, 0, ErrorCode::kInvalidArgument, "ids is empty");
   check_refused({1, 640}, {}, 0, ErrorCode::kInvalidArgument, "ids[1] is 640");
   check_refused({-1}, {}, 0, ErrorCode::kInvalidArgument, "ids[0] is -1");
@@ -110,7 +110,8 @@ TEST(debug_logits_file_errors_start_with_the_path) {
   CHECK(result.error().message.starts_with(path + ": architecture 'mamba' is not supported"));
 }
 
-// LongRoPE uses different frequencies for long contexts. The context that the file is opened with decides.
+// LongRoPE uses different frequencies for long contexts. The context length with which the file is opened decides
+// which.
 TEST(debug_logits_uses_the_requested_context) {
   // The same file, with its reference network for short and for long contexts.
   const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);

@@ -25,7 +25,7 @@ uint64_t hash_of(const TinyModel& model) { return file_hash(*ParsedModel(model).
 
 TEST(inspection_reports_the_contents_and_the_memory_plan) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
   const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
@@ -68,7 +68,7 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
 // for four contexts.
 TEST(the_plan_of_a_model_with_sliding_windows_counts_window_pages) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
   const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
@@ -100,11 +100,11 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
   CHECK(!inspection->tensors.empty());
 }
 
-// A file that would run on another machine: the inspection shows everything except the memory plan, and the reason why
-// there is not enough memory here.
+// A file that would run on a machine with more memory: the inspection reports everything except the memory plan, and
+// says why the memory here is not enough.
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   struct Small final : BackendAround {
     using BackendAround::BackendAround;
     uint64_t free_memory() const override { return 4'321; }

@@ -1,5 +1,5 @@
 // The order in which images of requests are encoded within the memory limit, and which requests count as waiting: those
-// in the queue do, but not a request whose image is being encoded.
+// in the queue do, but a request whose image is being encoded does not.
 #include "engine/images/image_stage.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-constexpr Clock::duration kOnePart{0};  // The least that advance() computes.
+constexpr Clock::duration kOnePart{0};  // advance() then computes the minimum.
 
 struct Sight {
   ParsedModel parsed{TinyVision("qwen3vl_merger")};
@@ -112,7 +112,7 @@ TEST(a_cached_image_waits_for_its_turn) {
   stage.add(*again);
   CHECK(stage.advance(kOnePart) && first->inputs_ready);
   CHECK(waits_for_an_hour(*again));
-  CHECK(!stage.advance(kOnePart));  // There is nothing to compute.
+  CHECK(!stage.advance(kOnePart));  // Nothing is left to compute.
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
   // A cached image takes no encoder time.
   CHECK(first->encoder_time > Clock::duration::zero() && again->encoder_time == Clock::duration::zero());

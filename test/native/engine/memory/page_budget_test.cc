@@ -66,7 +66,7 @@ TEST(the_default_budget_holds_four_contexts) {
   const PageChoice choice = choose(2048, 1000, {.memory = 1024 * kMiB});
   CHECK_EQ(choice.context, 2048);
   CHECK_EQ(choice.pages, 4 * 128);
-  // A context that is not a multiple of the page size takes a whole last page.
+  // If the context is not a multiple of the page size, its last page counts as a whole page.
   CHECK_EQ(choose(2049, 1000, {.memory = 1024 * kMiB}).pages, 4 * 129);
 }
 
@@ -204,7 +204,7 @@ TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
 // up to 128.
 TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto cpu = processor();
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok() && cpu);
@@ -285,7 +285,7 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
 // A file may lack the MTP layer or contain only a part of it. It then runs without draft tokens.
 TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   const std::string path = check::vectors_path("models/qwen35.f16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto cpu = processor();
   const auto plain = GgufFile::open(path);
   REQUIRE(plain.ok() && cpu);

@@ -195,8 +195,8 @@ void random_sequences(uint64_t hash_mask) {
   CHECK(cache.consistent());
 }
 
-// Full pages of two pool pages each and window pages of three: both kinds are evicted to make room, the least recently
-// used first.
+// Full pages of two pool pages each and window pages of three: both kinds are evicted to make room, starting with the
+// least recently used.
 TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
   PrefixCache cache(20, 1, ~uint64_t{0}, layout);

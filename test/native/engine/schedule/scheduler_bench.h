@@ -213,7 +213,7 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool: every request ends with all its tokens, no page is lost, and a running decode is never
+// Random load on a small pool: every request ends with all its tokens, no page is leaked, and a running decode is never
 // left out of a step.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
@@ -233,7 +233,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
                   random() % 3, 1 + static_cast<int>(random() % 60),
                   random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
-      std::vector<std::pair<Sequence*, int>> decodes;  // With the amount of work they had.
+      std::vector<std::pair<Sequence*, int>> decodes;  // Each with its progress so far.
       for (Sequence* sequence : bench.scheduler.running())
         if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);

@@ -274,7 +274,7 @@ TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 
-// A step for a first token contains no decodes of other sequences, as long as such steps are rare.
+// A step for a first token contains no decodes of other sequences, as long as these steps are rare.
 TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -285,7 +285,8 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK_EQ(plan.n_rows, 30);
   CHECK_EQ(plan.n_decodes, 0);
   const int before = only(*bench.requests[0]).generated();
-  bench.add(prompt_of(30, 400), 3, 20);  // Too soon after the last such step, so it shares a step with the decodes.
+  bench.add(prompt_of(30, 400), 3,
+            20);  // Too soon after the last step for first tokens, so it shares a step with the decodes.
   CHECK_EQ(bench.step().n_rows, 6 + 1 + 30);
   CHECK_EQ(only(*bench.requests[0]).generated(), before + 1);
   for (int i = 0; i < 5; ++i) CHECK(!bench.step().first_tokens);
@@ -325,7 +326,7 @@ TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   CHECK_EQ(plan.n_rows, n_left);
 }
 
-// A flood of prompts does not delay a first token either when no sequence decodes: the first token gets a step of its
+// A flood of prompts does not delay a first token even when no sequence decodes: the first token gets a step of its
 // own.
 TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   Bench bench(1000, 64, 8);

@@ -1,5 +1,5 @@
-// Preparation of a request before it is queued: the beginnings of calls are sorted for forced sequences, each together
-// with its grammar.
+// Preparation of a request before it is queued: the beginnings of calls are sorted as forced sequences require, each
+// together with its grammar.
 #include "engine/schedule/sequence.h"
 
 #include <memory>
@@ -193,7 +193,7 @@ TEST(the_repetition_penalty_counts_prompt_tokens) {
   CHECK_EQ(counted(1, 1), std::string());
 }
 
-// No more tokens are generated than fit into the context.
+// At most as many tokens are generated as fit into the context.
 TEST(the_maximum_length_is_bounded_by_the_context) {
   GenerationRequest request;
   request.prompt = std::vector<TokenId>(30, 1);

@@ -132,8 +132,8 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(line.take() == &large);
   CHECK_EQ(line.order(3).size(), size_t{3});
 
-  // The request's own turn comes when its first page is free, however few requests passed it. Once cancelled, it blocks
-  // no other request.
+  // The request's own turn comes when its first page is free, however few requests have passed it. Once cancelled, it
+  // blocks no other request.
   Line other;
   Sequence& first = other.add('a');
   for (int i = 0; i < 60; ++i) other.add('b');

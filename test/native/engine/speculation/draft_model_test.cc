@@ -1,5 +1,5 @@
-// The draft model on its own: it predicts the model's next tokens however its earlier draft tokens fared, and it
-// respects its budget.
+// The draft model on its own: it predicts the model's next tokens whether or not its earlier draft tokens were
+// accepted, and it respects its budget.
 #include "engine/speculation/draft_model.h"
 
 #include <random>
@@ -92,8 +92,8 @@ TEST(draft_model_of_the_same_weights_is_always_right) {
   CHECK_EQ(stats.accepted_drafter_tokens, stats.drafter_tokens);
 }
 
-// There are too few pages for all sequences. Sequences that ask for draft tokens take precedence, and sequences not
-// used for a long time lose their pages.
+// There are too few pages for all sequences. Sequences that request draft tokens take precedence, and sequences that
+// have not been used for a long time lose their pages.
 TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   EngineSetup setup;
   setup.draft = "models/llama.q8_0.gguf";

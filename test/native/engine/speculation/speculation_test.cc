@@ -116,8 +116,8 @@ TEST(acceptance_model_measures_the_cost_of_a_draft_token) {
   CHECK(pace.wants_plain(2));
 }
 
-// Outliers have no lasting effect: load from other processes, a stopped process, the first step of a freshly mapped
-// file.
+// Outliers have no lasting effect, whether they are due to load from other processes, a stopped process or the first
+// step of a newly mapped file.
 TEST(acceptance_model_recovers_from_delayed_steps) {
   AcceptanceModel pace;
   pace.note(1, 0, 1000);

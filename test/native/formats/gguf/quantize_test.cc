@@ -62,7 +62,7 @@ TEST(quantization_error_is_within_the_rounding_error) {
     }
   }
   // Types with blocks of 256 values: Q4_K is more precise than 4 bits without a minimum, and Q6_K more precise still.
-  // Values that are not finite do no harm.
+  // Non-finite values are harmless.
   for (const auto& [type, bound] : {std::pair{TensorType::kQ4_K, 0.09f}, std::pair{TensorType::kQ6_K, 0.04f}}) {
     std::vector<float> values(256), back(256);
     for (float& value : values) {
@@ -82,7 +82,7 @@ TEST(quantization_error_is_within_the_rounding_error) {
     dequantize(type, stored.data(), 256, back.data());
     CHECK(back == values);
   }
-  // Zeros stay zeros, and values that are not finite do no harm.
+  // Zeros stay zero, and non-finite values are harmless.
   std::vector<float> odd(32, 0.0f), back(32);
   std::vector<std::byte> stored(64);
   quantize(TensorType::kQ8_0, odd.data(), 32, stored.data());

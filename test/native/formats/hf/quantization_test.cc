@@ -1,7 +1,7 @@
 // Quantized checkpoints, generated here according to the published formats. Every value must be exact, and invalid
-// settings are rejected by name. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and transformers'
-// finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py. compressed-tensors: its
-// pack_quantized.py (pack_to_int32).
+// settings are rejected with an error that names them. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and
+// transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py.
+// compressed-tensors: its pack_quantized.py (pack_to_int32).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -79,7 +79,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
     check::fail(__FILE__, __LINE__, what + ": stored as " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  // None of the checkpoint's separate tensors is left.
+  // None of the checkpoint's separate tensors remain.
   CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
@@ -235,7 +235,7 @@ enum class Scales { kPowers, kAny };
 
 constexpr int64_t kCutCols = 200, kWholeCols = 256;
 
-// FP8 with blocks of 128 x 128. The last block row is incomplete, and with 200 columns also the last block column.
+// FP8 with blocks of 128 x 128. The last block row is partial, and with 200 columns so is the last block column.
 Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   constexpr int64_t kRows = 150;
   Folder folder{R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]})"};
@@ -360,8 +360,8 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
     CHECK(std::isnan(rows[static_cast<size_t>(i)]) == (i >= kWholeCols + 128 && i < 2 * kWholeCols));
 }
 
-// Reading the tensor as floats, or as a smaller type made from floats, gives the same result as a checkpoint with those
-// floats.
+// Reading the tensor as floats, or as a smaller type converted from floats, gives the same result as a checkpoint that
+// contains those floats.
 TEST(fp8_checkpoints_of_whole_blocks_convert_to_floats_and_smaller_types) {
   for (const Scales kind : {Scales::kPowers, Scales::kAny}) {
     const Folder folder = fp8(kind, "F32", kWholeCols);

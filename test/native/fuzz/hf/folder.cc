@@ -1,7 +1,7 @@
 // Fuzz target: any Hugging Face model folder is either rejected with a message that starts with its path, or becomes a
-// model file and a vision file whose every value and tensor can be read. The input is the concatenated files, each
-// after a header line "%%% NAME". A header line "%%%s NAME" precedes the JSON header of a safetensors file; the line
-// after it gives the length of the tensor data.
+// model file and a vision file whose every value and tensor can be read. The input consists of the files, each preceded
+// by a header line "%%% NAME". A header line "%%%s NAME" precedes the JSON header of a safetensors file; the line after
+// it gives the length of the tensor data.
 #include <algorithm>
 #include <cstring>
 

@@ -18,8 +18,8 @@ constexpr size_t kFilled = 2 << 20;     // Maximum bytes of tensor data per file
 constexpr size_t kMaxMemory = 8 << 20;  // Maximum memory of a model that is evaluated, in bytes.
 
 // A GGUF header followed by made-up tensor data. The buffer is reused for all inputs, because allocating it for each
-// input took most of the time. The file ends at the last byte of the buffer, so that sanitizers detect reads past the
-// end.
+// input would take most of the time. The file ends at the last byte of the buffer, so that sanitizers detect reads past
+// the end.
 class FilledImage {
  public:
   explicit FilledImage(std::string_view head)

@@ -1,4 +1,4 @@
-// Inconsistent vocabularies give one clear error or a reasonable result, and never crash.
+// An inconsistent vocabulary gives one clear error or a reasonable result, and never a crash.
 #include <cmath>
 #include <functional>
 #include <limits>

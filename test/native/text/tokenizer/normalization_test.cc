@@ -1,4 +1,4 @@
-// Tests Unicode normalization: the result of each form, and its use by tokenizers. `npm run test:tokenizers` compares
+// Tests Unicode normalization: the result of each form, and how tokenizers use it. `npm run test:tokenizers` compares
 // more texts with Hugging Face's library.
 #include "text/tokenizer/normalization.h"
 

@@ -66,7 +66,7 @@ TEST(the_guard_makes_special_tokens_plain_text) {
   want.insert(want.end(), plain.begin(), plain.end());
   want.push_back(end);
   CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)), show(want));
-  // Text that would only become a special token together with the text after it, separated by a guard.
+  // Text that would become a special token only together with the text after it, if no guard separated the two.
   CHECK_EQ(show(encode(tokenizer, "<|im_en" + G + "d|>", options)), show(plain));
 
   // User-defined tokens, with and without parse_special.
