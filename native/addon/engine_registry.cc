@@ -44,15 +44,16 @@ struct Registry {
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
-// Held from planning a device's memory until the engine has allocated it. Otherwise two concurrent loads would both
-// plan with all of the free memory. One mutex serves all devices because loading is usually limited by disk throughput.
+// Locked while a load plans a device's memory, until the engine has allocated it. Otherwise two concurrent loads would
+// both plan with all of the free memory. One mutex serves all devices because loading is usually limited by disk
+// throughput.
 std::mutex& device_loading() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
 
-// Held from reading the machine's free memory until the plan is claimed. Otherwise two concurrent loads would both plan
-// with the same free memory.
+// Locked while a load reads the machine's free memory, until it has claimed its planned memory. Otherwise two
+// concurrent loads would both plan with the same free memory.
 std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;
   return *instance;

@@ -20,7 +20,7 @@ void PieceRun::project(int first, int count) {
   Backend& backend = encoder_.backend();
   const int patches = count * square_patches();
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
-  // Like llama.cpp, LLaVA drops the first patch and passes the class token's row as the last patch.
+  // For LLaVA, as in llama.cpp, the first patch is dropped and the class token's row is passed as the last patch.
   float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp && !p.original() ? 1 : 0));
   float* const normed = memory().normed;
   int64_t width = int64_t{square_patches()} * p.width;

@@ -304,7 +304,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  // With the reference preprocessing, equal pixels may have different positions.
+  // The reference preprocessing gets its own identity, because equal pixels may have different positions with it.
   if (params.original()) params.file.low ^= 1;
   return params;
 }

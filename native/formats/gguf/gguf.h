@@ -126,8 +126,8 @@ class GgufFile {
   // `scratch` if the tensor has a source. With a source, offset and size must cover whole rows.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
-  // Tells the system that these bytes will not be read again soon, so it may reclaim their pages. With `cached_too` the
-  // pages are also dropped from the page cache.
+  // Informs the system that these bytes will not be read again soon, so it may reclaim their pages. With `cached_too`
+  // the pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
   // Whether the whole file plus `bytes` more bytes fit into 90 % of the memory available to this process.
   bool fits_beside(size_t bytes) const;

@@ -422,7 +422,7 @@ inline Case granitemoe(bool shared) {
           }};
 }
 
-// Olmo 2. With sliding windows Olmo 3, whose sliding-window layers do not scale RoPE.
+// Olmo 2; with sliding windows, Olmo 3, whose sliding-window layers do not scale RoPE.
 inline Case olmo2(bool windows) {
   TinyModel model("olmo2", 4);
   if (windows) {

@@ -65,8 +65,8 @@ inline std::string config_of(const FamilyFolder& one) {
 inline constexpr std::string_view kSmallTokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                                     R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
 
-// Damages the folder: settings with other digits, tensors with other shapes or names, and missing tensors. Each folder
-// must be rejected, or be readable to the end.
+// Damages the folder: changes digits of settings and shapes or names of tensors, or removes tensors. Each damaged
+// folder must be rejected or be readable to the end.
 inline void damage_folder(const FamilyFolder& one, int rounds) {
   const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
   if (path.empty()) return check::skip("golden vectors not found");

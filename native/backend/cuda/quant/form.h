@@ -38,8 +38,8 @@
 //     acc = fma(float(sum q * a) * step, a_scale, acc)
 //     acc = fma(floor, -(a_scale * sum a), acc)              for types with minima
 //   The shape of the matrix determines how K is divided into kSegments segments of whole chunks; each has its own acc,
-//   starting at 0, and the segments are added in order out = that sum (+ bias), plus the old out if the target requests
-//   it
+//   starting at 0, and the segments are added in order
+//   out = that sum (+ bias), plus the old out if the target requests it
 // Here step = d * scale (exact), and floor = d_min * minimum (exact). The codes of Q5_0 and Q3_K are summed unsigned,
 // with floors of 16 * step and 4 * step. The bits of an output therefore do not depend on the kernel that computes it.
 //

@@ -130,7 +130,7 @@ TEST(cublaslt_weights_are_unpacked_row_by_row) {
 
 TEST(cublaslt_matmul_is_correct) {
   const auto runtime = open_runtime();
-  // Workspace for 64 rows of weights: the product runs whole and in parts.
+  // Space for all rows of weights, or for only 64: the product is computed as a whole or in parts.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
     auto library = DenseLibrary::open(*runtime, path_for(*runtime), bytes);
     if (!library && !is_emulated(*runtime)) return check::skip(library.error().message);

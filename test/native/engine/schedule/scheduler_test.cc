@@ -193,7 +193,7 @@ TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   CHECK(flooded > 0 && flooded <= 2 * alone);
 }
 
-// One organization occupies all pages, and its next request never has enough.
+// One organization occupies all pages, and there are never enough for its next request.
 TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   Bench bench(64, 64, 8);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);

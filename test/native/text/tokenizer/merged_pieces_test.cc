@@ -1,5 +1,5 @@
-// Compares SentencePiece vocabularies with listed merges to merging one pair at a time, which is how a tokenizer.json
-// defines them.
+// SentencePiece vocabularies with listed merges: the result equals that of merging one pair at a time, which is how a
+// tokenizer.json defines it.
 #include <algorithm>
 #include <array>
 #include <string>
