@@ -1,5 +1,5 @@
-// Guards that keep responses well-formed: markers are sampled only where they are valid, and endless repetition ends
-// the response.
+// Tests the guards that keep responses well-formed: markers are sampled only where they are valid, and endless
+// repetition ends the response.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Tool calls in the running engine: forced and permitted tokens, and finishing a choice on request.
+// Tests tool calls in the running engine: forced and permitted tokens, and finishing a choice on request.
 #include <algorithm>
 #include <set>
 

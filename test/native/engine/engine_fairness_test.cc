@@ -1,4 +1,4 @@
-// A flood of requests from one organization and a single request from another, through the whole engine.
+// Tests fairness in the whole engine: one organization sends a flood of requests, and another sends a single one.
 #include <array>
 
 #include "engine/loop/step_loop.h"

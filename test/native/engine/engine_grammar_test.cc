@@ -1,5 +1,5 @@
-// Grammars in the running engine: responses match their grammar, start and end where they must, and are the same in any
-// batch.
+// Tests grammars in the running engine: responses match their grammar, start and end where they must, and are the same
+// in any batch.
 #include <algorithm>
 #include <future>
 #include <random>

@@ -1,5 +1,5 @@
-// The running engine through its public interface: limits, end conditions, cancellation, queue bounds, failures and
-// closing.
+// Tests the running engine through its public interface: limits, end conditions, cancellation, queue bounds, failures
+// and closing.
 #include <atomic>
 #include <random>
 #include <semaphore>

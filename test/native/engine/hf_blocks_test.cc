@@ -1,4 +1,4 @@
-// DeepSeek V4 in its published form: tensor names of inference/model.py, and settings as in the config.json of
+// Tests DeepSeek V4 in its published form: tensor names of inference/model.py, and settings as in the config.json of
 // DeepSeek-V4-Flash.
 #include "support/family_check.h"
 

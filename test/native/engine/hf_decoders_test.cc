@@ -1,5 +1,5 @@
-// Decoders whose only state is the KV cache, in their published form: names and tensor layouts of each model's modeling
-// file in transformers.
+// Tests decoders whose only state is the KV cache, in their published form: with the names and tensor layouts of each
+// model's modeling file in transformers.
 #include "model/mixture_cases.h"
 #include "support/family_check.h"
 

@@ -1,5 +1,6 @@
-// Qwen3-Next and Qwen 3.5 in their published form: names and tensor layouts of transformers' modeling_qwen3_next.py and
-// modeling_qwen3_5.py, and settings as in the config.json of Qwen3-Next-80B-A3B-Instruct and Qwen3.5-27B.
+// Tests Qwen3-Next and Qwen 3.5 in their published form: with the names and tensor layouts of transformers'
+// modeling_qwen3_next.py and modeling_qwen3_5.py, and settings as in the config.json of Qwen3-Next-80B-A3B-Instruct and
+// Qwen3.5-27B.
 #include "support/family_check.h"
 
 namespace monolith {

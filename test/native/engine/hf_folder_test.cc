@@ -1,4 +1,5 @@
-// Hugging Face folders compared with the GGUF files they were made from: the same token ids, and bit-identical logits.
+// Compares Hugging Face folders with the GGUF files from which they were made: token ids are the same, and logits are
+// bit-identical.
 #include <algorithm>
 #include <cmath>
 

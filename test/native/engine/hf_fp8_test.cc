@@ -1,6 +1,6 @@
-// A folder in FP8 with one scale per block of 128 x 128. On every instruction set the logits equal, bit for bit, those
-// of the same values in floats. A backend without FP8 support loads the values as floats. Each weight takes little more
-// than a byte.
+// Tests a folder in FP8 with one scale per block of 128 x 128. On every instruction set the logits equal, bit for bit,
+// those of the same values in floats. A backend without FP8 support loads the values as floats. Each weight takes
+// little more than a byte.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"

@@ -1,6 +1,6 @@
-// MiMo V2.5 in its published form: queries, keys and values are fused into one matrix, shard by shard, in FP8. The
-// scale blocks restart with each shard and do not align with heads. The results are compared with the same values in
-// separate float matrices.
+// Tests MiMo V2.5 in its published form: queries, keys and values are fused into one matrix, shard by shard, in FP8.
+// The scale blocks restart with each shard and do not align with heads. The results are compared with the same values
+// in separate float matrices.
 #include <algorithm>
 #include <cmath>
 

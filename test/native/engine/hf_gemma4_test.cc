@@ -1,5 +1,5 @@
-// Gemma 4's three variants as Hugging Face folders: logits bit-identical to those of the GGUF file with the same
-// weights.
+// Tests Gemma 4's three variants as Hugging Face folders: their logits are bit-identical to those of the GGUF file with
+// the same weights.
 #include <cstring>
 #include <map>
 #include <string>

@@ -1,8 +1,8 @@
-// Multi-head latent attention (MLA) models in their published form: DeepSeek V2, V3 and V3.2, GLM 4.7 Flash and 5,
-// Mistral 4 and Kimi Linear. Names are those of transformers' modeling_deepseek_v3.py, modeling_glm4_moe_lite.py,
-// modeling_glm_moe_dsa.py and modeling_mistral4.py and of Kimi-Linear's modeling_kimi.py. Settings are as in the
-// config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5, Mistral-Small-4 and
-// Kimi-Linear-48B-A3B. RoPE rotates adjacent pairs as in GGUF, so no rows are permuted.
+// Tests models with multi-head latent attention (MLA) in their published form: DeepSeek V2, V3 and V3.2, GLM 4.7 Flash
+// and 5, Mistral 4 and Kimi Linear. Names are those of transformers' modeling_deepseek_v3.py,
+// modeling_glm4_moe_lite.py, modeling_glm_moe_dsa.py and modeling_mistral4.py and of Kimi-Linear's modeling_kimi.py.
+// Settings are as in the config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5,
+// Mistral-Small-4 and Kimi-Linear-48B-A3B. RoPE rotates adjacent pairs as in GGUF, so no rows are permuted.
 #include "support/family_check.h"
 
 namespace monolith {

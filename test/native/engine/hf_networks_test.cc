@@ -1,4 +1,5 @@
-// Every architecture as a Hugging Face folder: logits bit-identical to those of the GGUF file with the same weights.
+// Tests every architecture as a Hugging Face folder: the logits are bit-identical to those of the GGUF file with the
+// same weights.
 #include <map>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Hugging Face folders of vision models compared with the pairs of GGUF files that they were made from. Tokens, tiles
+// Compares Hugging Face folders of vision models with the pairs of GGUF files from which they were made. Tokens, tiles
 // and positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as llama.cpp
 // does and as the original processors do.
 #include <string>

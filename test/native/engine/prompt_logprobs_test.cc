@@ -1,4 +1,4 @@
-// Logprobs of prompt tokens, minimum response lengths, and ids of generated tokens.
+// Tests the logprobs of prompt tokens, minimum response lengths, and the ids of generated tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

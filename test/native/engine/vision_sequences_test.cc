@@ -1,5 +1,5 @@
-// Token and image sequences of the vision vectors on the CPU: every instruction set, exact and default arithmetic,
-// whole prompts and chunked prompts.
+// Runs the token and image sequences of the vision vectors on the CPU: with every instruction set, in exact and default
+// arithmetic, and with whole and chunked prompts.
 #include "support/vision_sequences.h"
 
 namespace monolith::testing {

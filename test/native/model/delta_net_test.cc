@@ -1,4 +1,4 @@
-// Models with delta nets and any kind of last layer. The logits of a token have the same bits whether they are
+// Tests models with delta nets and any kind of last layer. The logits of a token have the same bits whether they are
 // requested alone or for all tokens, and with the prompt in one chunk or in many. The planned memory for recurrent
 // state equals the allocated memory.
 #include <cstring>

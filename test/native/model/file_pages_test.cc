@@ -1,6 +1,6 @@
-// Tests what happens to a file's pages after its weights were copied. They leave this process's memory, and the page
-// cache too if the file and the weights do not both fit in memory. The memory of the weights is collapsed into huge
-// pages. Linux only, because the tests read Linux's /proc.
+// Tests what happens to a file's pages after its weights have been copied. They are removed from this process's memory,
+// and from the page cache too if the file and the weights do not both fit in memory. The memory of the weights is
+// collapsed into huge pages. Linux only, because the tests read Linux's /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>

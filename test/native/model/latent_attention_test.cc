@@ -1,6 +1,6 @@
-// MLA in every form that files have: separate key and value matrices per head, a joint matrix, and the key names of
-// older files. Also sizes that do not fill the panels of a matrix. Compared with a float64 network that computes keys
-// and values of each head, that is, without absorbing the key matrices into the queries.
+// Tests MLA in every form in which files have it: separate key and value matrices per head, a joint matrix, and the key
+// names of older files, including sizes that do not fill the panels of a matrix. Results are compared with a float64
+// network that computes the keys and values of each head, that is, without absorbing the key matrices into the queries.
 #include <cmath>
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
-// Recurrent models in production arithmetic: results are close to the float64 network, and have the same bits for any
-// chunks of a prompt and token by token.
+// Tests recurrent models in production arithmetic. Results are close to those of the float64 network, and have the same
+// bits for any chunks of a prompt, including single tokens.
 #include <cmath>
 #include <cstring>
 #include <span>

@@ -1,6 +1,6 @@
-// Scale tensors next to matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them, whatever the type,
-// the layer and the number of matrices. A backend that does not support them receives scaled weights. Invalid scales
-// are rejected with an error that names them.
+// Tests scale tensors next to matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them, whatever the
+// type, the layer and the number of matrices. A backend that does not support them receives scaled weights. Invalid
+// scales are rejected with an error that names them.
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/backend_around.h"

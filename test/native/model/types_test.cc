@@ -1,5 +1,6 @@
-// A model with weights of every tensor type. In exact arithmetic the results equal, bit for bit, those of the decoded
-// weights in F32. Production arithmetic gives results close to these, and the same results with every instruction set.
+// Tests a model with weights of every tensor type. In exact arithmetic the results equal, bit for bit, those of the
+// decoded weights in F32. Production arithmetic gives results close to these, and the same results with every
+// instruction set.
 #include <cstring>
 #include <numeric>
 #include <string>

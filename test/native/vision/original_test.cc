@@ -1,5 +1,5 @@
 // Tests image preprocessing as in the model authors' programs (VisionResize::kOriginal): known bytes of Pillow's
-// resampling, sizes of the original programs, tiles of every kind, and class embeddings that come first.
+// resampling, image sizes of the original programs, tiles of every kind, and class embeddings that come first.
 #include <cstring>
 #include <map>
 

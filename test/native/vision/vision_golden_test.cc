@@ -1,5 +1,5 @@
-// Checks stages 1 and 2 of the vision vectors: pixels byte for byte, plans, tokens and positions, and embeddings within
-// a tolerance.
+// Checks stages 1 and 2 of the vision vectors. Pixels must match byte for byte, plans, tokens and positions exactly,
+// and embeddings within a tolerance.
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"

@@ -1,5 +1,6 @@
-// Compressed attention (blocks of positions pooled into rows, a sliding window and the indexer) and hyper-connections:
-// compared with double precision and across instruction sets, and bit for bit for any chunks of a sequence.
+// Tests compressed attention (blocks of positions pooled into rows, a sliding window and the indexer) and
+// hyper-connections. Results are compared with double precision and between instruction sets, and have the same bits
+// for any chunks of a sequence.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Matrix products and attention in 16-bit integers: compared with double precision, at their limits, and bit for bit
-// for any split. Skipped if the CPU has no 16-bit integer dot products.
+// Tests matrix products and attention in 16-bit integers. Results are compared with double precision, including at the
+// limits of the range, and have the same bits for any split. Skipped if the CPU has no 16-bit integer dot products.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// Matrix products of every weight type with every instruction set: compared with exact arithmetic, bit for bit with
-// each other, and bit for bit in other batches and with other numbers of threads.
+// Tests matrix products of every weight type with every instruction set. Results are compared with exact arithmetic.
+// They have the same bits on every instruction set, in any batch and with any number of threads.
 #include <algorithm>
 #include <array>
 #include <bit>

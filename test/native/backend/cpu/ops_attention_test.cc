@@ -1,5 +1,6 @@
-// Attention and the KV cache: compared with double precision, bit for bit across instruction sets, and bit for bit for
-// any chunks, pages and threads. Pages initially contain NaN, as an earlier request may have left them.
+// Tests attention and the KV cache. Results are compared with double precision, and have the same bits on every
+// instruction set and for any chunks, pages and threads. Pages initially contain NaN, as an earlier request may have
+// left them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

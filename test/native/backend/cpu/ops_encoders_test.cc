@@ -1,4 +1,5 @@
-// Operations of vision encoders: compared with double precision, across instruction sets, and for any split into calls.
+// Tests the operations of vision encoders. Results are compared with double precision, between instruction sets, and
+// between ways to split the work into calls.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

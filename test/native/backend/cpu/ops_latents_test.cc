@@ -1,6 +1,6 @@
-// MLA: latent rows that all heads share and that are both key and value. Compared with double precision, bit for bit
-// across instruction sets, and bit for bit for any chunks, pages and threads. Also batched matrix products with one
-// matrix per head, and keys and values of different sizes.
+// Tests MLA, in which all heads share latent rows that are both key and value. Results are compared with double
+// precision, and have the same bits on every instruction set and for any chunks, pages and threads. Also tests batched
+// matrix products with one matrix per head, and keys and values of different sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

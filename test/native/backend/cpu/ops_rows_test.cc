@@ -1,4 +1,5 @@
-// Norms, RoPE, activation functions and logit reductions: compared with double precision, and across instruction sets.
+// Tests norms, RoPE, activation functions and logit reductions. Results are compared with double precision and between
+// instruction sets.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

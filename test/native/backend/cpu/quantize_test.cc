@@ -1,4 +1,5 @@
-// Packing of activations: the format of kernels.h, with the same bytes for every instruction set.
+// Tests the packing of activations: the format is that of kernels.h, and the bytes are the same on every instruction
+// set.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Causal convolution and delta rule: compared with double precision, across instruction sets, and bit for bit for any
-// chunks of a sequence and any state slots.
+// Tests the causal convolution and the delta rule. Results are compared with double precision and between instruction
+// sets, and have the same bits for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -1,5 +1,5 @@
-// The state-space recurrence of Mamba-2: compared with double precision, across instruction sets, and bit for bit for
-// any chunks of a sequence and any state slots.
+// Tests the state-space recurrence of Mamba-2. Results are compared with double precision and between instruction sets,
+// and have the same bits for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

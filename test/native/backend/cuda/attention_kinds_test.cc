@@ -1,6 +1,6 @@
-// Attention variants on the CUDA backend: MLA, values of a different size than keys, chunked attention, and queries
-// scaled by position. Results are compared with a double-precision definition. They have the same bits for any chunks
-// of a sequence, any other sequences in the step, and any order of threads.
+// Tests variants of attention on the CUDA backend: MLA, values of a different size than keys, chunked attention, and
+// queries scaled by position. Results are compared with a double-precision definition. They have the same bits for any
+// chunks of a sequence, any other sequences in the step, and any order of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Compressed attention on the CUDA backend. Pooled rows equal those of the CPU bit for bit, and attention to them is
-// compared with double precision. Results have the same bits for any chunks, state slots and order of threads.
+// Tests compressed attention on the CUDA backend. Pooled rows equal those of the CPU bit for bit, and attention to them
+// is compared with double precision. Results have the same bits for any chunks, state slots and order of threads.
 // Hyper-connections are compared with double precision.
 #include <cmath>
 #include <memory>

@@ -1,5 +1,5 @@
-// Matrix products with cuBLASLt, loaded at run time. In the emulator a library with the same interface computes on the
-// emulated device (support/fake_cublaslt.cc); on a GPU the real one is used if it is installed.
+// Tests matrix products with cuBLASLt, which is loaded at run time. In the emulator a library with the same interface
+// computes on the emulated device (support/fake_cublaslt.cc); on a GPU the real one is used if it is installed.
 #include <dlfcn.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Attention on the CUDA backend. Results are compared with double precision, and a token has the same bits however its
-// sequence is chunked, split over workers or batched. Runs in the emulator, and on a GPU if there is one: no test reads
-// device memory directly.
+// Tests attention on the CUDA backend. Results are compared with double precision, and a token has the same bits
+// however its sequence is chunked, split over workers or batched. Runs in the emulator, and on a GPU if there is one:
+// no test reads device memory directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

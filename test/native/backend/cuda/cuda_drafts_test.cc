@@ -1,4 +1,4 @@
-// Drafters on the CUDA backend. MTP layers and EAGLE-3 heads give the same draft logits as on the CPU, which
+// Tests drafters on the CUDA backend. MTP layers and EAGLE-3 heads give the same draft logits as on the CPU, which
 // mtp_layer_test.cc and eagle_head_test.cc compare with float64. The model's own logits do not change.
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Whole models on the CUDA backend, which runs in the emulator in this executable: golden logits, and the same bits for
-// any chunks and batches of prompts, both with and without CUDA graphs.
+// Tests whole models on the CUDA backend, which runs in the emulator in this executable. The logits match the golden
+// vectors, and have the same bits for any chunks and batches of prompts, with and without CUDA graphs.
 #include <string>
 #include <vector>
 

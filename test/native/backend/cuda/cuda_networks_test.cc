@@ -1,5 +1,5 @@
-// Small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized weights,
-// with the CPU. They have the same bits for any other sequences in the step and any chunks of the prompt.
+// Tests small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized
+// weights, with the CPU. They have the same bits for any other sequences in the step and any chunks of the prompt.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

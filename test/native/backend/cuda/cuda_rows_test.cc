@@ -1,5 +1,5 @@
-// Row operations of the CUDA backend, compared with double precision: both variants of each kernel, with other rows in
-// the batch and all orders of threads. Nothing is written past the end.
+// Compares row operations of the CUDA backend with double precision: both variants of each kernel, with other rows in
+// the batch, and with all orders of threads. Also checks that nothing is written past the end.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all kinds.
-// Results have the same bits for any number of columns, any split of the work, and any other targets.
+// Tests matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all
+// kinds. Results have the same bits for any number of columns, any split of the work, and any other targets.
 #include <bit>
 #include <cmath>
 #include <cstring>

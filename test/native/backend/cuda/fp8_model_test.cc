@@ -1,5 +1,5 @@
-// Whole models with weights in FP8: their products equal products of the same numbers in binary32, and their results
-// are within a bound of the original model's.
+// Tests whole models with weights in FP8: their products equal products of the same numbers in binary32, and their
+// logits differ from the original model's by no more than a fixed bound.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Conversion of weights to FP8 on the device: rows of every size, every float type, transfer buffers of any size, and
-// weights that cannot be converted.
+// Tests the conversion of weights to FP8 on the device: rows of every size, every float type, transfer buffers of any
+// size, and weights that cannot be converted.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,4 +1,4 @@
-// Kernel fusion on the CUDA backend: which operations share a kernel, that results have the same bits as without
+// Tests kernel fusion on the CUDA backend: which operations are fused, that results have the same bits as without
 // fusion, and how many kernels a layer launches.
 #include <algorithm>
 #include <cmath>

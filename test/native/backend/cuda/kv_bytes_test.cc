@@ -1,4 +1,4 @@
-// 8-bit keys and values in device pages: compares the output of rope_and_store with the codec in double precision.
+// Tests 8-bit keys and values in device pages: compares the output of rope_and_store with a double-precision codec.
 #include <cstring>
 #include <limits>
 #include <memory>

@@ -1,5 +1,5 @@
-// Upload of weights to the device: matrices contain the same bytes for any size of the transfer buffers, and the same
-// bytes as if packed on the host.
+// Tests the upload of weights to the device: matrices contain the same bytes for any size of the transfer buffers, and
+// the same bytes as if packed on the host.
 #include <cstring>
 #include <random>
 #include <string>

@@ -1,4 +1,5 @@
-// Matrix products in binary32: correct for odd shapes, with the same bits for any number of columns and any alignment.
+// Tests matrix products in binary32: they are correct for odd shapes, and have the same bits for any number of columns
+// and any alignment.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,6 +1,6 @@
-// MoE layers on the device. Each token's result is compared with the sum over its own experts computed one by one,
-// including ties and NaN logits. Results have the same bits for any other tokens in the batch. Every kind of router
-// gives the same bits as on the CPU.
+// Tests MoE layers on the device. Each token's result is compared with the sum over its own experts computed one by
+// one, including ties and NaN logits. Results have the same bits for any other tokens in the batch. Every kind of
+// router gives the same bits as on the CPU.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Quantized weights on the GPU: packing and unpacking, 8-bit inputs, and products of every type with every kernel.
-// Results are compared with float64, and bit for bit with each other.
+// Tests quantized weights on the GPU: packing and unpacking, 8-bit inputs, and products of every type with every
+// kernel. Results are compared with float64, and bit for bit with each other.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
-// Recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution equals the
-// CPU's bit for bit. Results have the same bits for any chunks, state slots, other sequences in the step, and order of
-// threads.
+// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution equals
+// the CPU's bit for bit. Results have the same bits for any chunks, state slots, other sequences in the step, and order
+// of threads.
 #include <algorithm>
 #include <cstring>
 #include <memory>

@@ -1,4 +1,5 @@
-// The cache of image embeddings: it keeps the most recently used entries that fit, separately for each organization.
+// Tests the cache of image embeddings: it keeps the most recently used entries that fit, separately for each
+// organization.
 #include "engine/images/embedding_cache.h"
 
 #include "check.h"

@@ -1,5 +1,5 @@
-// The order in which images of requests are encoded within the memory limit, and which requests count as waiting: those
-// in the queue do, but a request whose image is being encoded does not.
+// Tests the order in which images of requests are encoded within the memory limit, and which requests count as waiting:
+// those in the queue do, but a request whose image is being encoded does not.
 #include "engine/images/image_stage.h"
 
 #include <memory>

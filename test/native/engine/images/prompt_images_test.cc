@@ -1,5 +1,5 @@
-// Placement of images in a prompt: their markers, the positions of their embedding rows, and the tokens that the
-// vocabulary must have.
+// Tests the placement of images in a prompt: their markers, the positions of their embedding rows, and the tokens that
+// the vocabulary must have.
 #include "engine/images/prompt_images.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Keys that represent positions in the prefix cache.
+// Tests the keys that represent positions in the prefix cache.
 #include "engine/memory/position_key.h"
 
 #include <set>

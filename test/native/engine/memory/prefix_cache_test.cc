@@ -1,4 +1,4 @@
-// Page pool and prefix cache compared with a plain map from whole prefixes to pages.
+// Tests the page pool, and compares the prefix cache with a plain map from whole prefixes to pages.
 #include "engine/memory/prefix_cache.h"
 
 #include <algorithm>

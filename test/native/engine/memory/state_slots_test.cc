@@ -1,5 +1,5 @@
-// Slots of recurrent state: which snapshot is evicted, which slots are never shared, and what the consistency check of
-// an idle engine finds.
+// Tests the slots of recurrent state: which snapshot is evicted, which slots are never shared, and what the consistency
+// check of an idle engine finds.
 #include "engine/memory/state_slots.h"
 
 #include <utility>

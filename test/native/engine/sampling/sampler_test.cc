@@ -1,4 +1,4 @@
-// The sampler compared with the straightforward algorithm, which sorts all tokens, truncates and draws. Both must
+// Compares the sampler with the straightforward algorithm, which sorts all tokens, truncates and draws. Both must
 // choose the same token.
 #include "engine/sampling/sampler.h"
 

@@ -1,5 +1,5 @@
-// Recurrent state in the scheduler: which slots a sequence uses, which snapshots are kept, and that every sequence
-// resumes from the state of its own prefix, no matter which sequences share its slots.
+// Tests recurrent state in the scheduler: which slots a sequence uses, which snapshots are kept, and that every
+// sequence resumes from the state of its own prefix, no matter which sequences share its slots.
 #include "scheduler_bench.h"
 
 namespace monolith {

@@ -1,4 +1,5 @@
-// The scheduler without a model: plan execution is simulated, and every guarantee of scheduler.h is checked.
+// Tests the scheduler without a model. The execution of plans is simulated, and every guarantee of scheduler.h is
+// checked.
 #include <chrono>
 #include <cstring>
 #include <map>

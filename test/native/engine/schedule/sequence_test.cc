@@ -1,5 +1,5 @@
-// Preparation of a request before it is queued: the beginnings of calls are sorted as forced sequences require, each
-// together with its grammar.
+// Tests the preparation of a request before it is queued: the beginnings of calls are sorted as forced sequences
+// require, each together with its grammar.
 #include "engine/schedule/sequence.h"
 
 #include <memory>

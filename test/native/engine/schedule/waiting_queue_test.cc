@@ -1,4 +1,4 @@
-// The fair order of the queue in isolation, with sequences that either always fit or never fit.
+// Tests the fair order of the queue in isolation, with sequences that either always fit or never fit.
 #include "engine/schedule/waiting_queue.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The draft model on its own: it predicts the model's next tokens whether or not its earlier draft tokens were
+// Tests the draft model on its own: it predicts the model's next tokens whether or not its earlier draft tokens were
 // accepted, and it respects its budget.
 #include "engine/speculation/draft_model.h"
 

@@ -1,5 +1,5 @@
-// Prompt lookup without a draft model: where earlier text repeats, how many draft tokens are worthwhile, and what steps
-// cost.
+// Tests prompt lookup without a draft model: where it finds repeated text, how many draft tokens are worthwhile, and
+// how the cost of steps is measured.
 #include "engine/speculation/speculation.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// The streaming text stage compared with the straightforward algorithm over the whole text, for every way to split the
+// Compares the streaming text stage with the straightforward algorithm over the whole text, for every way to split the
 // text.
 #include "engine/text/output_parser.h"
 

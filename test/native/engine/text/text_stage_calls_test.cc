@@ -1,4 +1,5 @@
-// Tool calls separated from content: every way to split recorded formats into tokens gives the same output.
+// Tests the separation of tool calls from content: every way to split recorded formats into tokens gives the same
+// output.
 #include <random>
 
 #include "engine/text/text_stage_reference.h"

@@ -1,5 +1,5 @@
-// Malicious GGUF files. Each attack is one row of a table: how the image is built, and the expected part of the error
-// message. Then random damage: truncation at every byte, and bit flips from a fixed seed.
+// Tests malicious GGUF files. Each attack is one row of a table: how the image is built, and the expected part of the
+// error message. Also tests random damage: truncation at every byte, and bit flips from a fixed seed.
 #include <cstdint>
 #include <functional>
 #include <random>

@@ -1,5 +1,5 @@
-// Tests the quantization of floats: compared with llama.cpp's own files, and with the error bound of rounding to
-// nearest.
+// Tests the quantization of floats. The results equal llama.cpp's own files and are within the error bound of rounding
+// to nearest.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
-// Quantized checkpoints, generated here according to the published formats. Every value must be exact, and invalid
-// settings are rejected with an error that names them. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and
-// transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py.
-// compressed-tensors: its pack_quantized.py (pack_to_int32).
+// Tests quantized checkpoints, which are generated here according to the published formats. Every value must be exact,
+// and invalid settings are rejected with an error that names them. FP8: DeepSeek-V3's inference/kernel.py
+// (weight_dequant) and transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's
+// packing_utils.py. compressed-tensors: its pack_quantized.py (pack_to_int32).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
