@@ -1,6 +1,6 @@
 // Benchmark of the work that the host does per decode step when a GPU computes, in microseconds. Runs the engine's step
-// loop with the CUDA backend in the emulator's dry-run mode, which computes nothing (emulator/dry_run.h). The model has
-// the layers and the vocabulary of Llama 8B.
+// loop with the CUDA backend in the emulator's dry-run mode, which computes nothing (emulator/runtime_emulated.h). The
+// model has the layers and the vocabulary of Llama 8B.
 //
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
 //

@@ -73,7 +73,7 @@ class EncoderOperations {
   // x[i] = min(max(x[i], low), high).
   virtual void clamp(float* x, int64_t count, float low, float high) = 0;
 
-  // Whether a matmul with BF16 weights rounds its inputs to BF16. If so, vision encoders store such weights as F32.
+  // Whether a matmul with BF16 weights rounds its inputs to BF16. If so, vision encoders store these weights as F32.
   virtual bool rounds_to_bf16() const { return false; }
 
   // Matmul and attention in 16-bit integers, if the device supports them; see cpu/fixed16/kernels.h. They are about as

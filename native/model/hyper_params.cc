@@ -235,8 +235,8 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
-// Detects which optional tensors the file contains. If one layer has such a tensor, all layers of the same kind must
-// have it.
+// Detects which optional tensors the file contains. If one layer has an optional tensor, all layers of the same kind
+// must have it.
 void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carried = [&](std::string_view name) {
     for (int i = 0; i < params.n_layers; ++i)

@@ -45,7 +45,7 @@ class Transformer final : public Model {
   // For debugging: from now on, each step with logits records the residual stream after every layer and after the final
   // norm, for the last token with logits. Off by default; allocates once.
   Status observe();
-  // The values recorded by the last such step: [n_layers + 1][n_embd].
+  // The values recorded by the last step with logits: [n_layers + 1][n_embd].
   std::vector<float> observed();
 
  private:

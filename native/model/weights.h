@@ -105,8 +105,8 @@ size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& 
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 
-// Calls BackendMemory::gather() for all matrices, within the time limit `most`. Returns the number of their bytes in
-// huge pages.
+// Calls BackendMemory::collapse_huge_pages() for all matrices, within the time limit `most`. Returns the number of
+// their bytes in huge pages.
 size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
                       std::chrono::steady_clock::duration most);
 

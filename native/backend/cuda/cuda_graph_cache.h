@@ -74,7 +74,7 @@ class CudaGraphCache {
   void end();
   // Padded number of tokens of the current step; 0 if the step is not captured.
   int rows() const { return step_ ? step_->rows : 0; }
-  // Returns the first capture failure of each kind. Any thread.
+  // Returns the first capture failure of each kind. May be called from any thread.
   std::string note() const;
 
  private:

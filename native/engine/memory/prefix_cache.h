@@ -2,8 +2,8 @@
 // earlier request of its organization has computed. Owned by the engine thread; built on PagePool.
 //
 // A node of the trie is one page group (see PagePool), called a page below. A page is found through a hash chained over
-// the position keys of its ancestors. A hit also requires the same parent page and the same kPageTokens keys (at the
-// root, the same organization). A hash collision therefore costs one comparison but can never yield a wrong page.
+// the position keys of its ancestors. A hit also requires the same parent page and the same kPageTokens keys (or, at
+// the root, the same organization). A hash collision therefore costs one comparison but can never yield a wrong page.
 //
 //   organization ──► page 7 [k0 .. k15] ──► page 3 [k16 .. k31] ──► page 9
 //                                     └───► page 4 [k16'.. k31']

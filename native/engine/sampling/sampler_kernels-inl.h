@@ -30,7 +30,7 @@ template <int n>
 MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits.
   constexpr float kFactors[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
-  // Floats in [2^-11, 2^-10) are multiples of 2^-34, so adding kSmall rounds to such a multiple.
+  // Floats in [2^-11, 2^-10) are multiples of 2^-34, so adding kSmall rounds to a multiple of 2^-34.
   constexpr float kSmall = 1.0f / 2048;
   Floats shifted[n], p[n];
 #define MONOLITH_EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)

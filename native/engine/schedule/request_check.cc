@@ -15,7 +15,7 @@ namespace {
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, what}; }
 
 Status check_range(const char* field, float value, float least, float most) {
-  if (value >= least && value <= most) return {};  // This comparison is false for NaN, so NaN is refused.
+  if (value >= least && value <= most) return {};  // The comparison is false for NaN, so NaN is rejected.
   const auto shown = [](float number) {
     std::string text = std::to_string(number);
     text.erase(text.find_last_not_of('0') + 1);

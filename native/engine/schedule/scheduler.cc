@@ -199,7 +199,7 @@ bool Scheduler::preempt_for(const Sequence& sequence) {
   return helps;
 }
 
-// The youngest sequence of the organization with the most slots. Null if no organization has two, or if all such
+// The youngest sequence of the organization with the most slots. Null if no organization has two, or if all of these
 // sequences were preempted too recently.
 Sequence* Scheduler::choose_victim() const {
   Sequence* found = nullptr;

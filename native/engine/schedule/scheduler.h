@@ -9,7 +9,8 @@
 //    entitlement preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
 // 2. First tokens. A prompt that is its organization's only sequence and fits into one step is prefilled in a step
 //    without the decodes of other sequences. The prefill then takes no longer than on an idle engine. At least
-//    kStepsBetween ordinary steps come between two such steps. The decodes skip no token; each comes one step later.
+//    kStepsBetween ordinary steps come between two steps of this kind. The decodes skip no token; each token comes one
+//    step later.
 // 3. Decodes. Every decoding sequence gets its next token. If the engine has appended several forced tokens to a
 //    sequence, they are computed together if the budget allows. Their budget is what remains of max_batch_tokens after
 //    one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is reduced

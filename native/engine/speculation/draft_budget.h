@@ -19,7 +19,7 @@ class DraftBudget {
   void note_step(double ms);
   // Records a draft step for this number of sequences with one token each.
   void note_draft_step(int sequences, double ms);
-  // Expected duration of such a draft step in ms; 0: not measured.
+  // Expected duration in ms of a draft step for this number of sequences; 0: not measured.
   double step_ms(int sequences) const;
   // Adds milliseconds saved by accepted draft tokens; negative for time spent on drafting.
   void earn(double ms);

@@ -132,7 +132,7 @@ void split_words(std::string_view text, Emit emit) {
   const auto is_sign = [](const Char& c) {
     return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
   };
-  // Returns the end of the letters, of which one ends at `i`.
+  // Returns the end of the run of letters. The first letter of the run ends at `i`.
   const auto skip_letters = [&](size_t i) {
     if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
     for (;;) {

@@ -61,8 +61,8 @@ std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOption
   return std::make_unique<LoadedModel>(std::move(*loaded));
 }
 
-// The greedy path may differ only at a step at which exact arithmetic has a near tie. Later tokens cannot be compared
-// after such a step.
+// The greedy path may differ only at a step at which exact arithmetic has a near tie. Tokens after that step cannot be
+// compared.
 bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
     if (argmax(run.greedy[i]) == prompt.greedy[i]) continue;

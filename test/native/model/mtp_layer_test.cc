@@ -51,7 +51,7 @@ Row projected(const LooseModel& model, const std::string& block, int32_t token, 
 }
 
 // Returns a model that consists of the MTP layer alone and embeds token i as row i. The golden vectors cover the layers
-// of such a model.
+// of a model like this.
 LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   LooseModel one = model;
   const std::string block = "blk." + std::to_string(layer) + ".";

@@ -4,8 +4,9 @@
 // - A task is one group of panels of one target times one range of tiles. Threads take tasks dynamically.
 //
 // If there are more rows than fit in one tile, and pair kernels exist for all types, the pair kernels are used, with
-// smaller tiles and two panels per call. Such a call also prefetches a part of the group of panels that its thread will
-// probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
+// smaller tiles and two panels per call. A call of this kind also prefetches part of the group of panels that its
+// thread will probably take next. This keeps the memory busy while all tiles are computed, not only during the first
+// one.
 //
 // With a single tile, a task is a contiguous run of memory, and the tasks of a thread are adjacent. Whenever a thread
 // continues elsewhere in memory, the first cache lines arrive late. Measured on Zen 5 with Q4_K, on two cores with a

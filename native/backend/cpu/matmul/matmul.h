@@ -42,7 +42,7 @@ class CpuMatrix final : public Matrix {
   const float* factors(int64_t panel) const {
     return factors_.empty() ? nullptr : factors_.data() + panel * kPanelRows;
   }
-  // Implements BackendMemory::gather().
+  // Implements BackendMemory::collapse_huge_pages().
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
     return memory_.collapse_huge_pages(until);
   }

@@ -31,7 +31,7 @@ class RopeTables {
   static constexpr int kSets = 4;
   struct Set {
     const float* host = nullptr;    // The inverse frequencies in host memory. The address identifies the set.
-    const uint8_t* axes = nullptr;  // RopeParams::axes, also part of the set's identity.
+    const uint8_t* axes = nullptr;  // RopeParams::axes; also identifies the set.
     int n_dims = 0;
     float magnitude = 1;
     const DeviceSegment* ready_for = nullptr;  // The list whose tokens `factors` was computed for; null if none.

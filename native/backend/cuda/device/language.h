@@ -44,7 +44,7 @@
 #define MONOLITH_ROLLED _Pragma("unroll 1")  // Prevents unrolling of the following loop, to save registers.
 #else
 // Host code of a GPU build uses only the types in this file. The emulator belongs to the tests and is not on the
-// include path of such a build.
+// include path of a GPU build.
 #if __has_include("emulator/emulator.h")
 #include "emulator/emulator.h"
 #define MONOLITH_EMULATED

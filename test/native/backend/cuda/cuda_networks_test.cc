@@ -34,10 +34,9 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
   return std::isfinite(worst) ? worst : INFINITY;
 }
 
-// Quantizes weights to the types in files of such models: experts in MXFP4 or 8 bits, everything else in 8 bits, or in
-// BF16 where rows are not whole blocks. `type` sets one type for all weights.
-// A CPU without BF16 dot products does not round their inputs, whereas the device does. F32 replaces BF16 on such a
-// CPU.
+// Quantizes weights to the types that files of these models have: experts in MXFP4 or 8 bits, everything else in 8
+// bits, or in BF16 where rows are not whole blocks. `type` sets one type for all weights. A CPU without BF16 dot
+// products does not round their inputs, whereas the device does. On a CPU of that kind, F32 replaces BF16.
 void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
   uint64_t seed = 0;
