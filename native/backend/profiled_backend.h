@@ -1,4 +1,4 @@
-// A backend that forwards every operation to another backend and records its duration, its memory traffic and its
+// A backend that forwards every operation to another backend and records how long it takes, its memory traffic and its
 // arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
 // does not use this class and has no overhead.
 //

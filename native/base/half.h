@@ -7,7 +7,8 @@
 
 namespace monolith {
 
-// Converts IEEE 754 binary16 to binary32, exactly. NaN stays NaN and becomes quiet, as with the hardware instruction.
+// Converts IEEE 754 binary16 to binary32, exactly. NaN stays NaN and becomes quiet, as it does with the hardware
+// instruction.
 constexpr float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fu;

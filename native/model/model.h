@@ -269,11 +269,11 @@ struct HyperParams {
   // n_layers entries, followed by the MTP layers or the EAGLE-3 head if they are used.
   std::vector<LayerParams> layers;
 
-  float attention_soft_cap = 0.0f;  // Soft cap of attention scores; 0: none.
+  float attention_soft_cap = 0.0f;  // Soft cap of attention scores; 0: no soft cap.
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  // Factor of the outputs that mixers and feed-forward networks add.
   float logit_scale = 1.0f;
-  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: none.
+  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: no soft cap.
 
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
@@ -295,7 +295,7 @@ struct HyperParams {
   StreamMixParams stream_mix;
   bool limits_input = false;  // See Gating::limits_input.
   float value_scale = 1.0f;   // Factor of the attention output before the output projection.
-  bool value_norm = false;    // Whether each value head passes a norm without weights.
+  bool value_norm = false;    // Whether each value head passes through a norm without weights.
   // Whether each head's output is multiplied by a sigmoid gate computed from the layer's input.
   bool head_gates = false;
 
@@ -415,7 +415,7 @@ class Model {
 
   // `file` may be destroyed after return unless the backend maps it. The Error names every tensor that is missing, has
   // the wrong shape or has the wrong type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h), which
-  // replaces MTP layers; null: none.
+  // replaces MTP layers; null if there is none.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                              const Progress& progress, const GgufFile* head = nullptr);
   static Result<MemoryPlan> plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,

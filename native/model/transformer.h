@@ -86,7 +86,7 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
   std::vector<std::span<const Segment>> lists_;        // Segments of each page table, followed by last_segments_.
 
-  std::unique_ptr<MtpLayer> draft_layer_;  // The drafter; null: none.
+  std::unique_ptr<MtpLayer> draft_layer_;  // The drafter; null if there is none.
   std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.
 
   float* observed_ = nullptr;  // Null unless observe() was called.

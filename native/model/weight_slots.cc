@@ -100,7 +100,7 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RoPE frequencies, which are computed, and the combined matrix of each head next to the two separate ones.
+  // RoPE frequencies, which are computed, and the combined matrix of each head in addition to the two separate ones.
   return name.starts_with("blk.") &&
          (name.ends_with(".attn_rot_embd.weight") ||
           (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));

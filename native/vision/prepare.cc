@@ -100,7 +100,7 @@ class Resizing {
     return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
   }
 
-  // `tiled` is the result of for_tiles() with size `all`; empty without tiles.
+  // `tiled` is the result of for_tiles() with size `all`; empty if there are no tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
     // The overview is resized from the image that was cut into tiles, not from the original.

@@ -1,4 +1,4 @@
-// Describes a model file and the memory that loading it takes, using the same functions as loading.
+// Describes a model file and the memory that it would take to load it, using the same functions as the loader.
 #pragma once
 
 #include <cstdint>

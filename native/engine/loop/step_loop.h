@@ -36,8 +36,8 @@ namespace monolith {
 
 class StepLoop {
  public:
-  // `draft`: draft model with the same vocabulary; null: none.
-  // `encoder`: vision encoder that computes image embeddings; null: none.
+  // `draft`: a draft model with the same vocabulary; null if there is none. `encoder`: a vision encoder that computes
+  // image embeddings; null if there is none.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
            Model* draft = nullptr, VisionEncoder* encoder = nullptr);
 

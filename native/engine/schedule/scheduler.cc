@@ -215,8 +215,8 @@ Sequence* Scheduler::choose_victim() const {
   return found;
 }
 
-// True if the sequence is the only one of its organization, counting waiting and preempted ones. An organization that
-// sends many long prompts therefore gets a step of its own for none of them.
+// True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
+// sends many long prompts, none of them gets a step of its own.
 bool Scheduler::is_only_one(const Sequence& sequence) const {
   const uint64_t organization = sequence.request.params.organization;
   return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&

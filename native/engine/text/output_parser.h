@@ -59,7 +59,7 @@ class OutputParser {
   int push(TokenId token, std::string_view bytes, const TokenLogprobs* logprobs, DeltaSink& sink) {
     return take(token, bytes, bytes, logprobs, sink);
   }
-  // Adds a control token. It has text, its spelling, only within a tool call.
+  // Adds a control token. Only within a tool call does it have text, namely its spelling.
   int push_control(TokenId token, std::string_view spelling, const TokenLogprobs* logprobs, DeltaSink& sink) {
     return take(token, {}, spelling, logprobs, sink);
   }
@@ -67,7 +67,7 @@ class OutputParser {
   void close_reasoning(DeltaSink& sink);
   // Starts the content with the next token: no line breaks are dropped, and tool calls are no longer recognized.
   void begin_plain_content();
-  // While a call is held, it ends with close_call() and not with its spelled close marker.
+  // While a call is held, it ends with close_call(), not with its spelled close marker.
   void hold_call() { call_held_ = phase_ == Phase::kCall; }
   void release_call() { call_held_ = false; }
   void close_call(DeltaSink& sink);

@@ -8,7 +8,7 @@ namespace monolith {
 
 struct NormWeights {
   const float* weight = nullptr;
-  const float* bias = nullptr;  // Added after the weight is applied; null: none.
+  const float* bias = nullptr;  // Added after the weight is applied; null if there is no bias.
 };
 
 // Computes out[row] = norm(x[row]). `out` may be `x`.

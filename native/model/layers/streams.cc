@@ -8,7 +8,7 @@ namespace monolith {
 namespace {
 
 // Computes tanh(W_router (norm(x) / n_embd)), [tokens][count], and its product with a matrix, [tokens][products.rows],
-// stored after it. Returns the latter.
+// stored after it. Returns the product.
 const float* coefficients(const LayerContext& context, const Matrix& products, const float* x, int n_rows) {
   const HyperParams& p = context.params;
   const StreamWeights& weights = context.weights.streams;

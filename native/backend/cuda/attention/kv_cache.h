@@ -29,8 +29,8 @@ inline constexpr int kMaxLatentDims = 1024;  // Limited by the registers of a wa
 // Maximum number of latent positions that sparse attention selects per token; limited by a block's shared memory.
 inline constexpr int kMaxChosen = 16384;
 
-// kv_block() returns the number of dimensions that share a scale, 0 without scales. kv_blocks() returns the number of
-// such blocks per head.
+// kv_block() returns the number of dimensions that share a scale, or 0 if there are no scales. kv_blocks() returns the
+// number of such blocks per head.
 constexpr int kv_block(KvType type, int head_dim) {
   return type == KvType::kQ8_0 ? 32 : type == KvType::kFp8 ? head_dim : 0;
 }

@@ -3,9 +3,9 @@
 // while contexts grow. Engine thread.
 //
 // How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
-// of 16, both counted from position 0. The result of a chunk is its largest score, its sum of weights and its weighted
-// sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending order. The
-// order of operations is thus the same whichever warp computes a chunk and whatever else is in the batch.
+// of 16, both counted from position 0. The result of a chunk consists of its largest score, its sum of weights and its
+// weighted sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending
+// order. The order of operations is thus the same whichever warp computes a chunk and whatever else is in the batch.
 #pragma once
 
 #include <cstdint>

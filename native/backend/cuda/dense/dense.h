@@ -97,7 +97,7 @@ struct DenseRows {
 struct DenseShape {
   std::span<const DenseRows> matrices;
   int64_t columns;      // Number of columns; with experts, the number of token-expert pairs.
-  int64_t experts = 0;  // Number of experts; 0 without experts.
+  int64_t experts = 0;  // Number of experts; 0 if there are none.
 };
 
 // Returns the number of tiles of `width` columns in a launch. With experts this is an upper bound.

@@ -50,7 +50,7 @@ struct DenseUnit {
   int32_t row_tile;
   int32_t first_segment, last_segment;  // last_segment is exclusive.
   int32_t first_column, n_columns;
-  int32_t expert;  // 0 without experts.
+  int32_t expert;  // 0 if there are no experts.
   int32_t number;  // Index among all units.
   int32_t stride;  // Distance to the unit index of the same tile's next segment.
   bool empty;

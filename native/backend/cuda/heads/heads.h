@@ -17,7 +17,7 @@ class CudaHeads {
  public:
   explicit CudaHeads(Runtime& runtime) : runtime_(runtime) {}
 
-  // Returns the bytes that reserve() allocates; 0 without heads.
+  // Returns the bytes that reserve() allocates; 0 if there are no heads.
   static size_t bytes_for(int max_rows, const HeadProductShape& shape);
   // Returns the number of columns that the matmul scratch memory must hold, with `cols` values each.
   static int64_t most_columns(int max_rows, const HeadProductShape& shape);

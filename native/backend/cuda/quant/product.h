@@ -57,8 +57,8 @@ struct QuantProduct {
   int32_t n_targets;
   int32_t n_columns;  // Rows of the input.
   const Int8Block* x;
-  // Column tiles of experts (grouped.h); null without experts. The experts' matrices follow one another in each target,
-  // and a target's `rows` is the number of rows of one expert.
+  // Column tiles of experts (grouped.h); null if there are no experts. The experts' matrices follow one another in each
+  // target, and a target's `rows` is the number of rows of one expert.
   const ColumnTile* tiles;
   int32_t most_tiles;
   StreamPlan stream;  // For kStream only.

@@ -383,7 +383,8 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
     bench.forget_recording();
-    // Decode tokens next to a prompt, and as the end of a prompt, are computed by the tile kernel.
+    // Tokens decoded in the same step as prompts, and the same tokens at the end of a prompt chunk, which the tile
+    // kernel computes.
     const auto mixed = bench.run({{0, 2270, 30}, last(3), {2, 0, 40}, last(1), {5, 2045, 4}});
     const auto row = [&](int r) { return mixed.data() + r * bench.row_values(); };
     CHECK(same_bits(row(29), alone[0].data(), bench.row_values()));
