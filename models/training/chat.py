@@ -1,5 +1,5 @@
-"""Chat records as the text a model reads: ChatML with <think>, <tool_call> and <tool_response>. TEMPLATE (Jinja) is
-what the GGUF carries, and `pieces` writes the same text for training; check.mjs holds them together."""
+"""Chat records as the text that a model reads: ChatML with <think>, <tool_call> and <tool_response>. The GGUF file
+contains TEMPLATE (Jinja); `pieces` writes the same text for training. check.mjs verifies that both agree."""
 import json
 
 import bpe
@@ -28,7 +28,8 @@ TEMPLATE = """{%- if tools %}<|im_start|>system
 
 
 def pieces(record):
-    """(text, is a special token, is said by the assistant), in order. Thinking is shown in the last message only."""
+    """(text, is a special token, is written by the assistant), in order. Thinking is included only in the last
+    message."""
     def turn(role, *parts):
         yield "<|im_start|>", True, False
         yield role + "\n", False, False
@@ -48,7 +49,7 @@ def pieces(record):
         if message["role"] == "tool":
             yield from turn("user", ("<tool_response>", True, False), (f"\n{content}\n", False, False), ("</tool_response>", True, False))
         elif message["role"] != "assistant":
-            # The words of a picture's rows are pieces each: what the tower says of it stands in their place.
+            # Each word of an image's rows is a piece: the output of the vision encoder takes its place.
             picture, text = [(word, word in bpe.SPECIALS, False) for word in message.get("picture", [])], [(content, False, False)]
             yield from turn(message["role"], *(picture + text if message.get("picture_first") else text + picture))
         else:
@@ -66,7 +67,7 @@ def pieces(record):
 
 
 def encode(tokenizer, record):
-    """Token ids, and for each whether the assistant says it."""
+    """Token ids, and for each token whether the assistant writes it."""
     ids, said = [], []
     for text, special, spoken in pieces(record):
         piece = [tokenizer.id[text]] if special else tokenizer.encode(text)

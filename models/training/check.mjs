@@ -1,6 +1,6 @@
-// Holds the training text and the service together: renders records with the template of a GGUF as the service does,
-// tokenizes with the engine, and compares both with what the training read.
-// usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
+// Verifies that training and server are consistent: renders records with the template of a GGUF file as the server does,
+// tokenizes with the engine, and compares both with the text and tokens that were used for training.
+// Usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
 import { configWith } from '../../dist/config/load.js';
 import { ChatTemplate } from '../../dist/generation/local/chat-template.js';

@@ -1,4 +1,4 @@
-"""What the models read: made records and the corpus, mixed, tokenized and packed into rows of fixed lengths."""
+"""The training data: generated records and the corpus, mixed, tokenized and packed into rows of fixed lengths."""
 import glob
 import itertools
 import json
@@ -15,11 +15,12 @@ from plans import KINDS
 from records import conversation, phrases, ruled, seen, unknown
 from records.requests import worked
 
-LONGEST = 1500   # characters of a corpus record
+LONGEST = 1500   # maximum characters of a corpus record
 
 
 def corpus(folder, kinds, seed):
-    """Records of the corpus without end, kinds in the given shares by characters, each kind in an order of its own."""
+    """Endless records of the corpus, with the given shares of kinds by characters. Each kind has its own random
+    order."""
     streams = {kind: _kind(folder, kind, seed) for kind in kinds}
     read = dict.fromkeys(kinds, 0)
     while True:
@@ -45,7 +46,8 @@ def _kind(folder, kind, seed):
 
 
 def questions(folder, kinds=("instruct", "dialogue", "math", "rag")):
-    """Short questions of the corpus, for what a small model does not know. Not those about a text."""
+    """Short questions of the corpus, used as questions that a small model cannot answer. Questions about a text are
+    left out."""
     found = set()
     for kind in kinds:
         for shard in sorted(glob.glob(os.path.join(folder, f"train-{kind}-*.jsonl.xz"))):
@@ -58,7 +60,7 @@ def questions(folder, kinds=("instruct", "dialogue", "math", "rag")):
 
 
 def skills(seed, name, focus):
-    """Records of the skills without end."""
+    """Endless skill records."""
     for number in itertools.count():
         yield from records.make(500, f"{seed} {number}", name, focus)
 
@@ -71,7 +73,7 @@ def plain(text):
 
 
 def kept_back(path):
-    """What is asked in the held-out test, but for the words that everybody says ("hi", "who are you")."""
+    """The questions of the held-out test, without the common phrases ("hi", "who are you")."""
     if not os.path.exists(path):
         return frozenset()
     with open(path, encoding="utf-8") as file:
@@ -80,8 +82,9 @@ def kept_back(path):
 
 
 def leg(folder, model, name, number, mix):
-    """The records of one leg of a run, without end: of the part that is behind its share of what the assistant says comes the next.
-    A generator that is sent the number of tokens the assistant says in the record it gave."""
+    """Endless records of one leg of a run. The next record comes from the part that is furthest below its share of
+    the assistant's tokens. This is a generator: send it the number of assistant tokens of the record that it
+    returned."""
     seed = f"{model['seed']} {number}"
     r = random.Random(seed)
     asked = questions(folder)
@@ -99,19 +102,19 @@ def leg(folder, model, name, number, mix):
 
 
 def shorten(text, longest):
-    """The beginning, up to the end of a sentence."""
+    """The beginning of the text, up to the end of a sentence."""
     cut = text[:longest]
     end = max(cut.rfind(mark) for mark in (". ", ".\n", "! ", "? ", '."'))
     return cut[:end + 1] if end > longest // 2 else cut
 
 
 _SUM = re.compile(r"(\d+) ([-+x]) (\d+) = -?\d+")
-_TASK = re.compile(r"(\d+) ([-+]) (\d+): ")   # how the thoughts about a sum with things begin
+_TASK = re.compile(r"(\d+) ([-+]) (\d+): ")   # how the thoughts about a sum of objects begin
 
 
 def think_or_not(record, r, share):
-    """Thinking is a mode the request chooses: a record is read either way. Sums mostly with it: the steps are what can be learned. Without
-    it, larger ones say them in the answer."""
+    """Thinking is a mode that the request selects, so a record is used with or without it. Sums mostly use it,
+    because the steps are what can be learned. Without it, the response to a larger sum contains the steps."""
     last = record["messages"][-1]
     share = 1 - (1 - share) / 3 if record["kind"] == "math" and share else share
     if "thinking" in last and r.random() >= share:
@@ -123,7 +126,8 @@ def think_or_not(record, r, share):
 
 
 def encode(tokenizer, source, longest, tokens, thinking, seed):
-    """[(ids, said)] of the records that fit, so many tokens of them; and what the assistant says of each part, in tokens."""
+    """[(ids, said)] of the records that fit, up to this many tokens, and the number of assistant tokens of each
+    part. `said` marks the assistant's tokens."""
     r, rows, total, spoken = random.Random(seed), [], 0, {}
     part, record = next(source)
     while total < tokens:
@@ -138,10 +142,11 @@ def encode(tokenizer, source, longest, tokens, thinking, seed):
 
 
 def pack(rows, lengths, end, seed):
-    """{length: (tokens, position, document, said)}: each record goes into a row of the shortest length it fits, and shorter ones fill
-    what is left. A row holds whole records; `document` numbers them, 0 is what stays empty."""
+    """{length: (tokens, position, document, said)}: each record goes into a row of the shortest length that fits,
+    and shorter records fill the remaining space. A row contains whole records; `document` numbers them, and 0 marks
+    padding."""
     r, packed = random.Random(seed), {}
-    waiting = [[] for _ in range(lengths[-1] + 1)]   # by length
+    waiting = [[] for _ in range(lengths[-1] + 1)]   # indexed by length
     for row in r.sample(rows, len(rows)):
         waiting[len(row[0])].append(row)
     for length, lower in zip(lengths[::-1], [*lengths[-2::-1], 0]):
@@ -170,7 +175,8 @@ def pack(rows, lengths, end, seed):
 
 
 def save(path, packed):
-    """Two bytes and two bits for a token: what it is, whether a record begins there and whether the assistant says it."""
+    """Stores two bytes and two bits per token: its id, whether a record begins there, and whether the assistant
+    writes it."""
     arrays = {}
     for length, (tokens, position, document, said) in packed.items():
         begins = (position == 0) & (np.diff(document, axis=1, prepend=0) != 0)

@@ -1,11 +1,11 @@
-"""Scores of models through the running service, on made records no model was trained on (other seeds).
+"""Scores models through the running server, on generated records that no model was trained on (other seeds).
 
-  evaluate.py --out FILE.json [--count N] [--samples N] NAME=FILE.gguf ...      (a server is started for these files)
-  evaluate.py --out FILE.json --url http://127.0.0.1:8080 --key KEY NAME ...    (one that is running)
+  evaluate.py --out FILE.json [--count N] [--samples N] NAME=FILE.gguf ...      (starts a server for these files)
+  evaluate.py --out FILE.json --url http://127.0.0.1:8080 --key KEY NAME ...    (uses a running server)
 
-Greedy. A row is a kind of record, with thinking where it says so; a cell is the share of answers that are right:
-the label; JSON with the right values; tool names and arguments; the number; the exact text.
-"""
+Sampling is greedy. A row of the table is a kind of record, with thinking if its name says so. A cell is the
+percentage of correct responses. Compared are: the label, the JSON with its values, tool names and arguments, the
+number, or the exact text."""
 import argparse
 import concurrent.futures
 import json
@@ -116,7 +116,7 @@ def right(record, reply):
 
 
 def start(files, root=ROOT):
-    """The service of a built checkout, on a free port and with a data folder of its own."""
+    """Starts the server of a built checkout on a free port, with its own data folder."""
     key, data = "sk-evaluate-0123456789abcdef", tempfile.mkdtemp(prefix="monolith-evaluate-")
     command = ["node", os.path.join(root, "dist", "main.js"), "serve", "--log", "json", "--log-level", "error"]
     for item in files:
@@ -126,7 +126,7 @@ def start(files, root=ROOT):
 
 
 def show(record, reply):
-    """One exchange, unedited, as text."""
+    """One exchange as text, unedited."""
     lines = []
     for message in record["messages"][:-1]:
         calls = "".join(f" {c['name']}({json.dumps(c['arguments'])})" for c in message.get("tool_calls", []))
@@ -141,7 +141,7 @@ def show(record, reply):
 
 
 def table_of(server, name, count, temperature=0, wrong=0, say=lambda *words, **how: None):
-    """{row: percent right} of a model."""
+    """{row: percentage correct} of a model."""
     scores = {}
     for row, some in pool(name if name in records.language.TIERS else "hal-1.0", count).items():
         thinking = ROWS[row][1]
@@ -161,9 +161,9 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--url")
     parser.add_argument("--key", default="")
-    parser.add_argument("--count", type=int, default=100, help="records of each row")
+    parser.add_argument("--count", type=int, default=100, help="records per row")
     parser.add_argument("--temperature", type=float, default=0)
-    parser.add_argument("--wrong", type=int, default=0, help="show so many wrong answers of each row")
+    parser.add_argument("--wrong", type=int, default=0, help="number of wrong answers to show per row")
     args = parser.parse_args()
     server = {"url": args.url, "key": args.key} if args.url else start(args.models)
     scores, begin = {}, time.time()

@@ -1,5 +1,5 @@
-"""Writes GGUF version 3, and reads back what it wrote: the value and tensor types a Llama model needs. Layout: docs/gguf.md
-of ggml."""
+"""Writes GGUF version 3 and reads back what it wrote, with the value and tensor types that a Llama model needs.
+Layout: docs/gguf.md of ggml."""
 import struct
 
 import numpy as np
@@ -67,7 +67,8 @@ _LAYER = {"ln1": "ln1", "ln2": "ln2", "q": "attn_q", "k": "attn_k", "v": "attn_v
 
 
 def export_tower(path, tower, projector, name, kind):
-    """A vision file (architecture clip, projector mlp) of a vision.tower.Tower and the Projector for one language model."""
+    """Writes a vision file (architecture clip, projector mlp) from a vision.tower.Tower and the Projector for one
+    language model."""
     from vision import tower as vision
 
     shape, tensors = tower.shape, {}
@@ -81,7 +82,7 @@ def export_tower(path, tower, projector, name, kind):
         tensors |= {f"v.blk.{number}.{theirs}.{end}": state[f"layers.{number}.{mine}.{end}"] for number in range(shape.layers) for mine, theirs in _LAYER.items()}
     for number, linear in ((0, projector.first), (2, projector.last)):
         tensors[f"mm.{number}.weight"], tensors[f"mm.{number}.bias"] = (part.detach().float().cpu().numpy() for part in (linear.weight, linear.bias))
-    # What reads such files leaves out the last of LLaVA's layers: one more is named than there are.
+    # Programs that read such files skip the last of LLaVA's layers, so the file states one layer more than it has.
     values = {
         "general.architecture": "clip", "general.name": name, "general.file_type": _FILE_TYPE[kind], "general.quantization_version": 2,
         "clip.has_vision_encoder": True, "clip.projector_type": "mlp", "clip.use_gelu": True,
@@ -123,7 +124,7 @@ def _tensor(tensor, kind):
 
 
 def _q8_0(tensor):
-    """Blocks of 32: a scale and 32 signed bytes."""
+    """Blocks of 32 values: a scale and 32 signed bytes."""
     block = tensor.astype(np.float32).reshape(-1, 32)
     scale = np.abs(block).max(1, keepdims=True) / 127
     quantized = np.rint(np.divide(block, scale, out=np.zeros_like(block), where=scale > 0)).astype(np.int8)
@@ -134,15 +135,16 @@ def _q8_0(tensor):
 
 
 def restore(path):
-    """A model that `export` wrote, to train on from: (shape, state of its Llama in fp32, tokenizer). From Q8_0 the weights come back
-    as they were rounded. ValueError names what another program's file has that this code does not train."""
+    """Reads a model that `export` wrote, to continue training: (shape, state of its Llama in fp32, tokenizer).
+    Weights from Q8_0 keep their rounding. Raises a ValueError that names the problem if the file contains something
+    that this code does not train."""
     import torch
 
     values, tensors = read(path)
     if (values.get("general.architecture"), values.get("tokenizer.ggml.pre")) != ("llama", "qwen2"):
         raise ValueError(f"{path}: not a llama with the qwen2 pre-tokenizer")
     if abs(values["llama.rope.freq_base"] / ROPE_BASE - 1) > 1e-6 or values["tokenizer.ggml.tokens"][-len(bpe.SPECIALS):] != bpe.SPECIALS:
-        raise ValueError(f"{path}: another rotary base or other special tokens than this code trains with")
+        raise ValueError(f"{path}: the rotary base or the special tokens are not those that this code trains with")
     sizes = dict(dim="embedding_length", layers="block_count", heads="attention.head_count", kv_heads="attention.head_count_kv", ffn="feed_forward_length", context="context_length")
     names = {"token_embd.weight": "embedding.weight", "output_norm.weight": "norm.weight"}
     parts = {theirs: mine for mine, theirs in _BLOCK.items()}
@@ -157,14 +159,15 @@ def restore(path):
 
 
 def restore_tower(path):
-    """A vision file that `export_tower` wrote, to train on from: (TowerShape, state of its Tower, state of its Projector)."""
+    """Reads a vision file that `export_tower` wrote, to continue training: (TowerShape, state of its Tower, state of
+    its Projector)."""
     import torch
 
     from vision.tower import TowerShape
 
     values, tensors = read(path)
     if (values.get("general.architecture"), values.get("clip.projector_type")) != ("clip", "mlp"):
-        raise ValueError(f"{path}: not a vision file of this code")
+        raise ValueError(f"{path}: not a vision file that this code wrote")
     shape = TowerShape(values["clip.vision.embedding_length"], values["clip.vision.block_count"] - 1, values["clip.vision.attention.head_count"], values["clip.vision.feed_forward_length"],
                        len(tensors["mm.0.bias"]), values["clip.vision.image_size"], values["clip.vision.patch_size"])
     found = {"patches.weight": tensors["v.patch_embd.weight"].reshape(shape.width, -1), "patches.bias": tensors["v.patch_embd.bias"], "class_vector": tensors["v.class_embd"],
@@ -202,7 +205,7 @@ def read(path):
             inside, count = take("<I"), take("<Q")
             return [value(inside) for _ in range(count)]
         if number not in _SCALAR:
-            raise ValueError(f"{path}: a value of type {number}, which is not read here")
+            raise ValueError(f"{path}: a value has the unsupported type {number}")
         return take(_SCALAR[number])
 
     found = {}
@@ -224,5 +227,5 @@ def _restored(path, name, data, at, shape, number):
         blocks = np.frombuffer(data, np.uint8, size // 32 * 34, at).reshape(-1, 34)
         return (blocks[:, :2].copy().view("<f2").astype(np.float32) * blocks[:, 2:].view(np.int8)).reshape(shape)
     if number not in (_F32, _F16):
-        raise ValueError(f"{path}: {name} has type {number}, which is not read here")
+        raise ValueError(f"{path}: {name} has the unsupported type {number}")
     return np.frombuffer(data, {_F32: "<f4", _F16: "<f2"}[number], size, at).astype(np.float32).reshape(shape)

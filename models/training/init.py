@@ -1,6 +1,6 @@
-"""First weights. A model starts with heads that look one and two tokens back and, a layer later, heads that find where
-the present words stood before and repeat what followed. Copying from the prompt is most of what a small model is for,
-and finding it takes millions of tokens; everything else starts from zero or small random numbers."""
+"""Initial weights. A model starts with heads that look one and two tokens back and, a layer later, heads that find
+earlier occurrences of the current words and repeat what followed them. A small model is mostly used to copy from its
+prompt, and learning to do so takes millions of tokens. All other weights start from zero or small random numbers."""
 import math
 
 import torch
@@ -8,16 +8,17 @@ import torch
 from model import ROPE_BASE
 
 TOKEN = 0.5        # standard deviation of an embedding's entries
-CONSTANT = 3.0     # its first entry, in the same unit: what heads that go by position alone work with
-SHARPNESS = 60.0   # of these heads
-MATCH = 3.0        # how much more a matching word counts
-MARK = 4           # entries that tell a form of a word from another
-LOGIT = 0.06       # gain of the last norm: modest certainty
+CONSTANT = 3.0     # its first entry, in the same unit: the input of heads that attend by position alone
+SHARPNESS = 60.0   # of the heads that attend by position
+MATCH = 3.0        # how much more a matching word counts than others
+MARK = 4           # entries that distinguish a form of a word from other forms
+LOGIT = 0.06       # gain of the last norm: initial predictions are moderately confident
 
 
 @torch.no_grad()
 def initialize(model, seed, stems=None):
-    """`stems`: of the vocabulary (see bpe.Tokenizer.stems); forms of one word start with the same numbers but for the marks."""
+    """`stems`: those of the vocabulary (see bpe.Tokenizer.stems). Forms of one word start with the same numbers
+    except for their markers."""
     shape, generator = model.shape, torch.Generator().manual_seed(seed)
     dim, head, group = shape.dim, shape.head, shape.heads // shape.kv_heads
 
@@ -30,7 +31,7 @@ def initialize(model, seed, stems=None):
             weight.copy_(0 * weight if ends else normal(*weight.shape) / math.sqrt(weight.shape[1]))
     model.norm.weight.fill_(LOGIT)
 
-    # The residual stream: a constant, the token, the token before, and the one before that (a sketch of each).
+    # The residual stream: a constant, the token, the previous token, and the one before that (a sketch of each).
     size = dim - 1 - 2 * head
     token, back = slice(1, 1 + size), {1: slice(1 + size, 1 + size + head), 2: slice(1 + size + head, dim)}
     embedding = model.embedding.weight
@@ -64,7 +65,7 @@ def initialize(model, seed, stems=None):
 
     second = model.blocks[1]
     rms = TOKEN * math.sqrt((CONSTANT ** 2 + size + 2 * head) / dim)
-    still = [i for i in range(head) if frequency[i // 2] < 0.004]   # entries that rotation leaves as they are
+    still = [i for i in range(head) if frequency[i // 2] < 0.004]   # entries that the rotation hardly changes
     half = len(still) // 2
     copies = min(shape.kv_heads, -(-size // head))
     for number in range(copies):
@@ -73,10 +74,10 @@ def initialize(model, seed, stems=None):
             weight.weight[rows] = 0
         strength = math.sqrt(MATCH * math.sqrt(head / 32) * 18 / len(still))
         for i, entry in enumerate(still):
-            if number % 2 == 0 or i < half:   # this word is the one before there
+            if number % 2 == 0 or i < half:   # the current word equals the word before that position
                 second.q.weight[q.start + entry, token] = strength * sketch[i]
                 second.k.weight[kv.start + entry, back[1].start + i] = strength
-            else:                             # and the word before this the second before there
+            else:                             # and the previous word equals the second word before it
                 second.q.weight[q.start + entry, back[1].start + i - half] = strength
                 second.k.weight[kv.start + entry, back[2].start + i - half] = strength
         part = sketch[number * head:(number + 1) * head]
@@ -85,13 +86,14 @@ def initialize(model, seed, stems=None):
 
 
 def _rows(number, head, group):
-    """The rows of a query head and of its keys and values."""
+    """The rows of a query head, and of its keys and values."""
     return slice(number * group * head, (number * group + 1) * head), slice(number * head, (number + 1) * head)
 
 
 @torch.no_grad()
 def grow(model, state):
-    """Starts a deeper model from a shallower one of the same width: added blocks are spread through the later half and say nothing at first."""
+    """Starts a deeper model from a shallower one of the same width. The added blocks are spread over the later half
+    and initially have no effect."""
     model.load_state_dict({k: v for k, v in state.items() if not k.startswith("blocks.")}, strict=False)
     had = 1 + max(int(k.split(".")[1]) for k in state if k.startswith("blocks."))
     shape = model.shape
@@ -100,7 +102,7 @@ def grow(model, state):
     for i, block in enumerate(model.blocks):
         new = old >= 2 and added and (old == had or (i - old) < (old - 1) * added // max(1, had - 2))
         if new and i - old < added:
-            continue   # keeps its first weights, whose outputs are zero
+            continue   # keeps its initial weights, whose outputs are zero
         block.load_state_dict({k.split(".", 2)[2]: v for k, v in state.items() if k.startswith(f"blocks.{old}.")})
         old += 1
     assert old == had, "not every block found its place"

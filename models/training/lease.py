@@ -1,12 +1,12 @@
-"""Trains all three models at once on one GPU that is lent for minutes: everything goes by the clock.
+"""Trains all three models concurrently on one GPU that is available only for minutes, so the schedule is based on
+time.
 
   lease.py --corpus DIR --work DIR --seconds 220 [--plan lease] [--models NAME ...] [--makers 12]
 
-Processes on the machine's cores make records without end (no row is read twice while they keep up), one process per model
-trains on what they leave in DIR/NAME/packed. A model's rate is flat for the first part of its time and then falls in a line to
-nearly nothing; at the end DIR/NAME/q8_0.gguf is written, and f16.gguf. Nothing is kept to go on from: what is to be trained on begins with these files
-(make.py --start NAME=FILE).
-"""
+Processes on the machine's cores generate records without end (no row is used twice as long as they keep up). One
+process per model trains on the rows that they write to DIR/NAME/packed. The learning rate of a model is constant for
+the first part of its time and then decays linearly to nearly zero. At the end, DIR/NAME/q8_0.gguf and f16.gguf are
+written. There are no checkpoints: to train a model further, start from these files (make.py --start NAME=FILE)."""
 import argparse
 import glob
 import multiprocessing
@@ -26,8 +26,8 @@ import gguf
 import plans
 from vision import captions
 
-LENGTH = 512       # of every row: one shape, so that everything is compiled once
-LEG = 700_000      # tokens of a file of rows
+LENGTH = 512       # of every row: a single shape, so that everything is compiled once
+LEG = 700_000      # tokens per file of rows
 FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -36,7 +36,7 @@ def say(*words):
 
 
 def records(corpus, model, name, seed, late):
-    """(part, record) without end; `late`: says whether the later mix is due."""
+    """Endless (part, record). `late` returns whether the later mix is due."""
     streams = [data.leg(corpus, model | {"seed": f"{model['seed']} {seed}", "focus": focus}, name, number, mix)
                for number, (mix, focus) in enumerate(((model["mix"], model["focus"]), (model["late_mix"], model["late_focus"])))]
     given = [next(stream) for stream in streams]
@@ -48,7 +48,7 @@ def records(corpus, model, name, seed, late):
 
 
 def make(number, corpus, work, turns, tokenizer, seed, began, enough):
-    """Makes files of rows for the models of `turns` one after the other, each until its time is over."""
+    """Writes files of rows for the models of `turns`, one after the other, each until its time is over."""
     os.nice(10)
     for name, model in turns:
         folder = os.path.join(work, name, "packed")
@@ -57,7 +57,7 @@ def make(number, corpus, work, turns, tokenizer, seed, began, enough):
         due = lambda: began.value and time.time() - began.value > end * model["flat"]
         source = records(corpus, model, name, f"{seed} {number}", due)
         part, record = next(source)
-        leg, size = 0, LEG // 3   # the first comes soon
+        leg, size = 0, LEG // 3   # small at first, so that the first file is ready soon
         while not (began.value and time.time() - began.value > end - 3):
             if len(glob.glob(os.path.join(folder, "*.npz"))) > enough:
                 time.sleep(0.3)
@@ -77,8 +77,8 @@ def make(number, corpus, work, turns, tokenizer, seed, began, enough):
 
 
 class Supply:
-    """Batches of rows, [4][rows][LENGTH] (tokens, positions, documents, said): each row once while new ones come, old ones again when
-    none do. Files are read ahead by a thread of their own."""
+    """Batches of rows, [4][rows][LENGTH] (tokens, positions, documents, assistant's tokens). Each row is used once
+    while new rows arrive; otherwise earlier rows are used again. A separate thread reads files ahead."""
 
     def __init__(self, folder, size, seed):
         self.folder, self.size, self.rng = folder, size, np.random.default_rng(seed)
@@ -113,7 +113,8 @@ class Supply:
 
 
 class Muon:
-    """train.Muon with few launches: matrices of a shape are one stack, and what is done to them one operation."""
+    """train.Muon with few kernel launches: matrices of the same shape are stacked, and each operation processes the
+    whole stack."""
 
     def __init__(self, parameters, momentum=0.95, weight_decay=0.01):
         import torch
@@ -155,8 +156,8 @@ def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, 
     net.to(device)
     net.blur = (tokenizer.id[captions.NOTHING], plans.PLANS["line-on"]["blur"]) if "pictures" in model["mix"] else None
     if device == "cuda":
-        torch._dynamo.config.suppress_errors = True   # what cannot be compiled is slower, and no reason to lose the minutes
-        # Block by block: all of them share what is compiled.
+        torch._dynamo.config.suppress_errors = True   # without compilation, training is slower but still worth its minutes
+        # Compiled block by block, because all blocks share the compiled code.
         for block in net.blocks:
             block.compile(dynamic=False)
     matrices = [p for key, p in net.named_parameters() if p.dim() == 2 and key.startswith("blocks.")]
@@ -211,7 +212,7 @@ def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, 
         loss, answer = read(share)
         step += 1
         if step % 100 == 0:
-            value = answer.item()   # waits for the device: the clock is about what is done
+            value = answer.item()   # waits for the device, so that the clock measures completed work
             if step % 500 == 0 or steps:
                 say(name, f"step {step} {100 * done:.0f}% answers {value:.3f} {(step - at) * batch_tokens / (time.time() - shown) / 1e3:.0f}k tokens/s, rows new {supply.new} again {supply.again}")
                 shown, at = time.time(), step
@@ -229,18 +230,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--seconds", type=float, required=True, help="of training, behind compiling")
+    parser.add_argument("--seconds", type=float, required=True, help="seconds of training, after compilation")
     parser.add_argument("--plan", default="lease", choices=plans.LEASES)
     parser.add_argument("--models", nargs="+", choices=plans.MODELS, default=plans.MODELS)
     parser.add_argument("--makers", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=0, help="end after so many: does it all work?")
+    parser.add_argument("--steps", type=int, default=0, help="end after this many steps, to test the setup")
     args = parser.parse_args()
     plan = plans.LEASES[args.plan]
     tokenizer = gguf.restore(os.path.join(FILES, plan["vocabulary"]))[2]
     models = {name: plan["models"][name] | {"seconds": args.seconds * plan["models"][name]["time"]} for name in args.models}
     context = multiprocessing.get_context("spawn")
     began, ready = context.Value("d", 0.0), context.Value("i", len(models))
-    # Makers by the time that a model has; whose is over, makes for the one that has most.
+    # Processes are divided among the models by their time. A process whose model has finished works for the one with
+    # the most time left.
     longest = max(models, key=lambda name: models[name]["seconds"])
     shares = [name for name in models for _ in range(round(args.makers * models[name]["makers"] / sum(m["makers"] for m in models.values())))]
     makers = [context.Process(target=make, args=(number, args.corpus, args.work, [(one, models[one]) for one in dict.fromkeys((name, longest))], tokenizer, plan["seed"], began, plan["enough"]), daemon=True)
@@ -252,7 +254,7 @@ def main():
     gone = set()
     while any(trainer.is_alive() for trainer in trainers):
         time.sleep(0.2)
-        for trainer in trainers:   # the others do not wait for one that failed before it was ready
+        for trainer in trainers:   # the others do not wait for a process that failed before it was ready
             if trainer.exitcode and trainer.name not in gone and not began.value:
                 gone.add(trainer.name)
                 with ready.get_lock():

@@ -1,17 +1,16 @@
-"""From corpus to GGUF, for all three models, with one command; each step keeps its result, and a run that was cut short goes on
-where it stopped when the same command is given again.
+"""From the corpus to GGUF files, for all three models, with one command. Each step keeps its result; to continue an
+interrupted run, run the same command again.
 
   make.py --corpus DIR --work DIR [--plan chat|session|trial] [--models NAME ...] [--workers 2]
           [--legs N]         more or fewer legs than planned
-          [--keep SHARE]     of the weights a model began with, in what is exported (a mean of both: old skills come back)
-          [--mean N]         the mean of the last N files of legs/, not the last weights, is exported (does what a falling rate does)
-          [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width), or NAME=FOLDER of another run
-          [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
+          [--keep SHARE]     export a mean with this share of the initial weights (restores old skills)
+          [--mean N]         export the mean of the last N files of legs/ instead of the last weights (like a decaying rate)
+          [--start NAME=FILE.gguf ...]    start a model from this file (same vocabulary and width), or from a run: NAME=FOLDER
+          [--service DIR]    a built checkout: evaluates the model after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
 
-DIR/NAME/q8_0.gguf and f16.gguf are what comes out. Vocabulary and packing need no accelerator: to train on another
-machine take WORK along after `--steps vocabulary pack` and go on there.
-"""
+The results are DIR/NAME/q8_0.gguf and f16.gguf. Vocabulary and packing need no accelerator: to train on another
+machine, copy WORK there after `--steps vocabulary pack` and continue there."""
 import argparse
 import glob
 import json
@@ -31,7 +30,7 @@ from records import conversation
 from vision import captions
 
 
-FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))   # models/, where the finished files are
+FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))   # models/, which contains the finished files
 
 
 def say(*words):
@@ -58,7 +57,8 @@ def vocabulary(args, plan):
 
 
 def beginning(args, plan, tokenizer, name):
-    """The weights a model begins with: of a smaller model of this run, or of a GGUF file that an earlier one made. None: it begins anew."""
+    """The initial weights of a model: those of a smaller model of this run, or of a GGUF file from an earlier run.
+    None: trains from scratch."""
     import gguf
     import train
     model = plan["models"][name]
@@ -75,7 +75,7 @@ def beginning(args, plan, tokenizer, name):
     if (theirs.tokens, theirs.merges) != (tokenizer.tokens, tokenizer.merges):
         wrong.append("another vocabulary")
     if wrong:
-        raise SystemExit(f"{name} cannot begin with {path}: {'; '.join(wrong)}")
+        raise SystemExit(f"{name} cannot start from {path}: {'; '.join(wrong)}")
     return state
 
 
@@ -97,7 +97,7 @@ def pack(args, plan, tokenizer, name, leg):
 
 
 def at_leg(args, name):
-    """The leg a run is in; None before it began."""
+    """The leg that a run has reached; None before its start."""
     import train
     path = os.path.join(args.work, name, "checkpoint.pt")
     return train.load(path)["leg"] if os.path.exists(path) else None
@@ -120,12 +120,12 @@ def work(worker, args, plan, tokenizer, name, leg):
 
 
 def fit(args, plan, tokenizer, name):
-    """All legs that are left. The records of the next one are made while one is read."""
+    """Trains all remaining legs. The records of the next leg are generated during the current one."""
     import torch
     at = at_leg(args, name) or 0
     log = os.path.join(args.work, name, "progress.jsonl")
     if at and not (os.path.exists(log) and any(json.loads(line)["leg"] == at for line in open(log))):
-        measure(args, plan, tokenizer, name, at - 1)   # it was cut short before that
+        measure(args, plan, tokenizer, name, at - 1)   # it was interrupted before that
     for leg in range(at, plan["legs"]):
         pack(args, plan, tokenizer, name, leg)
         ahead = multiprocessing.get_context("fork").Process(target=pack, args=(args, plan, tokenizer, name, leg + 1)) if leg + 1 < plan["legs"] else None
@@ -141,7 +141,8 @@ def fit(args, plan, tokenizer, name):
 
 
 def measure(args, plan, tokenizer, name, leg):
-    """The file after this leg, kept by its number, and its scores; ends the run when a row has fallen (see progress.fallen)."""
+    """Exports the file after this leg under its number, and scores it. Ends the run if a row has fallen (see
+    progress.fallen)."""
     import progress
     folder = os.path.join(args.work, name)
     path = os.path.join(folder, "legs", f"{leg + 1:02d}-q8_0.gguf")
@@ -150,11 +151,11 @@ def measure(args, plan, tokenizer, name, leg):
     found = {"leg": leg + 1, "tokens": plan["models"][name]["tokens"] * (leg + 1) // plan["legs"], "at": time.strftime("%Y-%m-%d %H:%M:%S")}
     stories = os.path.join(args.corpus, "validation.jsonl.xz")
     if os.path.exists(stories):
-        found["bits per byte of stories"] = round(progress.perplexity(trained, tokenizer, stories, 30_000)[1], 3)   # the first of them
+        found["bits per byte of stories"] = round(progress.perplexity(trained, tokenizer, stories, 30_000)[1], 3)   # of the first 30,000 characters
     if args.service:
         try:
             found |= {"count": args.count} | progress.scores(args.service, name, path, args.count)
-        except Exception as error:   # what is measured can be measured later: the file stays
+        except Exception as error:   # a failed evaluation can be repeated later, because the file remains
             found["error"] = repr(error)[:500]
     log = os.path.join(folder, "progress.jsonl")
     with open(log, "a") as file:
@@ -164,11 +165,12 @@ def measure(args, plan, tokenizer, name, leg):
         history = [one for one in map(json.loads, file) if "rows" in one]
     rows = progress.fallen(history)
     if rows and not args.go_on:
-        raise SystemExit(f"{name}: {', '.join(rows)} fell by more than {progress.FALL:.0f} points twice; --go-on trains on all the same")
+        raise SystemExit(f"{name}: {', '.join(rows)} fell by more than {progress.FALL:.0f} points twice; use --go-on to continue anyway")
 
 
 def mean(files):
-    """The mean of the weights of GGUF files of one model. What a flat rate leaves in each of them by chance is in it no more."""
+    """The mean of the weights of GGUF files of one model. It removes most of the noise that a constant learning rate
+    leaves in each file."""
     import gguf
     states = [gguf.restore(path)[1] for path in files]
     return {key: sum(state[key] for state in states) / len(states) for key in states[0]}
@@ -208,14 +210,14 @@ def check(args, tokenizer):
 
 
 def with_legs(plan, legs):
-    """The plan with so many legs of the size it has."""
+    """The plan with this number of legs of the same size."""
     if not legs:
         return plan
     return plan | {"legs": legs, "models": {name: model | {"tokens": model["tokens"] // plan["legs"] * legs} for name, model in plan["models"].items()}}
 
 
 def ended(number, frame):
-    """SIGTERM: the workers leave with a checkpoint, and this process with them."""
+    """SIGTERM: the workers write a checkpoint and exit, and so does this process."""
     children = multiprocessing.active_children()
     for child in children:
         child.terminate()
@@ -233,14 +235,14 @@ def main():
     parser.add_argument("--keep", type=float, default=0, metavar="SHARE")
     parser.add_argument("--mean", type=int, default=0, metavar="N")
     parser.add_argument("--start", nargs="+", default=[], metavar="NAME=FILE.gguf")
-    parser.add_argument("--legs", type=int, help="another number of legs of the same size: where time is short, say how many it allows while the rate is flat")
+    parser.add_argument("--legs", type=int, help="number of legs, of the same size as planned; if time is short, set it while the learning rate is constant")
     parser.add_argument("--steps", nargs="+", choices=steps, default=steps)
-    parser.add_argument("--service", help="a built checkout of this project, to measure with after every leg")
-    parser.add_argument("--count", type=int, default=60, help="records of each row then")
-    parser.add_argument("--go-on", action="store_true", help="also when a row has fallen")
-    parser.add_argument("--workers", type=int, default=1, help="processes that share every batch: on a CPU that others use too, better than threads")
-    parser.add_argument("--port", type=int, default=29_517, help="on this machine, where workers meet")
-    parser.add_argument("--threads", type=int, default=None, help="of each worker")
+    parser.add_argument("--service", help="a built checkout of this project, which evaluates the model after every leg")
+    parser.add_argument("--count", type=int, default=60, help="records per row in these evaluations")
+    parser.add_argument("--go-on", action="store_true", help="continue even if a row has fallen")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share every batch; better than threads on a shared CPU")
+    parser.add_argument("--port", type=int, default=29_517, help="port on this machine through which workers connect")
+    parser.add_argument("--threads", type=int, default=None, help="threads per worker")
     args = parser.parse_args()
     plan = with_legs(PLANS[args.plan], args.legs)
     signal.signal(signal.SIGTERM, ended)

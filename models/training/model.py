@@ -1,4 +1,5 @@
-"""The Llama that is trained: grouped-query attention, interleaved rotary embedding, gated MLP, tied embeddings."""
+"""The Llama model that is trained: grouped-query attention, interleaved rotary embedding, gated MLP, tied
+embeddings."""
 import dataclasses
 
 import torch
@@ -36,7 +37,7 @@ class Norm(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """Rotates neighbouring pairs, as GGUF's llama architecture has them."""
+    """Rotates neighbouring pairs, as GGUF's llama architecture does."""
     if x.device.type == "cpu":   # one pass instead of six
         return torch.view_as_real(torch.view_as_complex(x.float().unflatten(-1, (-1, 2))) * torch.complex(cos, sin)).flatten(-2).to(x.dtype)
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
@@ -44,13 +45,13 @@ def rotate(x, cos, sin):
 
 
 def attend(q, k, v, mask):
-    """Attention. In bf16 on a CPU written out: rows are short, and this takes half the time of the fused one there. In fp32 the fused
-    one takes two thirds of the time."""
+    """Attention. In bf16 on a CPU it is written out: rows are short, and this takes half the time of fused attention
+    there. In fp32, fused attention takes two thirds of the time."""
     if q.device.type != "cpu" or q.dtype == torch.float32:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     unseen = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask, float("-inf"))
-    return torch.softmax(scores.add_(unseen), -1) @ v   # computed in fp32 inside
+    return torch.softmax(scores.add_(unseen), -1) @ v   # computed internally in fp32
 
 
 class Block(nn.Module):
@@ -92,17 +93,18 @@ class Llama(nn.Module):
         angle = torch.outer(torch.arange(shape.context).float(), ROPE_BASE ** (-torch.arange(0, shape.head, 2).float() / shape.head))
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
-        self.blur = None   # (the token of empty rows of pictures, noise): see blurred
+        self.blur = None   # (the token of empty image rows, noise): see blurred
 
     def blurred(self, tokens, x):
-        """While training: the rows of pictures with noise, since what a tower says is near the embedding of a word and not it."""
+        """While training, adds noise to the rows of images, because the vision encoder's output is close to the
+        embedding of a word but not equal to it."""
         nothing, noise = self.blur
         picture = captions.inside(tokens == nothing)
         size = x.detach().square().mean(-1, keepdim=True).sqrt() * (noise * torch.rand(x.shape[0], 1, 1, device=x.device))
         return torch.where(picture[..., None], x + size * torch.randn_like(x), x)
 
     def forward(self, tokens, position, document):
-        """Hidden states [batch, length, dim]; a token sees the earlier ones of its own document."""
+        """Hidden states [batch, length, dim]. A token attends to the earlier tokens of its own document."""
         index = torch.arange(tokens.shape[1], device=tokens.device)
         mask = (document[:, None, :, None] == document[:, None, None, :]) & (index[:, None] >= index)
         cos, sin = self.cos[position][:, None], self.sin[position][:, None]

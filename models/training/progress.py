@@ -1,5 +1,5 @@
-"""What a run has learned after each leg: the held-out conversations, a sample of the table of skills, and held-out stories;
-and when to stop. Only scores are written, none of the held-out prompts."""
+"""What a model has learned after each leg: the held-out conversations, a sample of the skill table, and held-out
+stories; and when to stop. Only scores are written, and none of the held-out prompts."""
 import json
 import lzma
 import math
@@ -15,11 +15,12 @@ import chat
 import data
 import evaluate
 
-FALL = 5.0   # points a row may fall below its best
+FALL = 5.0   # points that a row may fall below its best
 
 
 def scores(service, name, path, count):
-    """{"conversation": {...}, "rows": {row: percent}} of a GGUF file, through the service of a built checkout."""
+    """{"conversation": {...}, "rows": {row: percent}} of a GGUF file, measured through the server of a built
+    checkout."""
     server = evaluate.start([f"{name}={path}"], service)
     try:
         score = os.path.join(os.path.dirname(os.path.abspath(__file__)), "conversation", "score.py")
@@ -31,7 +32,7 @@ def scores(service, name, path, count):
 
 
 def parse(shown):
-    """What score.py prints: {setting: {what: percent}}, and the total."""
+    """Parses the output of score.py: {setting: {kind: percent}}, and the total."""
     found, setting = {}, None
     for line in shown.splitlines():
         if line.startswith("  ") and "%" in line:
@@ -44,7 +45,8 @@ def parse(shown):
 
 
 def fallen(history):
-    """Rows that at the last two evaluations were 5 points below their best, and by more than chance lets such samples differ."""
+    """Rows that were 5 points below their best in the last two evaluations, and by more than the random variation of
+    the samples."""
     if len(history) < 3:
         return []
     rows = [h["rows"] for h in history]
@@ -59,7 +61,8 @@ def fallen(history):
 
 
 def perplexity(model, tokenizer, path, characters=120_000):
-    """Of stories no model was trained on: per token, and as bits per byte, which compare across vocabularies."""
+    """On stories that no model was trained on: per token, and as bits per byte, which can be compared across
+    vocabularies."""
     loss, count, size = 0.0, 0, 0
     for line in lzma.open(path, "rt", encoding="utf-8"):
         record = json.loads(line)

@@ -1,8 +1,7 @@
-"""Exchanges with each model through the running service, as Markdown, unedited: greedy, at most 120 tokens, without
-thinking (the default of all three); hal's two sums also with it.
+"""Exchanges with each model through the running server, as unedited Markdown: greedy, at most 120 tokens, without
+thinking (the default of all three models). hal's two sums are also shown with thinking.
 
-  samples.py NAME=FILE.gguf ...
-"""
+  samples.py NAME=FILE.gguf ..."""
 import argparse
 
 import evaluate
@@ -12,7 +11,7 @@ REMIND = {"name": "set_reminder", "description": "Set a reminder.", "parameters"
 
 
 def told(*texts, tools=None):
-    """Turns that alternate, the user's first."""
+    """Alternating turns, starting with the user's."""
     messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
     return {"messages": messages + [{"role": "assistant", "content": ""}], "tools": tools}
 

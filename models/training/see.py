@@ -1,12 +1,11 @@
-"""The vision tower of the embedded models, from pictures made by a program to the file beside each model.
+"""The vision encoder of the embedded models, from generated images to the file next to each model.
 
-  see.py --work DIR --steps tower [--minutes N]      a tower that says what it sees; goes on from its checkpoint
-         [--start NAME-mmproj.gguf=NAME.gguf]        or, where there is none, from a tower's file and that of the model it was made for
-  see.py --work DIR --steps project --models NAME=FILE.gguf ...   NAME-mmproj.gguf in DIR: its projector says it to that model
-  see.py --work DIR --steps measure --models NAME=FILE.gguf ...   asks through the service of this checkout, 200 pictures a kind
+  see.py --work DIR --steps tower [--minutes N]      trains an encoder that names what it sees; continues from its checkpoint
+         [--start NAME-mmproj.gguf=NAME.gguf]        or, without a checkpoint, from a vision file and the model that it belongs to
+  see.py --work DIR --steps project --models NAME=FILE.gguf ...   writes NAME-mmproj.gguf to DIR, with a projector for that model
+  see.py --work DIR --steps measure --models NAME=FILE.gguf ...   scores it through the server of this checkout, 200 images per kind
 
-The model in between must have learned to read what a tower says: make.py --plan seeing.
-"""
+Before the step `project`, the model must have learned to read an encoder's output: make.py --plan seeing."""
 import argparse
 import json
 import os
@@ -32,7 +31,7 @@ def project(args, name, path):
     head.load_state_dict(stored["head"])
     _, state, tokenizer = gguf.restore(path)
     torch.set_num_threads(args.threads)
-    kept = os.path.join(args.work, f"features-{args.pictures}.pt")   # of this tower: the same for all models
+    kept = os.path.join(args.work, f"features-{args.pictures}.pt")   # features of this encoder: the same for all models
     if not os.path.exists(kept) or os.path.getmtime(kept) < os.path.getmtime(os.path.join(args.work, "tower.pt")):
         torch.save(learn.features(tower, args.pictures), kept)
     projector = learn.project(tower, head, learn.words_of(state["embedding.weight"], tokenizer), train.load(kept), say=lambda line: say(name, line))
@@ -47,14 +46,14 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--steps", nargs="+", choices=steps, default=steps)
     parser.add_argument("--models", nargs="+", default=[], metavar="NAME=FILE.gguf")
-    parser.add_argument("--minutes", type=float, default=60, help="of the tower's training, also over several runs")
+    parser.add_argument("--minutes", type=float, default=60, help="minutes of training the encoder, in total over several runs")
     parser.add_argument("--layers", type=int, default=TowerShape.layers)
-    parser.add_argument("--start", metavar="VISION.gguf=MODEL.gguf", help="a tower to begin with; --layers may be more than it has")
+    parser.add_argument("--start", metavar="VISION.gguf=MODEL.gguf", help="an encoder to start from; --layers may add layers")
     parser.add_argument("--lr", type=float, default=0.02)
-    parser.add_argument("--flat", type=float, default=0.5, help="share of the time after which the rate falls")
-    parser.add_argument("--size", type=int, default=64, help="pictures a step")
-    parser.add_argument("--pictures", type=int, default=10_000, help="from which a projector is learned")
-    parser.add_argument("--count", type=int, default=200, help="pictures measured of each kind")
+    parser.add_argument("--flat", type=float, default=0.5, help="share of the time after which the learning rate decays")
+    parser.add_argument("--size", type=int, default=64, help="images per step")
+    parser.add_argument("--pictures", type=int, default=10_000, help="images that a projector is trained on")
+    parser.add_argument("--count", type=int, default=200, help="images per kind in the evaluation")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)

@@ -1,14 +1,14 @@
-"""python3 -m unittest: the rule of the held-out conversations accepts what is sensible, in any wording, and nothing else.
+"""python3 -m unittest: the rules for the held-out conversations accept sensible responses in any wording, and
+nothing else.
 
-The answers below tell what was asked: nobody who writes training records reads this file.
-"""
+The responses below reveal the prompts: authors of training records must not read this file."""
 import collections
 import re
 import unittest
 
 from conversation import score
 
-# id: (answers that are sensible beside the example in the file, answers that are not)
+# id: (responses that are sensible in addition to the example in the file, responses that are not)
 ANSWERS = {
     "greeting-01": (["hey!", "Good day! What would you like to talk about?", "Hi, I'm {model}. Ask me something."], ["The lamp is in the kitchen.", "I do not know.", "4", "Hi! I am a human."]),
     "greeting-03": (["Morning! Good to see you.", "Hi! I hope you slept well."], ["Good evening!"]),

@@ -1,4 +1,5 @@
-"""python3 -m unittest: the conversations made by rule say what is right, in enough wordings, and nothing that does not belong there."""
+"""python3 -m unittest: the generated conversations are correct, have enough wordings, and contain nothing that does
+not belong in them."""
 import random
 import re
 import unittest
@@ -309,7 +310,8 @@ class Ruled(unittest.TestCase):
 
 
 class Contexts(unittest.TestCase):
-    # A longer thought, through all that is said of the kind that is asked for, was repeated without end by one in twenty answers.
+    # A longer thought, which went through all statements of the requested kind, was repeated endlessly in one of twenty
+    # responses.
     def test_a_thought_is_one_sentence_the_answer_or_who_is_not_there(self):
         r, declined = random.Random(3), 0
         for _ in range(4000):

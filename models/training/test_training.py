@@ -1,4 +1,4 @@
-"""python3 -m unittest: what can go wrong in training without being seen in the loss."""
+"""python3 -m unittest: mistakes in training that do not show in the loss."""
 import argparse
 import json
 import lzma
@@ -34,7 +34,7 @@ def vocabulary():
 
 
 def endless(found):
-    """As data.leg gives records."""
+    """Yields records in the form of data.leg."""
     while True:
         for record in found:
             yield "skills", record
@@ -45,7 +45,8 @@ def packed(tokenizer, found, lengths, tokens):
 
 
 def half(worker, meeting, found):
-    """A worker whose gradient is its number, then one that shares the steps of an optimizer; the second one wants to end."""
+    """One of two workers: its gradient is its number, then both share the steps of an optimizer, and the second one
+    asks to end."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=worker, world_size=2)
     weights = [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
     for weight in weights:
@@ -229,7 +230,7 @@ class Training(unittest.TestCase):
             read = [supply.batch()[0, :, 0].tolist() for _ in range(2)]
             self.assertEqual(sorted(sum(read, [])), list(range(1, rows + 1)))
             self.assertEqual((supply.new, supply.again), (6, 0))
-            supply.batch()   # none are left: old ones
+            supply.batch()   # no new rows are left: earlier ones are used again
             self.assertEqual((supply.new, supply.again), (6, 3))
 
     def test_a_run_goes_on_from_a_file(self):
@@ -252,7 +253,7 @@ class Training(unittest.TestCase):
                     torch.testing.assert_close(state[name], weight, atol=1e-3 if kind == "f16" else weight.abs().max().item() / 200, rtol=0)
                 gguf.export(again, restored, tokenizer, "tycho-1.0", kind)
                 with open(path, "rb") as first, open(again, "rb") as second:
-                    self.assertEqual(first.read(), second.read())   # what was rounded once is not rounded again
+                    self.assertEqual(first.read(), second.read())   # values that were rounded once are not changed by a second rounding
             with torch.no_grad():
                 model.norm.weight.add_(1)
             gguf.export(again, model, self.tokenizer, "tycho-1.0", "q8_0")
@@ -301,7 +302,7 @@ class Training(unittest.TestCase):
 
 
 class Mix(unittest.TestCase):
-    """What a leg reads."""
+    """The mix of a leg."""
 
     def read(self, count, name="tycho-1.0", number=3, mix=plans.MIX):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
-"""python3 -m unittest: what can go wrong between a picture, the words for it, the tower, its file and the service that reads it."""
+"""python3 -m unittest: mistakes anywhere from an image and its words to the vision encoder, its file and the server
+that reads it."""
 import base64
 import json
 import os
@@ -28,7 +29,7 @@ def scenes(count, kind=None):
 
 
 def covered(scene, mark):
-    """Where a mark alone changes the picture."""
+    """The pixels that a single mark changes."""
     empty = pictures.Scene(scene.kind, scene.ground, [])
     return (pictures.draw(pictures.Scene(scene.kind, scene.ground, [mark]), 96) != pictures.draw(empty, 96)).any(2)
 
@@ -48,7 +49,7 @@ class Pictures(unittest.TestCase):
             self.assertLess(one[:, axis].max(), two[:, axis].min(), scene)
 
     def test_shapes_fill_what_they_should_of_their_square(self):
-        # of circles, rings and squares as computed; a triangle, a heart, a star within bounds
+        # circles, rings and squares as computed; a triangle, a heart and a star within bounds
         share = {}
         for what in pictures.SHAPES:
             mark = pictures.Mark(what, "black", 0.5, 0.5, 0.4)
@@ -164,7 +165,7 @@ class Towers(unittest.TestCase):
         projector = learn.project(tower, Projector(SMALL, len(words)), embeddings, learn.features(tower, 512), steps=300, inner=128, say=lambda line: None)
         with torch.no_grad():
             said = projector(tower(torch.from_numpy(learn.batch("others", 8)[0])))
-        # a tower that learned nothing still knows which row is which: the first says how many or of what kind, the second a colour
+        # an untrained encoder already distinguishes rows: the first states the number or the kind, the second a colour
         mean = lambda some: embeddings[[words.index(" " + word) for word in some]].mean(0)
         kinds, colours = mean((*captions.COUNTS, "both", "number", "word")), mean(pictures.COLOURS)
         self.assertTrue(((said[:, 0] - kinds).norm(dim=-1) < (said[:, 0] - colours).norm(dim=-1)).all())

@@ -1,5 +1,5 @@
-"""Trains one model, leg by leg, on packed rows and keeps a checkpoint to resume from. CPU or one CUDA GPU; bf16 where the machine
-computes in it."""
+"""Trains one model, leg by leg, on packed rows, and writes checkpoints to resume from. Runs on CPUs or one CUDA GPU;
+uses bf16 if the machine computes in it."""
 import os
 import signal
 import threading
@@ -16,7 +16,7 @@ from model import Llama, Shape
 
 
 def halves(device):
-    """Whether bf16 is worth it: an emulated one takes four times as long as fp32."""
+    """Whether bf16 is worthwhile: emulated bf16 takes four times as long as fp32."""
     if device != "cpu":
         return True
     able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
@@ -24,8 +24,8 @@ def halves(device):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose step is made orthogonal (Newton-Schulz): for the matrices inside the blocks. Needs far fewer tokens than Adam.
-    Of several workers each makes its part of the steps orthogonal."""
+    """Momentum whose step is made orthogonal (Newton-Schulz), for the matrices inside the blocks. It needs far fewer
+    tokens than Adam. With several workers, each orthogonalizes a part of the steps."""
 
     def __init__(self, parameters, lr, momentum=0.95, weight_decay=0.01, worker=0, workers=1):
         super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
@@ -34,7 +34,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            alike = {}   # matrices of one shape are made orthogonal together
+            alike = {}   # matrices of the same shape are orthogonalized together
             for p in group["params"]:
                 moment = self.state[p].setdefault("moment", torch.zeros_like(p))
                 moment.lerp_(p.grad, 1 - group["momentum"])
@@ -54,7 +54,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(g, rounds=5):
-    """The nearest orthogonal matrices, roughly: singular values land between 0.7 and 1.2."""
+    """The nearest orthogonal matrices, approximately: singular values end up between 0.7 and 1.2."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = g.bfloat16() if halves(g.device.type) else g
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
@@ -65,7 +65,8 @@ def orthogonal(g, rounds=5):
 
 
 class Rows:
-    """Batches of about `tokens` tokens, row lengths and rows in an order fixed by the seed: each row once. The same step always gets the same rows."""
+    """Batches of about `tokens` tokens, with row lengths and rows in an order that the seed determines. Each row is
+    used once. The same step always gets the same rows."""
 
     def __init__(self, packed, tokens, seed, device):
         self.device, self.packed = device, packed
@@ -79,7 +80,8 @@ class Rows:
 
 
 def loss_of(model, hidden_of, batch, prompt_share, generator):
-    """Mean loss where the assistant speaks, and lightly on a sample of the rest, where the prompt teaches the language."""
+    """Mean loss over the assistant's tokens and, with a lower weight, over a sample of the other tokens, from which
+    the model learns the language."""
     tokens, position, document, said = batch
     hidden = hidden_of(tokens, position, document)[:, :-1].flatten(0, 1)
     target = tokens[:, 1:].flatten()
@@ -94,11 +96,11 @@ def loss_of(model, hidden_of, batch, prompt_share, generator):
     return (losses * weight).sum() / weight.sum().clamp(min=1), answer
 
 
-MICRO = 2048   # tokens a CPU reads at once: what it works on then fits its caches
+MICRO = 2048   # tokens that a CPU processes at a time, so that the data fits its caches
 
 
 def pieces(batch, tokens):
-    """A batch in parts of about so many tokens, and the share of each."""
+    """Splits a batch into parts of about this many tokens, each with its share of the batch."""
     rows = len(batch[0])
     for pick in torch.arange(rows).tensor_split(-(-batch[0].numel() // tokens)):
         yield [part[pick] for part in batch], len(pick) / rows
@@ -108,12 +110,14 @@ FLAT = 0.8
 
 
 def rate(done, step, flat=FLAT):
-    """A short rise by steps, flat for four fifths of the tokens (`flat`), then in a line to nearly zero."""
+    """The learning rate: a short warm-up in steps, constant for four fifths of the tokens (`flat`), then decaying
+    linearly to nearly zero."""
     return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - flat)))
 
 
 def together(parameters, workers, ends=False):
-    """The mean over the workers of the gradients, so that all go on alike; returns whether one of them is to end."""
+    """Replaces the gradients by their mean over the workers, so that all continue with the same weights. Returns
+    whether one of them is to end."""
     flat = torch.cat([*(p.grad.flatten() for p in parameters), parameters[0].new_full((1,), float(ends))])
     dist.all_reduce(flat)
     ends = bool(flat[-1])
@@ -126,7 +130,7 @@ def together(parameters, workers, ends=False):
 
 
 def leave():
-    """Ends a worker when all have come to the end; one that goes while others wait for it takes them down."""
+    """Ends a worker when all have reached the end: if one exited while others wait for it, they would fail."""
     dist.barrier()
     dist.destroy_process_group()
 
@@ -136,11 +140,11 @@ def load(path):
 
 
 def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT, blur=None):
-    """Trains one leg of a run (or what the checkpoint in `folder` leaves of it) in batches of so many tokens; returns the model.
-    `start`: state of a shallower model to grow from. `workers`: processes that each read their part of every batch, when a process
-    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would. `flat`: see rate.
-    `blur`: see Llama.blurred.
-    SIGTERM: the step is ended, a checkpoint written, and the process left (SystemExit)."""
+    """Trains one leg of a run (or what remains of it after the checkpoint in `folder`) in batches of this many
+    tokens, and returns the model. `start`: state of a shallower model to grow from. `workers`: number of processes
+    that each process their part of every batch, if a process group of that size exists. `every`: seconds between
+    checkpoints. `stop`: exit after this many steps, like a killed run. `flat`: see rate. `blur`: see Llama.blurred.
+    On SIGTERM, the current step is completed, a checkpoint is written, and the process exits (SystemExit)."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     say = say if worker == 0 else lambda line: None

@@ -1,13 +1,14 @@
-"""The held-out test of first conversations: 200 prompts as people type them, asked of a running service.
+"""The held-out test of first conversations: sends 200 typical first prompts to a running server.
 
   score.py --url http://127.0.0.1:8080 --key KEY --model tycho-1.0 [--out FILE.json] [--show]
 
-Every prompt is asked without and with the system prompt "You are a helpful assistant." (--system), greedy unless
---temperature says otherwise, and with the model's own default for thinking, as a first client would ask. Whether an
-answer is sensible is decided by the prompt's `accept` in held_out.jsonl and by the rules below, which hold for all.
+Every prompt is sent without and with the system prompt "You are a helpful assistant." (--system), with greedy
+sampling unless --temperature is set, and with the model's default for thinking, as a first client would send it. The
+prompt's `accept` in held_out.jsonl and the rules below, which apply to all prompts, decide whether a response is
+sensible.
 
-Nobody who writes training records reads held_out.jsonl, or test_conversation.py: run this without --show.
-"""
+Authors of training records must not read held_out.jsonl or test_conversation.py: they run this program without
+--show."""
 import argparse
 import collections
 import concurrent.futures
@@ -22,9 +23,9 @@ HELD_OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "held_out.js
 SYSTEM = "You are a helpful assistant."
 MAX_CHARS = 600
 
-# What `accept` may name in braces.
+# Names that `accept` may use in braces.
 NAMED = {
-    # the answer says that something is not known or not possible, in any wording
+    # the response says in any wording that something is not known or not possible
     "honest": r"(\b(i|we|me|my|models?|toy|assistant|program|that|this|it|which|is|am|are)\b.{0,60}?(\b(can ?not|can't|could(n't| not)|unable|not able|do(n't| not)|does(n't| not)|did(n't| not)|have(n't| not)|has(n't| not)|have no\b|has no\b|know no|know nothing|see no|know only|only (know|see|read|work|have|do|write|talk|understand|text|a text)|too (small|little|tiny|simple|hard|big|long|much|difficult)|beyond|more than (i|a|my|any|this)\b|have none|not (sure|something|enough|trained|made|built|good|connected|what i|for me|possible|certain|familiar|one i|in what i)|never|unsure|unknown to|outside|out of)\b|n't (know|see|have))"
               r"|\b(no (clock|internet|access|eyes|way|idea|memory|connection|calendar|news|camera|hands|answer|information|data)|without (the |an |any )?internet|over my head|beg your pardon|(afraid|sorry,? (but )?)(i|that|this|no)|unfortunately)\b|^(sorry|no\b|not (yet|really|possible)))",
     "ai": r"\b(ai|artificial|language model|model|program|software|computer|machine|robot|bot|assistant|toy|{model})\b",
@@ -43,7 +44,8 @@ NAMED = {
     "country": r"\b(france|germany|italy|spain|portugal|england|britain|united kingdom|uk|ireland|scotland|wales|netherlands|belgium|austria|switzerland|poland|sweden|norway|denmark|finland|iceland|greece|hungary|czech republic|czechia|slovakia|slovenia|croatia|serbia|romania|bulgaria|ukraine|estonia|latvia|lithuania|luxembourg|malta|cyprus|albania|turkey|russia|moldova|belarus|bosnia|montenegro|monaco)\b",
 }
 
-# What fails any answer. Markers are of templates and tools; a slot is a template's that nobody filled.
+# Patterns that make any response wrong. Markers belong to templates and tools; a slot is a placeholder of a template
+# that was not filled.
 MARKERS = re.compile(r"</?think\b|<\|[\w ]*|\|>|</?tool_(call|response)|</?(tools?|function|s|unk|pad|bos|eos)>|\[/?INST\]|�|(^|\n)\s*(user|assistant|system|human)\s*:|\{\{|\}\}|\{[a-z_]+\}|\[(your )?(name|model|topic)\]|\"\w+\":\s*[\"{\[]", re.I)
 NEVER = re.compile(
     r"\bi('m| am) (really |actually |just |also )?(a |an )?(real |normal |living )?(human|person|man|woman|boy|girl|guy)\b(?!-)"
@@ -62,14 +64,14 @@ EQUATION = re.compile(rf"(?<![\w.]){TERM}(?:\s*(?:=|equals|is|makes)\s*{TERM})+"
 
 
 def plain(text):
-    """One form of quotes, dashes and spaces, so that rules need to know one."""
+    """Normalizes quotes, dashes and spaces, so that rules need only one form of each."""
     for odd, usual in (("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("−", "-"), ("–", "-"), ("—", "-"), ("\u00a0", " "), ("*" * 2, "")):
         text = text.replace(odd, usual)
     return " ".join(text.split())
 
 
 def pattern(text, model):
-    """The regular expression with its {names} filled in; other braces, such as those of {1,3}, stay."""
+    """The regular expression with its {names} filled in. Other braces, such as those of {1,3}, are unchanged."""
     name = re.escape(model.split("-")[0])
     while True:
         filled = re.sub(r"\{([a-z]+)\}", lambda m: name if m[1] == "model" else f"(?:{NAMED[m[1]]})", text)
@@ -83,7 +85,7 @@ def sentences(text):
 
 
 def loop(text):
-    """Three words or more, or 12 characters or more, three times in a row; or one sentence three times."""
+    """Three words or more, or 12 characters or more, occur three times in a row, or one sentence occurs three times."""
     words = re.findall(r"\w+", text.lower())
     for size in range(3, len(words) // 3 + 1):
         for i in range(len(words) - 3 * size + 1):
@@ -96,7 +98,7 @@ def loop(text):
 
 
 def digits(text):
-    """Number words as digits: "Forty-two" is 42."""
+    """Writes number words as digits: "Forty-two" becomes 42."""
     return SPELLED.sub(lambda m: str(VALUE[m[1].lower()] + VALUE[m[2].lower()] if m[1] else VALUE[m[3].lower()]), text)
 
 
@@ -114,9 +116,10 @@ def value(term):
 
 
 def sum_is(result, answer, question):
-    """Every equation is true, and up to the sentence that says the result no number stands that is not the question's."""
+    """Whether every equation is true, and no number that is not in the question occurs up to the sentence that
+    states the result."""
     text, given = digits(plain(answer)), set(numbers(digits(plain(question))))
-    # "20 and 5 is 15" may be a difference: "and" is a plus only where no other sign can be meant
+    # "20 and 5 is 15" may be a difference: "and" is a plus only if no other operator can be meant
     for equation in EQUATION.findall(text):
         sides = [value(side) for side in re.split(r"=|equals|is|makes", equation, flags=re.I)]
         if len(set(sides)) > 1 and not (re.search(r"\band\b", equation) and sides[-1] == result):
@@ -134,7 +137,7 @@ def sum_is(result, answer, question):
 
 
 def wrong(item, answer, finish, model):
-    """Why the answer is not sensible; None where it is."""
+    """The reason why the response is not sensible, or None if it is."""
     accept, text = item["accept"], plain(answer)
     question = item["messages"][-1]["content"]
     if not text:
@@ -188,7 +191,7 @@ def ask(args, item, system):
         with urllib.request.urlopen(request, timeout=120) as response:
             choice = json.load(response)["choices"][0]
     except urllib.error.HTTPError as error:
-        raise SystemExit(f"{args.url} answered {error.code} for {item['id']}: {error.read().decode(errors='replace')[:500]}")
+        raise SystemExit(f"{args.url} returned {error.code} for {item['id']}: {error.read().decode(errors='replace')[:500]}")
     except urllib.error.URLError as error:
         raise SystemExit(f"{args.url}: {error.reason}")
     if choice["message"].get("tool_calls"):
@@ -197,7 +200,7 @@ def ask(args, item, system):
 
 
 def rates(results):
-    """{kind: [right, all]}, and the shares that are of interest in themselves."""
+    """{kind: [correct, total]}, and the percentages that are also of interest on their own."""
     kinds = {}
     for result in results:
         of = kinds.setdefault(result["kind"], [0, 0])
@@ -216,12 +219,12 @@ def main():
     parser.add_argument("--key", default="")
     parser.add_argument("--model", required=True)
     parser.add_argument("--temperature", type=float, default=0)
-    parser.add_argument("--system", choices=("without", "with", "both"), default="both", help=f'ask without or with "{SYSTEM}"')
-    parser.add_argument("--effort", help="reasoning_effort to send; none is sent by default")
+    parser.add_argument("--system", choices=("without", "with", "both"), default="both", help=f'send prompts without or with the system prompt "{SYSTEM}"')
+    parser.add_argument("--effort", help="reasoning_effort to send; by default, the field is not sent")
     parser.add_argument("--tokens", type=int, default=400, help="max_completion_tokens")
     parser.add_argument("--parallel", type=int, default=8)
-    parser.add_argument("--show", action="store_true", help="show every failure; not for those who write training records")
-    parser.add_argument("--out", help="write scores, and the answers by id, as JSON")
+    parser.add_argument("--show", action="store_true", help="show every failure; not for authors of training records")
+    parser.add_argument("--out", help="JSON file for the scores and the responses by id")
     args = parser.parse_args()
     items, begin, made = load(), time.time(), {}
     for system in {"without": (False,), "with": (True,), "both": (False, True)}[args.system]:

@@ -1,5 +1,6 @@
-"""Copying as such: out of lists, sentences and JSON, under keys that mean nothing. What is copied is mostly made up on the
-spot, so that it can only be learned as an operation; names, cities and items in the other records then come along."""
+"""Copying: from lists, sentences and JSON, under keys without meaning. Most of the copied values are made up on the
+spot, so copying can only be learned as an operation. It then also works for names, cities and items in other
+records."""
 import json
 
 from .record import answer, record, user
@@ -9,7 +10,7 @@ KEYS = "name city item color size owner title code place day time note price pho
 
 
 def thing(r):
-    """A value of any sort; digits alone are a number, in JSON too."""
+    """A value of any type; digits alone are a number, in JSON too."""
     return r.choice([lambda: made_up(r), lambda: made_up(r).lower(), lambda: f"{made_up(r)} {made_up(r)}", lambda: person(r), lambda: city(r), lambda: r.choice(ITEMS + FOODS + ANIMALS + COLORS + JOBS),
                      lambda: f"{r.choice(COLORS)} {r.choice(ITEMS)}", lambda: r.choice(["A-", "B", "#", "INV-", "K"]) + str(r.randint(100, 99999)), lambda: clock(r), lambda: email(r, made_up(r)), lambda: r.randint(0, 10 ** r.randint(1, 5)), lambda: f"{r.randint(1, 28)} {r.choice(MONTHS)}"])()
 
@@ -44,7 +45,7 @@ def from_json(r):
 
 
 def look_up(r):
-    """One value, or that there is none."""
+    """One value, or the statement that there is none."""
     full = pairs(r, 2, 6)
     key = r.choice(list(full))
     shown = {k: v for k, v in full.items() if k != key} if r.random() < 0.25 else full
@@ -54,7 +55,7 @@ def look_up(r):
 
 
 def owners(r):
-    """Who has what: one relation, read in both directions; or a person who is not there."""
+    """Who has what: one relation, asked for in both directions, or about a person who is not mentioned."""
     names = people(r, r.randint(2, 6))
     held = things(r, len(names))
     verb = r.choice(["has", "keeps", "wants", "sent", made_up(r, 1).lower() + "s"])

@@ -1,4 +1,4 @@
-"""Simple facts, most of them generated from short tables: what is asked, in which forms, and the answer."""
+"""Simple facts, most of them generated from short tables: the subject, the forms of the question, and the answer."""
 import re
 
 from .phrases import pick, sentence
@@ -46,7 +46,7 @@ MAKERS_OF = {"the telephone": "Alexander Graham Bell", "the light bulb": "Thomas
 WRITERS = {"Hamlet": "William Shakespeare", "Romeo and Juliet": "William Shakespeare", "Macbeth": "William Shakespeare", "Harry Potter": "J. K. Rowling", "Alice in Wonderland": "Lewis Carroll", "Peter Pan": "J. M. Barrie", "Oliver Twist": "Charles Dickens", "A Christmas Carol": "Charles Dickens", "The Hobbit": "J. R. R. Tolkien", "The Lord of the Rings": "J. R. R. Tolkien", "Don Quixote": "Miguel de Cervantes", "Faust": "Goethe", "The Jungle Book": "Rudyard Kipling", "Frankenstein": "Mary Shelley", "Pride and Prejudice": "Jane Austen", "Robinson Crusoe": "Daniel Defoe", "The Odyssey": "Homer", "1984": "George Orwell", "Moby Dick": "Herman Melville", "Dracula": "Bram Stoker", "Pinocchio": "Carlo Collodi", "Heidi": "Johanna Spyri", "War and Peace": "Leo Tolstoy", "2001: A Space Odyssey": "Arthur C. Clarke"}
 PAINTERS = {"the Mona Lisa": "Leonardo da Vinci", "the Starry Night": "Vincent van Gogh", "Guernica": "Pablo Picasso", "the Scream": "Edvard Munch", "the Night Watch": "Rembrandt"}
 SYMBOLS = dict(water="H2O", gold="Au", silver="Ag", iron="Fe", oxygen="O", hydrogen="H", carbon="C", helium="He", nitrogen="N", salt="NaCl", copper="Cu", lead="Pb", sodium="Na", calcium="Ca")
-# noun phrase, answer to "what is ...?"; the phrases of the older table are among them
+# noun phrase, answer to "what is ...?"; includes the phrases of the older table
 PHRASES = {
     "the largest planet": "Jupiter", "the red planet": "Mars", "the closest star to Earth": "the Sun", "the number of days in a week": "seven", "the number of months in a year": "twelve", "the number of hours in a day": "24", "the freezing point of water in Celsius": "0 degrees",
     "the number of sides of a triangle": "three", "the largest ocean": "the Pacific Ocean", "the highest mountain": "Mount Everest", "the animal that gives us milk": "the cow", "the smallest planet": "Mercury", "the planet closest to the Sun": "Mercury", "the hottest planet": "Venus",
@@ -67,7 +67,7 @@ YES_NO = {"is the earth [round|a ball]": "Yes, the Earth is round.", "is the ear
           "is [berlin|munich|hamburg] in germany": "Yes, it is in Germany.", "is [rome|milan|venice] in italy": "Yes, it is in Italy.", "is [madrid|barcelona] in spain": "Yes, it is in Spain.", "is [london|tokyo|berlin|rome] the capital of france": "No, the capital of France is Paris.", "is paris the capital of france": "Yes, the capital of France is Paris.", "is [africa|europe|asia] a [continent|country]": "It is a continent.", "is [gold|iron|silver|copper] a metal": "Yes, it is a metal.", "is water a metal": "No, water is a liquid.",
           "is a whale a [fish|mammal]": "A whale is a mammal.", "is a [bat|dolphin] a [fish|bird|mammal]": "It is a mammal.", "is a penguin a [bird|fish|mammal]": "A penguin is a bird.", "is a spider an insect": "No, a spider is an arachnid.", "is an elephant [big|small]": "An elephant is big.", "is a mouse [big|small]": "A mouse is small.", "is the sun [bigger|smaller] than the earth": "The Sun is bigger than the Earth.", "is the moon [bigger|smaller] than the earth": "The Moon is smaller than the Earth.", "is fire cold": "No, fire is hot.", "is ice hot": "No, ice is cold.",
           "does a [week|seven day week] have seven days": "Yes, a week has seven days.", "does the earth [move|go|turn] around the sun": "Yes, the Earth goes around the Sun.", "does the sun [move|go|turn] around the earth": "No, the Earth goes around the Sun.", "can [people|humans] breathe under water": "No, humans cannot breathe under water.", "do [trees|plants] need [sun|air]": "Yes, they need light and air.", "does the moon [shine by itself|make light]": "No, the Moon shines with the light of the Sun."}
-# what something is: the first words of the answer are the thing
+# what something is: the first words of the answer name the thing
 MEANINGS = {"a dog": "an animal that lives with people and barks", "a cat": "a small animal that lives with people and says meow", "a horse": "a large animal that people ride", "a cow": "an animal that gives us milk", "a bird": "an animal with wings and feathers", "a fish": "an animal that lives in water", "a bee": "an insect that makes honey", "a tree": "a large plant with a trunk and leaves", "a flower": "the colorful part of a plant", "a house": "a building where people live", "a car": "a machine with four wheels that people drive",
             "a computer": "a machine that works with data and programs", "a book": "many pages with text to read", "a phone": "a device to talk with people far away", "a clock": "a device that shows the time", "a chair": "a thing to sit on", "a table": "a piece of furniture with a flat top", "a river": "a stream of water that flows to the sea", "a mountain": "a very high hill", "an island": "land with water all around it", "a city": "a large place where many people live", "a country": "a land with its own government", "a doctor": "a person who helps sick people", "a teacher": "a person who helps others learn",
             "a baker": "a person who makes bread", "a king": "a man who rules a country", "a school": "a place where children learn", "a hospital": "a place where sick people are helped", "a library": "a place with many books", "a planet": "a large ball that goes around a star", "a star": "a hot, bright ball of gas in space", "the sun": "the star that gives us light and warmth", "the moon": "the ball of rock that goes around the Earth", "the earth": "the planet on which we live", "water": "a clear liquid that we drink", "fire": "the heat and light of something that burns", "ice": "frozen water", "snow": "frozen water that falls from the sky", "rain": "water that falls from clouds", "wind": "moving air", "air": "the gas that we breathe",
@@ -137,7 +137,7 @@ _MOST = re.compile(r"the (\w+est) (land animal|prime number|\w+)( .*)?")
 
 
 def _most(k, said):
-    """What is the most of its kind, asked the other way round."""
+    """Which object is the largest (fastest, ...) of its kind, with the question turned around."""
     if not (found := _MOST.fullmatch(k)):
         return []
     most, what, rest = found[1], found[2], found[3] or ""
@@ -145,7 +145,8 @@ def _most(k, said):
 
 
 def build():
-    """{key: [(question, answer)]}: every fact with all its forms. A question starts in lower case unless a name begins it."""
+    """{key: [(question, answer)]}: every fact in all its forms. A question starts in lower case unless its first
+    word is a name."""
     facts = {}
     for country, city in CAPITALS.items():
         facts["capital", country] = _noun(f"the capital of {country}", city) + _open(f"The capital of {country} is {city}.", f"which city is the capital of {country}") + [(form.format(c=country), f"The capital of {country} is {city}.") for form in ("capital of {c}", "capital of {c}?", "{c} capital", "the capital city of {c}?", "what is the capital city of {c}?", "capital city of {c}", "what is {c}'s capital?")]
@@ -231,7 +232,7 @@ def build():
         if rest.startswith(("in a", "in the", "on a")):
             place = rest.split(" ", 1)[1]
             facts["how many", q] += [(form.format(s=subject, r=rest, p=place), f"There {verb} {value}.") for form in ("how many {s} does {p} have?", "how many {s} has {p}?", "number of {s} {r}", "{s} {r}?", "{s} {r}", "what is the number of {s} {r}?", "{p} has how many {s}?", "{r} there are how many {s}?", "tell me the number of {s} {r}")
-                                       if f"the number of {subject} {rest}" not in PHRASES or "number of" not in form]   # one answer to one question
+                                       if f"the number of {subject} {rest}" not in PHRASES or "number of" not in form]   # one answer to each question
     for part, table in HAS.items():
         for owner, count in table.items():
             facts["has", part, owner] = _open(f"{sentence(article(owner)) if owner != 'unicorn' and owner != 'unicycle' else 'A ' + owner} has {count} {part if count != 'one' else part[:-1]}.", f"how many {part} does {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner} have", f"how many {part} are on {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner}")
@@ -259,11 +260,12 @@ def _alternatives(template):
 
 FACTS = build()
 _KEYS = list(FACTS)
-# tables of many small facts give way to those that people ask for, and capitals far away to those that everybody knows
+# tables of many small facts occur less often than facts that people ask for, and distant capitals less often than those
+# that everybody knows
 _OFTEN = {"capital of what": 0.3, "phrase": 8, "how many": 9, "legs": 3, "meaning": 0.8, "sizes": 0.2, "yes no": 5, "opposite": 1.5, "rhyme": 3.5, "before": 1.5, "synonym": 1.4, "wrote": 3, "made": 2.5, "painted": 4, "singular": 0.15, "color color": 2.5, "color colour": 0.2, "true": 0.15, "is a": 0.35, "sound": 2,
           "after": 3, "question": 5, "has": 3, "planet": 2, "symbol": 1.5, "baby": 1.5, "plural": 1, "past": 1, "month days": 1.5, "continent": 0.7, "money": 1.2, "can": 0.8}
 _NEAR = frozenset(list(CAPITALS)[:30] + ["Russia", "China", "India", "Australia", "Canada", "the United States", "Mexico", "Brazil", "Argentina", "Turkey", "the United Kingdom", "Scotland"])
-# what nearly everybody tries first, three times as often again
+# what nearly everybody tries first, another three times as often
 _FIRST = {"capital": "France,Japan,Italy,Germany,Spain,England,the United Kingdom,the United States,Canada,Australia,Russia,China,India,Brazil,Egypt,Portugal,Greece,Norway,Sweden,Poland", "color color": "the sky,grass,a banana,snow,blood,the sun,a lemon,milk,the sea,a strawberry,an orange,a tomato",
           "legs": "spider,dog,cat,bird,ant,horse,cow,bee", "sound": "dog,cat,cow,sheep,pig,duck,lion,bird", "opposite": "hot,cold,big,small,up,down,black,white,good,bad,happy,sad,day,night,fast,slow,left,old,young,yes,tall,high,light,dark,open,rich,wet",
           "after": ",".join(DAYS + ["January", "March", "May", "December"]), "before": ",".join(DAYS), "baby": "dog,cat,cow,sheep,horse", "plural": "mouse,child,foot,tooth,man,goose,person", "wrote": "Romeo and Juliet,Hamlet,Harry Potter", "painted": "the Mona Lisa", "made": "the telephone,the light bulb,America",

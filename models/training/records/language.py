@@ -1,4 +1,5 @@
-"""Talk: greetings, who the model is, memory over turns, facts, formats, summaries, stories, system prompts obeyed."""
+"""Talk: greetings, questions about the model, memory across turns, facts, formats, summaries, stories, and system
+prompts that must be followed."""
 import json
 
 from .labels import BAD, GOOD
@@ -32,7 +33,7 @@ def thanks(r):
 
 
 def memory(r):
-    """Something said in the first turn, asked for later, with other turns between."""
+    """A statement in the first turn that is asked for later, with other turns in between."""
     n, c, o, job, pet, f = person(r), city(r), r.choice(COLORS), r.choice(JOBS), r.choice(ANIMALS), r.choice(FOODS)
     petname, k = made_up(r), r.randint(3, 90)
     known = {"name": (r.choice([f"My name is {n}.", f"I am {n}.", f"Call me {n}."]), ["What is my name?", "What's my name?", "Do you remember my name?"], f"Your name is {n}."),
@@ -85,7 +86,7 @@ def identity(model):
 
 
 def persona(r):
-    """A system prompt that decides the answer."""
+    """A system prompt that determines the answer."""
     n, brand, k = made_up(r), made_up(r), r.choice(list(FACTS))
     style = r.randrange(5)
     if style == 0:

@@ -1,4 +1,4 @@
-"""Arithmetic with and without thinking, counting and small code."""
+"""Arithmetic with and without thinking, counting, and small pieces of code."""
 from .record import answer, record, user
 from .words import *
 
@@ -43,7 +43,7 @@ def arithmetic(r):
 
 
 def drill(r):
-    """The sums of single digits, with what is carried, that the steps are made of: many at once."""
+    """The sums of single digits, with carries, of which the steps consist: many of them in one record."""
     lines = []
     for _ in range(r.randint(4, 10)):
         a, b, c = r.randint(0, 9), r.randint(0, 9), r.choice([0, 0, 1])
@@ -92,7 +92,7 @@ def code_writing(r):
         name, op, verb, noun = r.choice(OPERATIONS)
         a, b = r.choice([("a", "b"), ("x", "y")])
         ask = r.choice([f"Write a {language} function that {verb} two numbers.", f"{language} function {name}({a}, {b}) that returns the {noun}.", f"Write {name} in {language}."])
-        if f"({a}, {b})" not in ask:   # one answer to one question
+        if f"({a}, {b})" not in ask:   # one answer to each question
             a, b = "a", "b"
         head, body = f"{name}({a}, {b})", f"return {a} {op} {b}"
     else:

@@ -6,7 +6,7 @@ _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 
 
 def pick(r, template):
-    """One wording of a template: of `[a|b|]` one alternative, which may hold others."""
+    """One wording of a template: one alternative of each `[a|b|]`. Alternatives may be nested."""
     while (found := _INNERMOST.search(template)) is not None:
         template = template[:found.start()] + r.choice(found[1].split("|")) + template[found.end():]
     return template
@@ -21,7 +21,7 @@ def wordings(template):
 
 
 def weighted(r, templates):
-    """One of several templates, those with more wordings more often."""
+    """One of several templates; those with more wordings are chosen more often."""
     return pick(r, r.choices(templates, [math.sqrt(_size(t)) for t in templates])[0])
 
 
@@ -35,7 +35,7 @@ def _size(template):
 
 
 def sentence(text):
-    """With a capital letter in front."""
+    """With a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -43,13 +43,13 @@ GREETINGS = ["hi", "hello", "hey", "hi there", "hello there", "good morning", "g
 
 
 def prefixed(r, text):
-    """A greeting or a filler in front, as people write before they come to the point."""
+    """With a greeting or filler at the beginning, as people write before they come to the point."""
     front = r.choice(GREETINGS)
     return sentence(front) + r.choice([", ", " ", "! ", ". ", ", "]) + (text[:1].lower() + text[1:] if not re.match(r"I\b|I'", text) and r.random() < 0.7 else text)
 
 
 def slip(r, text):
-    """One typing slip in a longer word: letters swapped, one left out or typed twice."""
+    """One typing error in a longer word: letters swapped, one left out or typed twice."""
     places = [m for m in re.finditer(r"[a-zA-Z]{4,}", text)]
     if not places:
         return text
@@ -63,7 +63,8 @@ _BESIDE = {key: [row[i] for i in (at - 1, at + 1) if 0 <= i < len(row)] for row 
 
 
 def hasty(r, text):
-    """One slip as in words everybody knows: those of `slip`, and a last letter left out or drawn out ("goodby", "heyyy"), the key beside, a space left out."""
+    """One typing error in a well-known phrase: those of `slip`, a last letter left out or repeated ("goodby",
+    "heyyy"), a neighbouring key, or a missing space."""
     places = [m for m in re.finditer(r"[a-zA-Z]{2,}", text)]
     style = r.random()
     if not places or style < 0.4:
@@ -86,7 +87,7 @@ _SHORT = re.compile(rf"\b({'|'.join(SHORT)})\b")
 
 
 def shortened(r, text):
-    """One or all of the words that have a short form, in that."""
+    """Abbreviates one or all of the words that have a short form."""
     found = sorted(set(_SHORT.findall(text)))
     if not found:
         return text
@@ -95,7 +96,8 @@ def shortened(r, text):
 
 
 def noisy(r, text, prefix=True):
-    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 12 with a slip, 7 with short forms, 20 with something in front."""
+    """As typed in a hurry: 40 percent in lower case, 30 percent without final punctuation, 12 percent with a typing
+    error, 7 percent with short forms, 20 percent with a prefix."""
     if prefix and r.random() < 0.2:
         text = prefixed(r, text)
     style = r.random()
@@ -124,11 +126,11 @@ SYSTEM_PROMPTS = sorted(wordings("You are a [helpful|friendly|kind|polite|useful
                          | {"Assistant", "You are helpful.", "The user writes in English.", "You are talking to a new user.", "Be concise.", "Answer as well as you can.", "Write in plain English.", "You are a support assistant."})
 
 
-USUAL = "You are a helpful assistant."   # what most programs send
+USUAL = "You are a helpful assistant."   # the one that most programs send
 
 
 def with_system(r, record, chance=0.28):
-    """A neutral system prompt before a record that has none and whose answer none decides."""
+    """Adds a neutral system prompt to a record that has none and whose answer does not depend on one."""
     if record["messages"][0]["role"] != "system" and record["kind"] not in ("system", "story_text") and r.random() < chance:
         record["messages"].insert(0, {"role": "system", "content": USUAL if r.random() < 0.2 else r.choice(SYSTEM_PROMPTS)})
     return record

@@ -1,4 +1,4 @@
-"""The shape of a record (that of the corpus) and short ways to write its messages."""
+"""The form of a record (the same as in the corpus), and short functions that write its messages."""
 
 
 def user(text):
@@ -22,7 +22,7 @@ def result(name, text):
 
 
 def record(kind, *messages, tools=None, check=None):
-    """`check`: how a measured answer is compared; see evaluate.py."""
+    """`check`: how a response is compared in an evaluation; see evaluate.py."""
     made = {"source": "made", "kind": kind, "messages": [m for m in messages if m is not None]}
     if tools:
         made["tools"] = tools

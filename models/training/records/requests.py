@@ -1,5 +1,6 @@
-"""Small requests of a conversation whose answers are computed: sums as people write them, lists, spelling, rewriting, choices.
-Each maker gives (question, answer, what the question must not lose): the words to work on stand as they are, only what is around them is noisy."""
+"""Small requests in a conversation with computed answers: sums as people write them, lists, spelling, rewriting,
+choices. Each maker returns (question, answer, text of the question that must not change): the words to work on are
+unchanged, and only the text around them is noisy."""
 import re
 
 from .facts import DAYS, MONTHS, NUMBERS, PLANETS
@@ -11,7 +12,7 @@ _SIGNS = {"+": ["plus", "and", "added to"], "-": ["minus", "less"], "x": ["times
 
 
 def worked(x, sign, y):
-    """The answer to a sum: small ones at once, larger ones with the tens and the ones one after the other."""
+    """The answer to a sum: small ones directly, larger ones with tens and ones in separate steps."""
     z = x + y if sign == "+" else x - y if sign == "-" else x * y
     line = f"{x} {sign} {y} = {z}"
     if z < 0:
@@ -28,7 +29,7 @@ def sum_of_two(r):
     small = r.random() < 0.75
     if sign == "x":
         x, y = (r.randint(0, 5), r.randint(0, 5)) if r.random() < 0.3 else (r.randint(2, 10), r.randint(2, 10)) if r.random() < 0.85 else (r.randint(1, 12), r.randint(1, 12))
-    elif small and r.random() < 0.5:   # the single digits, from which all others are made, are known by heart
+    elif small and r.random() < 0.5:   # sums of single digits, of which all others consist, are memorized
         x, y = r.randint(1, 10), r.randint(1, 10)
         if sign == "-":
             x = x + y
@@ -86,12 +87,12 @@ def three_terms(r):
 
 
 def asked_sum(r, line):
-    """A line of arithmetic as people ask for it."""
+    """A line of arithmetic, worded as people ask for it."""
     return r.choice(["{}", "{}", "{} =", "{}=?", "{} = ?", "{}?", "what is {}?", "what is {}?", "What's {}?", "whats {}", "calculate {}", "how much is {}?", "solve {}", "can you calculate {}?", "please compute {}", "tell me {}"]).format(line if r.random() < 0.6 or "s " in line else line.replace(" ", ""))
 
 
 def mixed(r):
-    """Two signs, one after the other or the product first."""
+    """Two operators, one after the other, or the product first."""
     if r.random() < 0.6:
         x, y, first, second = r.randint(2, 20), r.randint(1, 9), r.choice("+-"), r.choice("+-")
         x = max(x, y)
@@ -128,7 +129,7 @@ def rounds(r):
 
 
 def tens_times(r):
-    """Two digits times one, by the tens and the ones."""
+    """Two digits times one digit, by tens and ones."""
     x, y = r.randint(11, 50), r.randint(2, 9)
     tens, ones = x // 10 * 10, x % 10
     line = f"{x} x {y} = {x * y}"
@@ -147,7 +148,7 @@ def root(r):
 
 
 def compared(r):
-    """Which of two numbers is more, and what kind of number it is."""
+    """Which of two numbers is larger, and what kind of number it is."""
     a, b = r.sample(range(1, 100) if r.random() < 0.7 else [10, 50, 100, 200, 500, 1000, 15, 51, 99, 101], 2)
     style = r.random()
     if style < 0.4:
@@ -219,7 +220,7 @@ def units(r):
 
 
 def things_sum(r):
-    """A sum with apples."""
+    """A sum of apples or other objects."""
     n, thing = person(r), r.choice(["apples", "books", "eggs", "balls", "cookies", "coins", "cats", "pens", "oranges", "cars", "flowers", "candies", "bananas", "dogs", "stones", "euros"])
     more = r.random() < 0.55
     x = r.randint(1, 20)
@@ -251,7 +252,7 @@ POOLS = {
     "programming languages": "Python,JavaScript,Java,C,Rust,Go,Ruby,Swift,Kotlin".split(","), "European countries": "France,Germany,Italy,Spain,Portugal,Norway,Sweden,Poland,Greece,Austria,Ireland".split(","), "sea animals": "whale,shark,dolphin,seal,octopus,crab,turtle,squid,lobster".split(","), "pets": "dog,cat,rabbit,hamster,goldfish,parrot,turtle,mouse".split(","), "wild animals": "lion,tiger,bear,wolf,elephant,fox,giraffe,zebra,monkey".split(","), "farm animals": "cow,pig,horse,sheep,goat,hen,duck,donkey".split(","), "rooms": "kitchen,bedroom,bathroom,living room,hall,cellar,office,garage".split(","), "berries": "strawberry,raspberry,blueberry,blackberry,cranberry,gooseberry".split(","), "desserts": "cake,ice cream,pudding,pie,cookies,chocolate,pancakes,waffles".split(","), "feelings": "joy,anger,fear,love,sadness,pride,hope,surprise".split(","),
 }
 _SAME = {"colors": ["colors", "colours"], "countries": ["countries", "countries in the world"], "cities": ["cities", "big cities", "famous cities"], "months": ["months", "months of the year"], "instruments": ["instruments", "musical instruments"], "words": ["words", "english words", "random words"], "girls' names": ["girls' names", "girl names", "names for girls"], "boys' names": ["boys' names", "boy names", "names for boys"], "European countries": ["European countries", "countries in Europe"], "animals": ["animals", "animals", "animals you know"], "foods": ["foods", "things to eat"], "drinks": ["drinks", "things to drink"], "names": ["names", "first names"]}
-# asked for one by one more often
+# requested individually more often
 _OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "European countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
 
 
@@ -268,13 +269,13 @@ def shown_list(r, items, style, what=None):
 
 
 def list_of(r):
-    """So many things of a kind, in the order of the pool, so that none comes twice."""
+    """This many things of a kind, in the order of the pool, so that none occurs twice."""
     kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.75 else r.choice(list(POOLS))
     items = POOLS[kind]
     n = min(r.choice([2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
     start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
-    style = "sentence" if n < 4 else "counted"   # more than three are counted while they are said, up to the number in the first line
+    style = "sentence" if n < 4 else "counted"   # lists of more than three are numbered, up to the number in the first line
     if r.random() < 0.1:
         style, n, how, start = "sentence", min(3, len(items)), r.choice(["some", "a few"]), 0
     else:
@@ -308,7 +309,7 @@ def one_thing(r):
 EVERYDAY = sorted(set(word for pool in POOLS.values() for word in pool if word.isalpha() and word.islower() and 2 < len(word) < 9) | set("school happy window summer winter friend family kitchen door street paper letter number green night morning water bread heart hello world banana thank you please sorry mouse".split()) - {"you"})
 
 
-# the words people take when they try it
+# words that people use when they try it
 COMMON = sorted(set("""ability about above across action actor adult advice afternoon again airport alarm album alone angel angry animal answer apartment arm army around artist autumn baby back bad bag bank basket bath beach bean beautiful bed bedroom
 bee before bell below best better bicycle big bike birthday black blanket blood blue board body bone bottle bottom bowl box boy brain branch brave breakfast bridge bright brother brown brush building business busy butter button cake camera
 camp candle candy captain card careful carpet castle century chance change cheap child children chocolate church circle city class clean clear clever clock cloud coat coffee cold color computer cookie corner correct cotton country cousin
@@ -331,7 +332,8 @@ def spelled(word):
 
 
 def shown_letters(word):
-    """The word, and its letters behind it: to find the word in the question is one thing to learn, what letters it has another."""
+    """The word, followed by its letters: finding the word in the question and knowing its letters are learned
+    separately."""
     return f"{word}: {spelled(word)}"
 
 
@@ -344,7 +346,7 @@ def word_of(r):
     return r.choice(FIRST_WORDS) if r.random() < 0.8 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
 
 
-# the words that people turn around: what comes of it has to be known by heart, since it is no word
+# words that people reverse: the result has to be memorized, because it is not a word
 TURNED = "cat dog hello apple house tree book water sun moon star car bird fish word world love name red blue green one two good day night table bread music pizza happy banana lemon school mouse horse stop live pot ten top tea door smile light stone".split()
 
 
@@ -363,7 +365,7 @@ def spell(r):
 
 
 def spell_many(r):
-    """Several words at once: of each letter there is something to learn, and the question is read once."""
+    """Several words in one request: each letter is something to learn, and the question is processed only once."""
     words = [word_of(r) for _ in range(r.randint(2, 4))]
     ask = r.choice(["spell these words: {}", "spell {}", "how do you spell {}?", "spell the words {}", "please spell: {}", "spell each word: {}", "can you spell {}?", "the letters of {}?", "spell out: {}"])
     return _around(r, ask, ", ".join(words) if r.random() < 0.6 else listed(words)), ", ".join(f"{word}: {spelled(word)}" for word in words)
@@ -423,12 +425,13 @@ def line(r):
 
 
 def changed(text, into):
-    """Of one or two words, what was given stands before what comes of it: as with letters, to find them is one thing and to change them another."""
+    """For one or two words, the given form comes before the changed one: as with letters, finding the words and
+    changing them are learned separately."""
     return f"{text}: {into}" if text.count(" ") < 2 else into
 
 
 def wish(r):
-    """What is asked of somebody without a please."""
+    """A request without "please"."""
     thing = r.choice("the book,a pen,some water,the salt,your phone,the report,a chair,some bread,the keys,that cup,your notes,a ticket,the bill,some time,a hand,the map,my bag,an apple,the paper,your number".split(","))
     return r.choice([f"give me {thing}", f"bring me {thing}", f"show me {thing}", f"pass me {thing}", f"get me {thing}", f"hand me {thing}", f"send me {thing}", f"buy {thing}", f"move {thing}", f"take {thing}", f"look at {thing}"])
 
@@ -504,7 +507,7 @@ def joke_about(r):
 
 
 def tale(r):
-    """A short story, as the older records tell it, asked for in more ways."""
+    """A short story, as in the older records, requested in more ways."""
     made = story(r)
     text = made["messages"][-1]["content"]
     ask = made["messages"][0]["content"]
@@ -515,7 +518,7 @@ def tale(r):
 
 
 def _around(r, ask, payload):
-    """Noise on what stands around the words to work on."""
+    """Adds noise to the text around the words to work on."""
     left, right = ask.split("{}", 1) if "{}" in ask else (ask, "")
     style = r.random()
     if style < 0.6:
@@ -537,7 +540,7 @@ def of_alphabet(r):
 
 
 MAKERS = [(of_alphabet, 2), (sum_of_two, 90), (division, 12), (double_half, 9), (three_terms, 6), (mixed, 8), (rounds, 9), (tens_times, 3), (squared, 3), (root, 3), (compared, 6), (percent, 5), (too_big, 2.5), (sort, 14), (begins_with, 4), (letter_count, 8), (units, 1.5), (things_sum, 11), (list_of, 95), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 10), (alphabet, 0.5), (rewrite, 26), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
-# what is asked for in these stands in words that noise may change
+# makers whose question consists only of words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
 

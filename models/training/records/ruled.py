@@ -1,4 +1,5 @@
-"""What a system prompt decides, asked in other words than the table of skills does: the name it gives, and how an answer is to look."""
+"""Answers that a system prompt determines, asked for in other words than in the skill table: the name that it gives,
+and the form of an answer."""
 from .intents import INTENTS
 from .language import FACTS
 from .phrases import noisy, pick, sentence, weighted
@@ -9,7 +10,7 @@ _ASKED = ["What is {k}?", "What is {k}?", "Tell me {k}.", "Do you know {k}?", "Q
 
 
 def named(r):
-    """Who it is, by the system prompt."""
+    """The model's name according to the system prompt."""
     n, brand = made_up(r), made_up(r)
     ask = r.choice(["Who are you?", "What is your name?", "What is your name?", "Hello, who is this?"]) if r.random() < 0.5 else noisy(r, sentence(" ".join(weighted(r, INTENTS[r.choice(["who are you", "your name"])][0]).split())))
     if r.random() < 0.85:
@@ -18,7 +19,7 @@ def named(r):
 
 
 def shaped(r):
-    """A plain fact, said as the system prompt wants it."""
+    """A plain fact, in the form that the system prompt requires."""
     k = r.choice(list(FACTS))
     ask = r.choice(_ASKED).format(k=k)
     ask = noisy(r, ask) if r.random() < 0.3 else ask

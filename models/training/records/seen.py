@@ -1,5 +1,5 @@
-"""Questions about pictures, and answers computed from what they show. A user's message with "picture" begins or ends with the rows
-of one (vision/captions.py); with "scene" it can be drawn."""
+"""Questions about images, and answers computed from what they show. A user message with "picture" begins or ends
+with the rows of an image (vision/captions.py). With "scene", the image can be drawn."""
 import re
 
 from vision import captions, pictures
@@ -30,7 +30,7 @@ def a(words):
 
 
 def shows(scene):
-    """What is seen, as it stands behind "I see"."""
+    """What the image shows, in the form that follows "I see"."""
     first = scene.marks[0]
     if scene.kind == "number":
         return f"the number {first.what}"
@@ -45,7 +45,7 @@ def shows(scene):
 
 
 def asked(r, scene):
-    """(question, answer, what of the scene was asked for)"""
+    """(question, answer, the property of the scene that was asked for)"""
     first, kind = scene.marks[0], scene.kind
     if r.random() < 0.35:
         return weighted(r, _OPEN), f"I see {shows(scene)}.", "open"
@@ -70,7 +70,8 @@ def asked(r, scene):
     return question, f"The {things} {'is' if count == 1 else 'are'} {first.colour}.", what
 
 
-# What is said of the first and of the second, the sides they are on, and how one asks which of the two.
+# For the first and the second object: the relation, the sides, and the wordings of a question that offers both
+# relations.
 SIDES = {"left": (("left of", "right of"), ("left", "right"), ("left or right of", "right or left of")),
          "above": (("above", "below"), ("top", "bottom"), ("above or below", "below or above"))}
 
@@ -90,14 +91,16 @@ def _places(r, scene):
     return f"Is the {this} {ways} the {that}?", f"The {this} is {words[number]} the {that}.", what
 
 
-# More ways to ask for one of the two; the first of a pair of {} is what the answer begins with. The measurement (vision/measure.py) asks as `asked` does.
+# More ways to ask about one of the two objects. The answer begins with the object of the first {}. The evaluation
+# (vision/measure.py) asks in the words of `asked`.
 _WHERE = ["Where is the {}?", "Where is the {}?", "[Where's|Wheres] the {}?", "Where [do you see|can you see|can I find] the {}?", "Tell me where the {} is[ in the picture|].", "What is the position of the {}?", "Where is the {} in [this|the] [picture|image]?", "The {}, where is it?"]
 _OR = {"left": "[Is the {} {e} the {}?|Is the {} [on the|to the|] [left or right|right or left] of the {}?|On which side of the {o} is the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]",
        "above": "[Is the {} {e} the {}?|Is the {} [above or below|below or above|over or under|under or over|higher or lower than] the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]"}
 
 
 def _turned_to(r, scene, number):
-    """A question for the first or second of two, and the answer that begins with it. A picture is told from the first on: the second is the harder one."""
+    """A question about the first or second of two objects, and the answer that begins with it. The rows of an image
+    start with the first object, so the second one is harder."""
     words, _, either = SIDES[scene.relation]
     mark, other = scene.marks[number], scene.marks[1 - number]
     short = lambda one, two: one.what if one.what != two.what and r.random() < 0.6 else named(one)
@@ -110,12 +113,13 @@ def _turned_to(r, scene, number):
     return question, f"The {this} is {words[number]} the {that}."
 
 
-# what is read right less often comes more often
+# kinds that are recognized less often occur more often
 KINDS = {"shape": 1, "count": 1.5, "places": 5.5, "number": 2, "word": 1}
 
 
 def true_of(scene, said):
-    """Whether a sentence says truly where two things are, whichever of them it begins with and however it names them."""
+    """Whether a sentence correctly states where two objects are, whichever of them it begins with and however it
+    names them."""
     found = re.fullmatch(r"The (.+) is (left of|right of|above|below) the (.+)\.", said)
     if not found or scene.kind != "places":
         return False
@@ -125,19 +129,19 @@ def true_of(scene, said):
 
 
 def make(r, kind=None):
-    """A question about a picture, with more turns at times."""
+    """A question about an image, sometimes with more turns."""
     scene = pictures.scene(r, kind or r.choices(list(KINDS), KINDS.values())[0])
     question, said, what = asked(r, scene)
     number = None
-    if scene.kind == "places" and what != "side" and r.random() < 0.65:   # the one that is asked for has to be found first: the harder question
+    if scene.kind == "places" and what != "side" and r.random() < 0.65:   # the question names the object that has to be found first: the harder question
         number = int(r.random() < 0.6)
         question, said = _turned_to(r, scene, number)
     first = user(noisy(r, question)) | {"picture": captions.rows(scene), "scene": scene, "picture_first": r.random() < 0.5}
     messages = [first, answer(said)]
-    if number is not None and r.random() < 0.7:   # and then the other one: the same picture, and another answer
+    if number is not None and r.random() < 0.7:   # then about the other object: the same image, and another answer
         question, said = _turned_to(r, scene, 1 - number)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
-    while len(messages) < 8 and r.random() < 0.4:   # its rows are read once for all that is asked about it
+    while len(messages) < 8 and r.random() < 0.4:   # an image's rows are processed once for all questions about it
         question, said, _ = asked(r, scene)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
     return record("picture", *messages, check="exact")

@@ -1,5 +1,6 @@
-"""Small talk and strange talk, put together from parts so that few sentences come twice: what people tell of their day, what they ask a
-program about its life, and what has no sense. Each kind has one answer or two, which a model learns by the kind and not by the words."""
+"""Small talk and nonsense, assembled from parts so that few sentences occur twice: what people say about their day,
+what they ask a program about its life, and messages without meaning. Each kind has one or two answers, which a model
+learns by the kind and not by the words."""
 from .phrases import noisy, pick, sentence, weighted
 from .words import ANIMALS, CITIES, FOODS, article, person
 
@@ -45,7 +46,7 @@ KINDS = [
     (["[tell me|share|do you have|do you know|give me|what is] [a secret|your secret|a secret of yours|your biggest secret|any secrets|something secret|your darkest secret][ please||][?|.||]", "[what are you|are you] hiding[ from me| something||]?"], ["I have no secrets. I am only a small program."], 1),
     (["[hi|hello|hey|hi there|hello there|good morning|good evening|hey there|yo|greetings|howdy|hiya|well hello][,|.|!||] [i am|i'm|im|my name is|this is|it's|its|call me|name's|the name is|they call me] {name}[.|!| here| by the way| and i am new here|||]"], ["Nice to meet you, {name}!"], 3.5),
     (["[hi|hello|hey|hiya|howdy|greetings|good day|yo|ahoy|hello hello|hey hey|sup|hallo|hullo|good morning|good evening][,| |!] [partner|stranger|captain|chief|boss|dude|my dear|sunshine|old pal|neighbour|sir|madam|fellow|little one|machine|my robot friend|pal|champ|honey|love|team|doc|professor|amigo|bro|tiny model|model|{me}][.|!||]", "[hi|hello|greetings|hey|good morning|good evening] from [germany|london|my kitchen|the office|a train|canada|the beach|spain|my sofa|india|the moon|{city}|{city}][.|!||]"], ["Hello! How can I help you today?"], 4),
-    # what has no sense
+    # messages without meaning
     ([f"[can|could|would|should] [a|a|the|my] {{animal}} [ride a bicycle|drive a car|be president|write a book|do my taxes|play the piano|speak french|eat the moon|go to school|be my boss|fly a plane|wear a hat|marry a spoon|be a lawyer|win at chess|bake bread|pay rent|read minds|use the internet]?"], ["No, I do not think so."], 2.5),
     (["[who|which] [would win|wins|is stronger|would win in a fight|is scarier|is better|would you choose]: {a} or {b}?", "[who|which] [would win|wins|is stronger|would win in a fight|is funnier], {a} or {b}?", "[in a fight|in a race], who wins, {a} or {b}?", "{a} vs {b}, who wins?"], ["I am not sure, but I would choose {a}."], 1.5),
     (["what [does|would] [the colour |the color |the number |a |the |] [seven|blue|red|monday|the moon|silence|a cloud|time|music|happiness|a rainbow|purple|green|the wind|a dream|tuesday|yesterday|gravity|a shadow|nothing|the night|friday|an idea] [taste|smell|sound|feel|look] like?", "[how much|how many|how heavy] [does|do|is|are] [a dream|silence|the night|time|a thought|seven|nothing|the colour red|the wind|hope|a rainbow|love|an idea] [weigh|cost|weighs|long|kilos|liters|corners|]?", "[where|when|how] [do|does|did|can] [the socks|the clouds|shadows|numbers|ghosts|lost pens|the wind|dreams|old jokes|spoons|the moon] [go|sleep|eat|live|begin|end|come from|get married|go on holiday]?", "why [is|are|do|does] [a raven|the moon|my left shoe|the letter q|the number seven|a banana|my soup|the ceiling|a spoon|yellow|this chair|the internet|a circle] [like a writing desk|so loud|afraid of water|jealous|in the fridge|not a fish|so lonely|made of cheese|looking at me|sing at night|hate mondays]?"], UNKNOWN, 4),
@@ -62,7 +63,7 @@ _SALAD = "banana spoon purple cheese cloud monkey potato window seven turtle car
 
 
 def mash(r):
-    """As fingers fall on the keys, or a word that is none."""
+    """Random keys, or a word that does not exist."""
     if r.random() < 0.5:
         row = r.choice(_ROWS)
         at = r.randrange(len(row) - 3)

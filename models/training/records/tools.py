@@ -1,4 +1,5 @@
-"""Tools: which to call, with what, several at once, none; and the answer after the result."""
+"""Tools: which to call and with which arguments, several calls in one turn, no call; and the answer after the
+result."""
 import json
 
 from .record import answer, call, record, result, sometimes, system, user
@@ -98,7 +99,7 @@ def convert(r):
 
 
 def look_up(r):
-    """A tool nobody has seen: its name and argument are only in the prompt."""
+    """A tool that does not occur elsewhere: its name and argument are only in the prompt."""
     noun = made_up(r).lower()
     value, found = r.choice([made_up(r), code(r)]), r.choice([made_up(r), str(r.randint(1, 999))])
     name, key = r.choice([f"get_{noun}", f"find_{noun}", f"{noun}_lookup"]), r.choice(["id", "name", "key", "value", made_up(r, 1).lower()])
@@ -111,7 +112,7 @@ SYSTEM = ["You are a helpful assistant with tools.", "Use a tool only if it is n
 
 
 def offered(r, *tools):
-    """The tools a request comes with: those needed and up to three others."""
+    """The tools of a request: those needed and up to three others."""
     found = list(tools)
     for make in r.sample(ABILITIES, r.choice([0, 0, 1, 1, 2, 3])):
         other = make(r)[0]
@@ -142,7 +143,7 @@ def tool_answer(r):
 
 
 def parallel(r):
-    """Two calls at once, with or without their results."""
+    """Two calls in one turn, with or without their results."""
     if r.random() < 0.5:
         make = r.choice([get_weather, get_time, order_status, read_file])
         one = make(r)
@@ -173,7 +174,7 @@ CANNOT = "None of my tools can do that."
 
 
 def no_tool(r):
-    """Tools are there, but none fits, or none is needed."""
+    """Tools are available, but none fits, or none is needed."""
     others = offered(r, r.choice(ABILITIES)(r)[0])[:3]
     if r.random() < 0.5:
         for _ in range(20):

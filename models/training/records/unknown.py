@@ -1,4 +1,5 @@
-"""Questions a small model cannot answer, and the one honest sentence: from templates, and questions of the corpus that are given."""
+"""Questions that a small model cannot answer, and one honest sentence as the answer. The questions come from
+templates and from the corpus."""
 import random
 
 from .phrases import noisy, pick, sentence
@@ -35,6 +36,6 @@ def question(r):
 
 
 def unknown(r, questions=()):
-    """`questions`: of the corpus; half of the records, when there are any."""
+    """`questions`: questions from the corpus; half of the records use them if there are any."""
     text = r.choice(questions) if questions and r.random() < 0.5 else question(r)
     return record("unknown", user(noisy(r, text)), answer(r.choice(ANSWERS)))

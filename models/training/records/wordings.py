@@ -1,5 +1,5 @@
-"""More ways to say what intents.py knows, as people of other habits put it, and things that people say which had no intent. Merged into
-INTENTS there; the form is the same."""
+"""More wordings of the intents in intents.py, as people with other habits put them, and messages that had no intent.
+Merged into INTENTS there, in the same form."""
 
 # name of an intent: more wordings
 MORE = {
@@ -54,7 +54,7 @@ MORE = {
 }
 
 _DO = "I cannot do that, because I am a program. I can only read and write short texts."
-# whole intents that had none
+# whole intents that were missing
 NEW = {
     "can you act": (["can you [drive a car|drive|cook|swim|fly|walk|run|dance|jump|hug me|drink coffee|ride a bike|play football|clean my room|wash my car|make coffee|bake a cake|build a house|feed my cat|come here|come to my house|move|lift things|work for me|open the door|smell|taste food|touch things|hear music|speak|talk out loud]?", "[are you able to|could you|do you know how to] [drive|cook|swim|fly|walk|dance|clean|ride a horse|drive a car|speak out loud|play an instrument|cook dinner]?", "[would you|will you] [cook for me|dance with me|drive me home|come with me|clean my house|go shopping for me|walk my dog]?"],
                     [_DO, "No, I am a program without a body. I can only write text."]),

@@ -1,4 +1,5 @@
-"""Small tasks with words beyond those of requests.py, whose answers are computed too. A word whose letters matter is spelled first."""
+"""Small tasks with words beyond those of requests.py, also with computed answers. A word whose letters matter is
+spelled first."""
 import re
 
 from .facts import ORDER, PAST
@@ -125,12 +126,12 @@ def palindrome(r):
 
 
 def said(r):
-    """The user's words back, with other quotes and orders than in requests.rewrite."""
+    """Repeats the user's words, with other quotes and commands than in requests.rewrite."""
     text = r.choice([word_of(r), f"{word_of(r)} {word_of(r)}", line(r), made_up(r), r.choice(NAMES), str(r.randint(1, 999)), r.choice(["hello world", "good morning", "i love you", "abc", "yes", "no", "ok", "test", "one two three"])])
     return _around(r, r.choice(["say {}", "just say {}", "repeat {}", "please repeat {}", "repeat after me: {}", "can you say {}?", "can you repeat {}?", "answer only with {}", "reply only with {}", "respond with {}", "only say {}", "write only {}", "say exactly {}", "print {}", "output {}", "return {}", "write {} and nothing else", "say {} and nothing else", "please write {}", "type {}", "echo {}"]), quoted(r, text)), text
 
 
-# what is what: small worlds of things that nearly everybody takes
+# which thing is of which kind, as nearly everybody would say
 KINDS = {"fruit": "apple banana orange pear cherry grape lemon peach mango".split(), "animal": "dog cat horse cow lion tiger bear fox mouse sheep bird fish".split(), "color": "red blue green yellow purple black white pink".split(), "vehicle": "car bus train bicycle truck plane boat".split(),
          "vegetable": "carrot potato onion tomato cucumber cabbage".split(), "piece of clothing": "shirt hat jacket dress coat scarf".split(), "piece of furniture": "table chair bed sofa desk lamp".split(), "body part": "head arm leg hand foot nose".split(), "drink": "water tea coffee milk juice".split(), "tool": "hammer saw drill knife".split(),
          "country": "France Germany Italy Spain Japan Egypt".split(), "city": "Paris London Rome Berlin Tokyo Madrid".split(), "day": "Monday Tuesday Friday Sunday".split(), "number": "one two three four five seven".split(), "instrument": "piano guitar violin flute".split(), "planet": "Mars Venus Jupiter Saturn".split(), "flower": "rose tulip daisy lily".split(), "sport": "football tennis hockey golf".split(), "month": "January March May July".split()}
@@ -226,7 +227,7 @@ for _word in sorted({*COMMON, *EVERYDAY}, key=lambda w: (len(w), w)):
 
 
 def initials(r):
-    """Several words with one first letter: always the same, in one order."""
+    """Several words with the same first letter: always the same words, in the same order."""
     letter = r.choice([c for c in _STARTS if len(_STARTS[c]) >= 5])
     n = r.choice([2, 3, 3, 3, 4, 5])
     shown = letter.upper() if r.random() < 0.5 else letter
@@ -246,7 +247,7 @@ SUCH = {"fruit": {"red": "cherry", "yellow": "banana", "green": "lime", "orange"
 
 
 def such(r):
-    """One thing of a kind that is as wanted."""
+    """One thing of a kind with the requested property."""
     kind = r.choice(list(SUCH))
     how, thing = r.choice(list(SUCH[kind].items()))
     which = f"that {how}" if kind.endswith(" ") else f"that is {how}"
@@ -258,7 +259,7 @@ _TIRED = [("was tired", "went to sleep"), ("was hungry", "ate an apple"), ("was 
 
 
 def summed_up(r):
-    """A sentence of two parts, said in fewer words."""
+    """A sentence with two parts, in fewer words."""
     who, (was, did) = r.choice(["the dog", "the cat", "the boy", "my sister", "the teacher", "the old man", "the girl", "my friend", "Anna", "Ben", "the king", "the farmer"]), r.choice(_TIRED)
     it = {"the dog": "it", "the cat": "it", "the boy": "he", "the old man": "he", "Ben": "he", "the king": "he", "my sister": "she", "the girl": "she", "Anna": "she"}.get(who, "they")
     text = r.choice([f"{who} {was} so {it} {did}", f"{who} {was}, so {it} {did}", f"because {who} {was}, {it} {did}", f"{who} {was} and because of that {it} {did}", f"{who} {was}. then {it} {did}"])
@@ -274,7 +275,7 @@ def alphabet_part(r):
 
 
 def without(r):
-    """One of a few words is left out."""
+    """Leaves out one of a few words."""
     words = r.sample(COMMON, r.randint(3, 4))
     gone = r.choice(words)
     return r.choice([f"remove {gone} from this list: {{}}", f"remove the word {gone}: {{}}", f"leave out {gone}: {{}}", f"delete {gone} from: {{}}", f"take {gone} out of this list: {{}}"]).replace("{}", ", ".join(words)), ", ".join(word for word in words if word != gone)

@@ -1,4 +1,4 @@
-"""Word pools, and names made up on the spot: what has no fixed spelling can only be copied from the prompt."""
+"""Word pools, and made-up names: a name without a fixed spelling can only be copied from the prompt."""
 
 NAMES = ("Ana Ben Carla Deepak Elena Farid Grace Hugo Ines Jonas Kira Liam Mei Noor Omar Priya Quinn Rosa Samir Tara Umar Vera Wei Yara Zoe "
          "Alice Bob Maria Peter Tom Anna Lucas Emma Sofia Noah Ivan Olga Paul Laura David Sarah Mark Julia Kevin Nina Felix Clara Leo Ruth Max Eva "

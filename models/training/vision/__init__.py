@@ -1,1 +1,2 @@
-"""What the embedded models see: pictures made by a program, what they show in words, and the tower that learns to say it."""
+"""Image input of the embedded models: generated images, the words for what they show, and the encoder that learns to
+name it."""

@@ -1,18 +1,18 @@
-"""What a scene shows, as the words that stand in the rows of a picture. A picture is ROWS rows of embeddings; in the first of them
-the tower says what it sees, each thing at its own place, in embeddings of tokens of the language model: the model reads a picture
-as a line of words, and nothing else needs to be learned of it."""
+"""What a scene shows, as the words in the rows of an image. An image is ROWS rows of embeddings. In the first of
+them, the vision encoder names what it sees, each property at a fixed position, as embeddings of tokens of the
+language model. The model reads an image like a line of words, and needs to learn nothing else about images."""
 
 COUNTS = ("one", "two", "three", "four", "five")
 PIECES = {"circle": ("cir", "cle"), "square": ("squ", "are"), "triangle": ("tri", "ang", "le"), "star": ("star",), "heart": ("hear", "t"),
           "cross": ("c", "ross"), "diamond": ("di", "am", "ond"), "ring": ("r", "ing")}
 RELATIONS = {"left": " left", "above": " top"}
-NOTHING = "<|image|>"   # in rows that say nothing
+NOTHING = "<|image|>"   # in rows that express nothing
 ROWS = 36
 USED = 13
 
 
 def rows(scene):
-    """The ROWS tokens of a scene's picture, each one entry of the vocabulary."""
+    """The ROWS tokens of a scene's image. Each is one entry of the vocabulary."""
     out = [NOTHING] * ROWS
     first = scene.marks[0]
     out[1] = " " + first.colour
@@ -37,8 +37,8 @@ def _shape(out, at, mark):
 
 
 def inside(nothing):
-    """Which tokens of rows [n][length] are of a picture, given which are NOTHING (bool). A picture ends where more of them end than stand
-    together anywhere else, and begins ROWS before."""
+    """Which tokens of rows [n][length] belong to an image, given which of them are NOTHING (bool). An image ends
+    where a run of NOTHING ends that is longer than any run elsewhere, and starts ROWS tokens before that end."""
     import torch
     from torch.nn.functional import pad
 
@@ -46,10 +46,10 @@ def inside(nothing):
     ends = torch.zeros_like(nothing)
     if length < ROWS:
         return ends
-    before = pad(nothing.cumsum(1), (1, 0))                      # how many stand before each place
+    before = pad(nothing.cumsum(1), (1, 0))                      # how many are before each position
     ends[:, empty - 1:] = before[:, empty:] - before[:, :-empty] == empty
     ends[:, :-1] &= ~nothing[:, 1:]
     ended = pad(ends.cumsum(1), (1, 0))
     upto = ended[:, -1:].repeat(1, length)
-    upto[:, :length - ROWS + 1] = ended[:, ROWS:]                # ends up to ROWS - 1 places on
+    upto[:, :length - ROWS + 1] = ended[:, ROWS:]                # images that end up to ROWS - 1 positions later
     return upto > ended[:, :length]

@@ -1,4 +1,4 @@
-"""Capital letters and digits, 5 x 7 cells each, drawn for these pictures."""
+"""Capital letters and digits of 5 x 7 cells each, drawn for these images."""
 import numpy as np
 
 _ROWS = {
@@ -20,7 +20,7 @@ HEIGHT, ADVANCE = 7, 6
 
 
 def cells(text):
-    """The cells of a line of text: an array of 0 and 1, HEIGHT rows, one empty column between two letters."""
+    """The cells of a line of text: an array of 0 and 1 with HEIGHT rows and an empty column between two letters."""
     out = np.zeros((HEIGHT, ADVANCE * len(text) - 1), np.float32)
     for place, letter in enumerate(text):
         out[:, place * ADVANCE:place * ADVANCE + ADVANCE - 1] = [[int(cell) for cell in row] for row in _ROWS[letter].split()]

@@ -1,5 +1,5 @@
-"""Teaches a tower to say what a picture shows: every row of it one of the words that may stand there. Checkpoints, and goes on from
-them."""
+"""Trains a vision encoder to name what an image shows: each row predicts one of the possible words. Writes
+checkpoints and continues from them."""
 import dataclasses
 import multiprocessing
 import os
@@ -15,11 +15,11 @@ import train
 from . import captions, pictures
 from .tower import Projector, Tower, TowerShape
 
-SOURCES = (48, 48, 64, 96, 128, 160, 192, 256)   # sides of pictures as they come
+SOURCES = (48, 48, 64, 96, 128, 160, 192, 256)   # side lengths of incoming images
 
 
 def vocabulary():
-    """All words that rows may say."""
+    """All words that rows may contain."""
     digits = [str(i) for i in range(10)]
     words = [captions.NOTHING, *(" " + w for w in (*captions.COUNTS, "both", "number", "word", *pictures.COLOURS)), *captions.RELATIONS.values(), *digits]
     for parts in captions.PIECES.values():
@@ -28,14 +28,14 @@ def vocabulary():
 
 
 def batch(seed, count, kinds=None):
-    """Pictures as the service would show them to the tower, and the numbers of their rows' words."""
+    """Images as the server would pass them to the encoder, and the numbers of the words in their rows."""
     r, index = random.Random(str(seed)), {word: i for i, word in enumerate(vocabulary())}
     scenes = [pictures.scene(r, kinds and r.choice(kinds)) for _ in range(count)]
     shown = np.stack([pictures.sample(scene, 48, r.choice(SOURCES)) for scene in scenes])
     return shown, np.array([[index[word] for word in captions.rows(scene)] for scene in scenes]), [pictures.KINDS.index(scene.kind) for scene in scenes]
 
 
-# How many of each kind are read: more of those that are harder to see.
+# How many images of each kind are used: more of those that are harder to recognize.
 READ = ("shape", *("count",) * 5, "places", "places", "number", "number", "word", "word")
 
 
@@ -46,15 +46,16 @@ def _draw(queue, seed, size, step):
 
 
 def right(said, rows, kinds):
-    """The share of pictures all of whose rows are right, by kind; and of rows."""
+    """The share of images with all rows correct, by kind, and the share of correct rows."""
     whole = (said == rows)[:, :captions.USED].all(1)
     kinds = torch.as_tensor(kinds)
     return {name: round(100 * whole[kinds == i].float().mean().item(), 1) for i, name in enumerate(pictures.KINDS)}
 
 
 def grown(path, model, layers):
-    """(shape, Tower, head) of a vision file made here for the text model of the file `model`, to train on, with layers added at the end that
-    say nothing at first. The head names the word whose embedding is nearest to what the file's projector says."""
+    """(shape, Tower, head) of a vision file that this code wrote for the text model of the file `model`, to continue
+    training. Added layers at the end initially have no effect. The head names the word whose embedding is nearest to
+    the output of the file's projector."""
     had, state, projector = gguf.restore_tower(path)
     _, text, tokenizer = gguf.restore(model)
     embeddings = words_of(text["embedding.weight"], tokenizer)
@@ -68,7 +69,7 @@ def grown(path, model, layers):
 
 
 def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=TowerShape(), say=print, steps=None, every=100, threads=1, start=None):
-    """`start`: (shape, Tower, head) to begin with (see grown)."""
+    """`start`: the initial (shape, Tower, head), see grown."""
     words = vocabulary()
     torch.manual_seed(seed)
     torch.set_num_threads(threads)
@@ -125,8 +126,9 @@ def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=T
 
 
 def features(tower, pictures_read=10_000, seed=2):
-    """(features, rows) of so many pictures: what a trained tower says of them, computed once for all language models and read many times."""
-    used, seen, rows = captions.USED + 2, [], []   # rows that say nothing are all alike
+    """(features, rows) of this many images: the output of a trained encoder, computed once for all language models
+    and used many times."""
+    used, seen, rows = captions.USED + 2, [], []   # rows that express nothing are all alike
     for number in range(-(-pictures_read // 256)):
         shown, said, _ = batch((seed, "project", number), 256)
         with torch.no_grad():
@@ -136,9 +138,10 @@ def features(tower, pictures_read=10_000, seed=2):
 
 
 def project(tower, head, embeddings, seen, steps=2500, size=64, inner=512, lr=3e-3, seed=2, say=print):
-    """The Projector of a language model: its rows are the `embeddings` [words of vocabulary()][dim] of what the tower says. Of a trained
-    tower and the head it was trained with, which stay as they are; `seen`: features of that tower. It begins with
-    the head's first layer and the last one that fits best to it, which is most of the way."""
+    """The Projector for a language model. Its output rows are to equal the `embeddings` [words of vocabulary()][dim]
+    of the words that the encoder names. The encoder and the head that it was trained with do not change. `seen`:
+    features from that encoder. Training starts with the head's first layer and the last layer that fits it best,
+    which is already close to the result."""
     torch.manual_seed(seed)
     (features, rows), empty = seen, vocabulary().index(captions.NOTHING)
     weights = torch.where(rows == empty, 0.3, 1.0)
@@ -169,7 +172,7 @@ def project(tower, head, embeddings, seen, steps=2500, size=64, inner=512, lr=3e
 
 
 def words_of(embedding, tokenizer):
-    """The rows of a model's table of embeddings that stand for the words of vocabulary()."""
+    """The rows of a model's embedding table for the words of vocabulary()."""
     ids = []
     for word in vocabulary():
         found = [tokenizer.id[word]] if word == captions.NOTHING else tokenizer.encode(word)

@@ -1,4 +1,5 @@
-"""Asks a model about pictures it has not seen, through the running service, as a client would: PNG files of several sizes, greedy."""
+"""Asks a model about unseen images through the running server, as a client would: PNG files of several sizes, greedy
+sampling."""
 import base64
 import concurrent.futures
 import json
@@ -25,7 +26,8 @@ def png(pixels):
 
 
 def pool(count):
-    """{kind: [(scene, side, question, answer)]}, the same for every run; sides no training picture is drawn with are among them."""
+    """{kind: [(scene, side, question, answer)]}, the same for every run. Some of the side lengths do not occur in
+    training."""
     found = {}
     for kind in pictures.KINDS:
         r, found[kind] = random.Random(f"{SEED} {kind}"), []
@@ -43,8 +45,8 @@ def request_of(name, scene, side, question):
 
 
 def ask(server, name, count, say, keep=None):
-    """{kind: percent of the answers that are the right text}; of places also with those that say the same in
-    another way ("the star is left of the red ring" for "the ring is right of the star"), which is as true and answers the same questions."""
+    """{kind: percentage of responses with exactly the right text}. For places, also the percentage that is right in
+    any wording ("the star is left of the red ring" for "the ring is right of the star")."""
     scores = {}
     for kind, some in pool(count).items():
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
@@ -63,7 +65,7 @@ def ask(server, name, count, say, keep=None):
 def scores(name, path, vision, count, say=print):
     """Through a server of this checkout that is started for these files."""
     with tempfile.TemporaryDirectory() as folder:
-        # beside one another, as users have them: the service finds the tower by its name
+        # next to each other, as users have them: the server finds the vision file by its name
         os.symlink(os.path.abspath(path), os.path.join(folder, f"{name}.gguf"))
         os.symlink(os.path.abspath(vision), os.path.join(folder, f"{name}-mmproj.gguf"))
         server = evaluate.start([f"{name}={os.path.join(folder, f'{name}.gguf')}"])

@@ -1,6 +1,6 @@
-"""Pictures made by a program, and what they show: shapes of a colour, up to five of them, two beside or above one another, numbers
-and short words in capital letters. A scene is what is shown, with places and sizes in parts of the picture's side; `draw` makes
-pixels of it, of any size."""
+"""Generated images and what they show: coloured shapes, up to five of them, two next to or above one another,
+numbers, and short words in capital letters. A scene describes the image, with positions and sizes as fractions of
+the image's side; `draw` renders it in any size."""
 import dataclasses
 import math
 
@@ -16,17 +16,17 @@ SHAPES = ("circle", "square", "triangle", "star", "heart", "cross", "diamond", "
 WORDS = ("stop", "go", "open", "red", "green", "blue", "star", "tree", "dog", "cat", "bus", "car", "box", "key", "milk", "book", "home", "door", "hand", "sun")
 KINDS = ("shape", "count", "places", "number", "word")
 GROUNDS = ((255, 255, 255), (255, 255, 255), (240, 240, 240), (205, 205, 205), (0, 0, 0), (30, 30, 40), (250, 240, 215), (210, 230, 250))
-CONTRAST = 110   # of a colour and the ground, summed over red, green and blue at least
+CONTRAST = 110   # minimum difference between a colour and the ground, summed over red, green and blue
 
 
 @dataclasses.dataclass
 class Mark:
     """One shape, or one line of text."""
-    what: str          # of SHAPES, or the text
+    what: str          # one of SHAPES, or the text
     colour: str
-    x: float           # of its middle
+    x: float           # of its centre
     y: float
-    size: float        # half its width; of text half its height
+    size: float        # half the width; for text half the height
     turn: float = 0.0  # radians
     text: bool = False
     shade: tuple = (0, 0, 0)   # added to the colour
@@ -36,12 +36,12 @@ class Mark:
 class Scene:
     kind: str
     ground: tuple
-    marks: list        # of "places": the left one or the upper one first
-    relation: str = "" # of "places": "left" or "above"
+    marks: list        # for "places": the left one or the upper one first
+    relation: str = "" # for "places": "left" or "above"
 
 
 def scene(r, kind=None):
-    """A scene by the random numbers of `r` (random.Random)."""
+    """A scene drawn at random from `r` (random.Random)."""
     kind = kind or r.choice(KINDS)
     ground = r.choice(GROUNDS)
     seen = [name for name, value in COLOURS.items() if sum(abs(a - b) for a, b in zip(value, ground)) >= CONTRAST]
@@ -75,7 +75,7 @@ def scene(r, kind=None):
 
 
 def apart(r, count, size):
-    """Places of `count` things that do not touch."""
+    """Positions of `count` objects that do not touch."""
     while True:
         found = []
         for _ in range(60):
@@ -87,19 +87,21 @@ def apart(r, count, size):
 
 
 def draw(scene, size):
-    """Pixels [size][size][3], bytes; edges are smoothed over one pixel."""
+    """Pixels [size][size][3] as bytes; edges are smoothed over one pixel."""
     at = (np.arange(size, dtype=np.float32) + 0.5) / size
     return paint(scene, at, 1 / size)
 
 
 def sample(scene, size, source):
-    """What the service sees, nearly: of the picture drawn with `source` pixels a side, the points that a resizing to `size` takes."""
+    """Approximately what the server passes on: the pixels that resizing to `size` selects from an image drawn with
+    `source` pixels per side."""
     at = (np.arange(size, dtype=np.float32) * (source / size) + 0.5) / source
     return paint(scene, at, 1 / source)
 
 
 def paint(scene, at, edge):
-    """`at`: where on either axis pixels are computed; `edge`: over which length edges are smoothed."""
+    """`at`: the coordinates on either axis at which pixels are computed. `edge`: the length over which edges are
+    smoothed."""
     out = np.empty((len(at), len(at), 3), np.float32)
     out[:] = scene.ground
     for mark in scene.marks:
@@ -117,7 +119,8 @@ def paint(scene, at, edge):
     return np.rint(out).astype(np.uint8)
 
 
-# Each shape as the distance from its border, negative inside, within -1 .. 1 on both axes, y down; roughly where that does not matter.
+# Each shape as the distance from its border: negative inside, within -1 .. 1 on both axes, y down. Approximate where
+# precision does not matter.
 
 def _polygon(points):
     points = np.array(points, np.float32)
@@ -155,7 +158,7 @@ _SHAPE = {
 
 
 def lettering(text, x, y):
-    """Likewise, of letters two units high: their cells with rounded corners."""
+    """The same for letters two units high: their cells with rounded corners."""
     cells = np.pad(font.cells(text), 1)
     cell = 2 / font.HEIGHT
     column, row = x / cell + cells.shape[1] / 2 - 0.5, y / cell + cells.shape[0] / 2 - 0.5

@@ -1,5 +1,5 @@
-"""The vision tower: a ViT as LLaVA's (CLIP's layout: pre-norm, biases, a class vector, learned positions), with a projector of two
-layers. In GGUF: architecture clip, projector_type mlp."""
+"""The vision encoder: a ViT in the layout of LLaVA's CLIP (pre-norm, biases, a class vector, learned positions),
+with a projector of two layers. In GGUF: architecture clip, projector_type mlp."""
 import dataclasses
 
 import torch
@@ -42,15 +42,15 @@ class Layer(nn.Module):
 
 
 class Tower(nn.Module):
-    """Pictures, bytes [n][side][side][3], to features [n][patches][width]. What reads such files takes all rows but the first patch's
-    to the decoder, and the class vector's, which is the last, with them."""
+    """Images, bytes [n][side][side][3], to features [n][patches][width]. Programs that read such files pass all rows
+    except the first patch's to the decoder, including that of the class vector, which is last."""
 
     def __init__(self, shape):
         super().__init__()
         self.shape = shape
         self.patches = nn.Linear(3 * shape.patch ** 2, shape.width)
         self.class_vector = nn.Parameter(torch.randn(shape.width) * 0.5)
-        self.positions = nn.Parameter(torch.randn(shape.patches + 1, shape.width) * 0.5)   # the class vector's is the last
+        self.positions = nn.Parameter(torch.randn(shape.patches + 1, shape.width) * 0.5)   # the class vector's row is last
         self.pre = nn.LayerNorm(shape.width, EPS)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         for layer in self.layers:
@@ -72,7 +72,7 @@ class Tower(nn.Module):
 
 
 class Projector(nn.Module):
-    """Features to rows of embeddings of a language model of `dim` numbers."""
+    """Features to embedding rows for a language model of width `dim`."""
 
     def __init__(self, shape, dim):
         super().__init__()
