@@ -55,7 +55,7 @@ def look_up(r):
 
 
 def owners(r):
-    """Who has what: one relation, asked for in both directions, or about a person who is not mentioned."""
+    """Possession: one relation, asked for in both directions, or about a person who is not mentioned."""
     names = people(r, r.randint(2, 6))
     held = things(r, len(names))
     verb = r.choice(["has", "keeps", "wants", "sent", made_up(r, 1).lower() + "s"])
