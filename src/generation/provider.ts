@@ -92,3 +92,10 @@ export interface RunningGeneration {
   /** Stops the generation as soon as possible. No event follows. Idempotent, and has no effect after the end. */
   cancel(): void;
 }
+
+/** What is wrong with a model's chat template. */
+export interface TemplateProblem {
+  readonly reason: string;
+  /** Whether the template cannot be used at all. The model then only serves /v1/completions. */
+  readonly unusable: boolean;
+}

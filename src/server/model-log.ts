@@ -1,7 +1,7 @@
 // Logs when models are loaded and unloaded, and what is wrong with their chat templates.
 
 import type { ModelLifecycleEvent } from '../engine/model-lifecycle.js';
-import type { TemplateProblem } from '../generation/local/prompter.js';
+import type { TemplateProblem } from '../generation/provider.js';
 import type { Log } from '../telemetry/types.js';
 
 export function logModelEvent(news: ModelLifecycleEvent, log: Log): void {

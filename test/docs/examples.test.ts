@@ -68,6 +68,8 @@ const blocks = pages
   .flatMap((page) => blocksOf(page, readFileSync(join(root, page), 'utf8')))
   .filter(({ language }) => SHELL.includes(language) || language === 'js');
 
+t.setTimeout(300_000); // starts a server, and the machine may be busy
+
 t.test('markers are recognized only directly above a block', (t) => {
   const [plain, marked, apart] = blocksOf(
     'page',

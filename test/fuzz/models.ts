@@ -41,7 +41,7 @@ export const template: Target = {
       "{{ m | tojson }}{{ tools | tojson(indent=2) if tools }}{{ m.get('role') }}{{ m.keys() | list | join(', ') }}",
     ),
     each(
-      '{% set ns = namespace(ids=[]) %}{% for x in range(3) %}{% set _ = ns.ids.append(x) %}{% endfor %}{{ ns.ids[::-1] | tojson }}{{ loop.index0 }}{{ loop.last }}',
+      '{% set ns = namespace(ids=[]) %}{% for x in range(3) %}{% set ns.ids = ns.ids + [x] %}{% endfor %}{{ ns.ids[::-1] | tojson }}{{ ns.ids.pop() }}{{ loop.index0 }}{{ loop.last }}',
     ),
     each(
       "{% if m.tool_calls is defined and m.tool_calls %}{% for c in m.tool_calls %}{{ c.function.arguments | items | list }}{% endfor %}{% elif m.role == 'tool' %}{{ m.content | trim | upper }}{% else %}{{ raise_exception('no') if false }}{% endif %}",
@@ -50,7 +50,7 @@ export const template: Target = {
       "{% macro f(a, b=2) %}{{ a ~ b }}{% endmacro %}{{ f(1) }}{{ f(b=3, a='x') }}{% call f(1) %}{% endcall %}{{ 'a' * 3 + 'b' }}{{ 7 // 2 }}{{ 2 ** 3 }}{{ -1 % 3 }}",
     ),
     each(
-      "{%- set x = 'a,b'.split(',') -%}{{ x | map('upper') | list }}{{ x | selectattr('a', 'equalto', 1) | list | length }}{{ 'abc'.replace('b', '') | capitalize | indent(2) }}{{ strftime_now('%d %B %Y') }}{{ x | sort | first }}{% break %}",
+      "{%- set x = 'a,b'.split(',') -%}{{ x | map('upper') | list }}{{ x | selectattr('a', 'equalto', 1) | list | length }}{{ 'abc'.replace('b', '') | capitalize | indent(2) }}{{ strftime_now('%d %B %Y') }}{{ x | sort | first }}{{ '%5.2f|{:>6}' % 1.5 }}{{ '{:,}'.format(1234) }}{% for y in x if y %}{% break %}{% else %}{{ y is string }}{% endfor %}",
     ),
   ],
   run(input) {

@@ -6,7 +6,7 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import { promptTooLongText } from '../../shared/matched-texts.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
-import type { RequestContext, Charged } from '../provider.js';
+import type { Charged, RequestContext, TemplateProblem } from '../provider.js';
 import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './template/chat-template.js';
 import type { PromptImages } from './prompt-images.js';
@@ -253,7 +253,7 @@ export class Prompter {
     }
   }
 
-  /** Number of tokens that the vocabulary puts behind a text. */
+  /** Number of tokens that the vocabulary appends to a text. */
   async #endTokens(): Promise<number> {
     this.#endTokenCount ??= await this.#countEnd();
     return this.#endTokenCount;
@@ -312,7 +312,7 @@ export class Prompter {
         text === '' && !addSpecial
           ? new Int32Array()
           : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard });
-      // Some vocabularies put an end token behind every text. A prompt goes on.
+      // Some vocabularies append an end token to every text, but the prompt continues with the response.
       const ends = addSpecial ? await this.#endTokens() : 0;
       pieces.push(ends === 0 ? piece : piece.slice(0, -ends));
     }
@@ -327,12 +327,6 @@ export class Prompter {
     }
     return { tokens, places };
   }
-}
-
-export interface TemplateProblem {
-  readonly reason: string;
-  /** Whether the model can only continue text that is given without a template. */
-  readonly unusable: boolean;
 }
 
 /** ChatML stands in for a template that cannot be used. */

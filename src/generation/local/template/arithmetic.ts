@@ -198,7 +198,7 @@ function flooredQuotient(a: number, b: number): number {
 function joined(run: Run, left: Value, right: Value): Value {
   const [before, after] = [textOf(left), textOf(right)];
   if (before !== null && after !== null) {
-    // The longer text is not copied; whoever reads the result is charged.
+    // The longer text is not copied. Reading the result is charged later.
     run.spendText(Math.min(before.length, after.length));
     if (typeof left === 'string' && typeof right === 'string') return left + right;
     return new Markup(escapeHtml(run, left) + escapeHtml(run, right));

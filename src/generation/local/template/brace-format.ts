@@ -1,5 +1,4 @@
 // Python's '...'.format(...): replacement fields, conversions and the language of format specifications.
-import { getAttribute, getItem } from './members.js';
 import { exponential, fixed, general, grouped, MAX_PRECISION, MAX_WIDTH } from './number-format.js';
 import { piecesSteps } from './limits.js';
 import { bigText, floatText, repr, str } from './print.js';
@@ -65,8 +64,13 @@ class BraceFormat {
     while (rest !== '') {
       const [whole, attribute, item] =
         /^(?:\.([^.[]+)|\[([^\]]+)\])/.exec(rest) ?? fail('empty attribute in format string');
-      if (attribute !== undefined) value = getAttribute(this.run, value, attribute);
-      else value = getItem(this.run, value, /^\d+$/.test(item as string) ? Number(item) : (item as string));
+      if (attribute !== undefined) value = this.run.language.getAttribute(this.run, value, attribute);
+      else
+        value = this.run.language.getItem(
+          this.run,
+          value,
+          /^\d+$/.test(item as string) ? Number(item) : (item as string),
+        );
       rest = rest.slice((whole as string).length);
     }
     return value;

@@ -2,7 +2,7 @@
 import { bind, positional } from './arguments.js';
 import { equal } from './compare.js';
 import { repr } from './print.js';
-import type { Run } from './run.js';
+import type { Method, Run } from './run.js';
 import {
   type Bytes,
   Dict,
@@ -15,9 +15,6 @@ import {
   type List,
   type Value,
 } from './values.js';
-
-/** `self` is of the type whose method it is. Throws TemplateFault. */
-export type Method = (run: Run, self: Value, args: Arguments) => Value;
 
 const view =
   (kind: DictView['kind']): Method =>

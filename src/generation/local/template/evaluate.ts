@@ -2,15 +2,15 @@
 // walking the tree.
 import { calculate, negated, unchanged } from './arithmetic.js';
 import { contains, equal, order } from './compare.js';
-import { callFilter, filterNamed, type Filter } from './filters.js';
+import { callFilter, filterNamed } from './filters.js';
 import { escapeHtml } from './html.js';
 import { items } from './iterate.js';
 import { getAttribute, getItem, methodOf, slice } from './members.js';
 import { str } from './print.js';
-import type { Run } from './run.js';
+import type { Filter, Run, Test } from './run.js';
 import type { Scope } from './scope.js';
 import type * as tree from './syntax-tree.js';
-import { callTest, testNamed, type Test } from './tests.js';
+import { callTest, testNamed } from './tests.js';
 import {
   Callable,
   Dict,
@@ -197,7 +197,7 @@ function compileConcat(nodes: readonly tree.Expression[], soft: boolean): Evalua
     const { run } = scope;
     const values = parts.map((part) => part(scope));
     const texts = values.map((value) => (run.autoescape ? escapeHtml(run, value) : str(run, value)));
-    // The longest text is not copied; whoever reads the result is charged.
+    // The longest text is not copied. Reading the result is charged later.
     run.spendText(texts.reduce((sum, { length }) => sum + length, 0) - Math.max(...texts.map(({ length }) => length)));
     const joined = texts.join('');
     return run.autoescape ? new Markup(joined) : joined;

@@ -88,7 +88,7 @@ function compileStatement(node: tree.Statement, place: Place): Execute {
     case 'set-block':
       return compileSetBlock(node, place);
     case 'macro': {
-      const macro = compileMacro(node, symbols);
+      const macro = compileMacro(node, symbols, compileScoped);
       return (scope) => {
         scope.variables.set(node.name, macro(scope));
         return 'next';
@@ -290,7 +290,7 @@ function compileCallBlock(
 ): Execute {
   const callee = compileExpression(call.callee, soft);
   const args = compileArguments(call.args, soft);
-  const body = compileMacro(caller, symbols);
+  const body = compileMacro(caller, symbols, compileScoped);
   return (scope, out) => {
     scope.run.spend(1);
     const called = callee(scope);

@@ -32,3 +32,18 @@ export function unescapeHtml(text: string): string {
     return code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? '\ufffd' : String.fromCodePoint(code);
   });
 }
+
+/** Removes comments and tags. Linear: an open tag or comment that is not closed stays, like everything after it. */
+export function withoutTags(text: string): string {
+  let result = '';
+  let done = 0;
+  const lastComment = text.lastIndexOf('-->');
+  for (let open = text.indexOf('<'); open !== -1; open = text.indexOf('<', Math.max(done, open + 1))) {
+    const comment = text.startsWith('<!--', open) && open + 4 <= lastComment;
+    const close = comment ? text.indexOf('-->', open + 4) : text.indexOf('>', open);
+    if (close === -1) break;
+    result += text.slice(done, open);
+    done = close + (comment ? 3 : 1);
+  }
+  return result + text.slice(done);
+}

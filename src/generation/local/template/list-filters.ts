@@ -1,11 +1,9 @@
 // The builtin filters for lists and dicts. As in Jinja2, those that may be used in a chain return an iterator.
 import { bind, count } from './arguments.js';
 import { equal, order } from './compare.js';
-import { callFilter, type Filter } from './filters.js';
 import { items, length, listed } from './iterate.js';
 import { getAttribute, getItem, methodOf } from './members.js';
-import type { Run } from './run.js';
-import { callTest } from './tests.js';
+import type { Filter, Run } from './run.js';
 import { str } from './print.js';
 import {
   Dict,
@@ -185,7 +183,7 @@ const map: Filter = (run, value, args) =>
       return (item) => [get(item)];
     }
     const name = nameOf('map', positional[0]);
-    return (item) => [callFilter(run, name, item, { positional: positional.slice(1), named })];
+    return (item) => [run.language.callFilter(run, name, item, { positional: positional.slice(1), named })];
   });
 
 function nameOf(what: string, value: Value | undefined): string {
@@ -211,7 +209,7 @@ function testOf(run: Run, what: string, args: readonly Value[], named: Arguments
   if (args.length === 0) return isTrue;
   const name = nameOf(what, args[0]);
   const rest = { positional: args.slice(1), named };
-  return (item) => isTrue(callTest(run, name, item, rest));
+  return (item) => run.language.callTest(run, name, item, rest);
 }
 
 const batch: Filter = (run, value, args) => {

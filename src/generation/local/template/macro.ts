@@ -1,6 +1,5 @@
 // Macros, and the bodies of call blocks, which are macros that another one calls as `caller`.
 import { compileExpression } from './evaluate.js';
-import { compileScoped } from './execute.js';
 import { Scope, type Output } from './scope.js';
 import { Symbols } from './symbols.js';
 import type * as tree from './syntax-tree.js';
@@ -9,12 +8,18 @@ import { Callable, Dict, Markup, TemplateFault, Tuple, Undefined, type Arguments
 /** Steps of a call, besides those of the body. */
 const CALL_STEPS = 8;
 
+/** Compiles a block with variables of its own. `begin` prepares a scope for it. */
+export type CompileBody = (
+  block: tree.Block,
+  symbols: Symbols,
+) => { readonly execute: (scope: Scope, out: Output) => unknown; readonly begin: (scope: Scope) => Scope };
+
 /** Returns a function that creates the macro in a scope. Throws TemplateFault. */
-export function compileMacro(node: tree.Macro, outside: Symbols): (scope: Scope) => Callable {
+export function compileMacro(node: tree.Macro, outside: Symbols, compileBody: CompileBody): (scope: Scope) => Callable {
   const symbols = new Symbols(outside);
   for (const name of [...node.parameters.map((parameter) => parameter.name), 'caller', 'varargs', 'kwargs'])
     symbols.declare(name);
-  const { execute, begin } = compileScoped(node.body, symbols.loadAll(node.parameters.map(({ fallback }) => fallback)));
+  const { execute, begin } = compileBody(node.body, symbols.loadAll(node.parameters.map(({ fallback }) => fallback)));
   const parameters = node.parameters.map(({ name, fallback }) => ({
     name,
     fallback: fallback === null ? null : compileExpression(fallback, false),

@@ -1,6 +1,6 @@
-// Attributes, items and slices of values, with the rules of Jinja2's sandbox: `x.name` prefers an attribute, `x['name']`
-// prefers an item, names that begin with an underscore are out of reach, and nothing that changes a list or dict of the
-// template's input can be called. Of a list's methods only `pop` and `clear` change it, as in the reference.
+// Attributes, items and slices of values, as Jinja2's sandbox defines them: `x.name` prefers an attribute and `x['name']`
+// prefers an item, names that start with an underscore are out of reach, and methods that change a list or dict cannot be
+// called, except pop() and clear() of a list, which the reference overlooks.
 import { characterAt, isPlain } from './code-points.js';
 import {
   BYTES_METHODS,
@@ -10,10 +10,9 @@ import {
   TUPLE_METHODS,
   UNSAFE_DICT,
   UNSAFE_LIST,
-  type Method,
 } from './collection-methods.js';
 import { repr } from './print.js';
-import type { Run } from './run.js';
+import type { Method, Run } from './run.js';
 import { MARKUP_METHODS, TEXT_METHODS } from './text-methods.js';
 import {
   Bytes,

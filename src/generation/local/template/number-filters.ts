@@ -1,11 +1,10 @@
 // The builtin filters for numbers.
 import { bind, count, isNumber } from './arguments.js';
 import { calculate, floatOf } from './arithmetic.js';
-import type { Filter } from './filters.js';
 import { attributeGetter } from './list-filters.js';
 import { items } from './iterate.js';
 import { scaled } from './number-format.js';
-import type { Run } from './run.js';
+import type { Filter, Run } from './run.js';
 import { Float, TemplateFault, Undefined, integer, isInteger, isTrue, textOf, typeName, type Value } from './values.js';
 
 const MAX_DIGITS = 4_300;
@@ -15,7 +14,7 @@ const INTEGERS: Readonly<Record<number, RegExp>> = {
   10: /^([-+]?)()(\d+(?:_\d+)*)$/,
   16: /^([-+]?)(?:0[xX]_?)?([\da-fA-F]+(?:_[\da-fA-F]+)*)$/,
 };
-const FLOAT = /^[-+]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:[eE][-+]?\d+(?:_\d+)*)?$/;
+const FLOAT = /^[-+]?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:[eE][-+]?\d+(?:_\d+)*)?$/;
 
 /** Python's int(text, base), or null. */
 function readInteger(run: Run, text: string, base: number): number | bigint | null {

@@ -33,17 +33,13 @@ class PercentFormat {
 
   format(format: string): string {
     this.run.spendText(format.length);
-    const result = format.replace(
-      FIELD,
-      (_, name: string | undefined, flags: string, width?: string, precision?: string, conversion?: string) =>
-        this.#field(name, flags, width, precision, conversion),
-    );
+    const result = format.replace(FIELD, (...match: (string | undefined)[]) => this.#field(match));
     if (this.#used < this.#list.length && !this.#named && !isSubscriptable(this.values))
       throw new TemplateFault('not all arguments converted during string formatting');
     return result;
   }
 
-  #field(name: string | undefined, flags: string, width?: string, precision?: string, conversion?: string): string {
+  #field([, name, flags = '', width, precision, conversion]: readonly (string | undefined)[]): string {
     if (conversion === undefined) throw new TemplateFault('incomplete format');
     const field: Field = {
       flags,

@@ -1,11 +1,16 @@
 // A chat template that has been parsed and can be rendered.
 import { BlockReferences, compileScoped, type ScopedBlock } from './execute.js';
+import { callFilter } from './filters.js';
+import { getAttribute, getItem } from './members.js';
 import { parse } from './parser.js';
-import type { Run } from './run.js';
+import type { Language, Run } from './run.js';
 import { Scope, type Output } from './scope.js';
 import { Symbols } from './symbols.js';
+import { callTest } from './tests.js';
 import type { Block, Statement } from './syntax-tree.js';
 import type { Value } from './values.js';
+
+const LANGUAGE: Language = { getAttribute, getItem, callFilter, callTest };
 
 export class Program {
   readonly #body: ScopedBlock;
@@ -23,6 +28,7 @@ export class Program {
    * template raises an error.
    */
   render(run: Run, variables: Iterable<readonly [string, Value]>): string {
+    run.language = LANGUAGE;
     const scope = new Scope(run, null);
     scope.variables.set('self', new BlockReferences(scope, this.#blocks));
     for (const [name, value] of variables) scope.variables.set(name, value);

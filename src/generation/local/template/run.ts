@@ -1,10 +1,27 @@
 // The state of one render.
 import type { RenderBudget } from './limits.js';
 import { textSteps } from './limits.js';
-import { TemplateFault } from './values.js';
+import { TemplateFault, type Arguments, type Value } from './values.js';
 
 /** Macros, recursive loops and nested values may be this deep. Python's limit is about as high. */
 const MAX_DEPTH = 250;
+
+/** A method of a value. `self` is of the type whose method it is. Throws TemplateFault. */
+export type Method = (run: Run, self: Value, args: Arguments) => Value;
+
+/** Throws TemplateFault. */
+export type Filter = (run: Run, value: Value, args: Arguments) => Value;
+
+/** Throws TemplateFault. */
+export type Test = (run: Run, value: Value, args: Arguments) => boolean;
+
+/** What parts of the language need of others that are built on them. */
+export interface Language {
+  getAttribute(run: Run, value: Value, name: string): Value;
+  getItem(run: Run, value: Value, key: Value): Value;
+  callFilter(run: Run, name: string, value: Value, args: Arguments): Value;
+  callTest(run: Run, name: string, value: Value, args: Arguments): boolean;
+}
 
 /** The JSON of some lists and dicts, once it has been written, and the steps that it takes. */
 export type KnownJson = WeakMap<object, { readonly text: string; readonly steps: number } | null>;
@@ -26,6 +43,8 @@ export class Run {
     readonly guard: string = '',
   ) {}
 
+  /** Set before the template runs. */
+  language!: Language;
   /** JSON of values that many renders share, such as the tools of a conversation. */
   json: KnownJson | null = null;
 

@@ -38,21 +38,19 @@ const NAMED: Readonly<Record<string, string>> = {
 /** `text`: the literal without its quotes. An unknown escape stands for itself. Throws TemplateFault. */
 export function unescape(text: string): string {
   if (!text.includes('\\')) return text;
-  return text.replace(
-    ESCAPE,
-    (whole, simple?: string, octal?: string, byte?: string, short?: string, long?: string, name?: string) => {
-      if (simple !== undefined) return SIMPLE[simple] as string;
-      if (octal !== undefined) return String.fromCharCode(parseInt(octal, 8));
-      if (name !== undefined) return named(name);
-      const hex = byte ?? short ?? long;
-      if (hex === undefined) return ''; // a line break
-      const digits = byte !== undefined ? 2 : short !== undefined ? 4 : 8;
-      const code = parseInt(hex, 16);
-      if (hex.length < digits || code > 0x10ffff)
-        throw new TemplateFault(`the escape ${whole} is incomplete or too large`);
-      return String.fromCodePoint(code);
-    },
-  );
+  return text.replace(ESCAPE, (...match: (string | undefined)[]) => unescaped(match));
+}
+
+function unescaped([whole = '', simple, octal, byte, short, long, name]: readonly (string | undefined)[]): string {
+  if (simple !== undefined) return SIMPLE[simple] as string;
+  if (octal !== undefined) return String.fromCharCode(parseInt(octal, 8));
+  if (name !== undefined) return named(name);
+  const hex = byte ?? short ?? long;
+  if (hex === undefined) return ''; // a line break
+  const digits = byte !== undefined ? 2 : short !== undefined ? 4 : 8;
+  const code = parseInt(hex, 16);
+  if (hex.length < digits || code > 0x10ffff) throw new TemplateFault(`the escape ${whole} is incomplete or too large`);
+  return String.fromCodePoint(code);
 }
 
 function named(name: string): string {

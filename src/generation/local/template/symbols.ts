@@ -42,7 +42,9 @@ export class Symbols {
   }
 
   #knows(name: string): boolean {
-    return this.#sources.has(name) || (this.parent !== null && this.parent.#knows(name));
+    for (let symbols: Symbols | null = this; symbols !== null; symbols = symbols.parent)
+      if (symbols.#sources.has(name)) return true;
+    return false;
   }
 
   #load(name: string): void {

@@ -5,7 +5,7 @@ import { contains, equal, order } from './compare.js';
 import { filterNamed } from './filters.js';
 import { itemsOrNull } from './iterate.js';
 import { str } from './print.js';
-import type { Run } from './run.js';
+import type { Run, Test } from './run.js';
 import { isLower, isUpper } from './text-methods.js';
 import {
   Bytes,
@@ -23,9 +23,6 @@ import {
   type Arguments,
   type Value,
 } from './values.js';
-
-/** Throws TemplateFault. */
-export type Test = (run: Run, value: Value, args: Arguments) => boolean;
 
 const one =
   (name: string, holds: (value: Value, run: Run) => boolean): Test =>

@@ -21,7 +21,7 @@ export function capitalized(text: string): string {
   return first === undefined ? text : titleCase(first) + text.slice(first.length).toLowerCase();
 }
 
-/** Each letter after something that is none in title case, the others in lower case. */
+/** The first letter of each word in title case, the others in lower case. A word is a run of letters. */
 export function titled(text: string): string {
   let inWord = false;
   let result = '';

@@ -3,14 +3,13 @@
 import { bind, count, isNumber, shown } from './arguments.js';
 import { compareTexts, lengthOf } from './code-points.js';
 import { order } from './compare.js';
-import type { Filter } from './filters.js';
-import { escapeHtml, unescapeHtml } from './html.js';
+import { escapeHtml, unescapeHtml, withoutTags } from './html.js';
 import { items, length } from './iterate.js';
 import { COMPACT, toJson, type JsonOptions } from './json.js';
 import { piecesSteps } from './limits.js';
 import { percentFormat } from './percent-format.js';
 import { repr, str } from './print.js';
-import type { Run } from './run.js';
+import type { Filter, Run } from './run.js';
 import { capitalized } from './text-case.js';
 import { justified, replaced, stripped } from './text-methods.js';
 import {
@@ -27,7 +26,7 @@ import {
 } from './values.js';
 import { urlize } from './urlize.js';
 import { SPACE, lines } from './white-space.js';
-import { wrapped } from './word-wrap.js';
+import { wrapped, wrapSteps } from './word-wrap.js';
 
 /** A filter that maps the text of a value. */
 const mapping =
@@ -129,9 +128,9 @@ const wordWrap: Filter = (run, value, args) => {
     'break_on_hyphens',
   ]);
   const text = requiredText('wordwrap', value);
-  run.spend(2 * text.length);
   const options = { width: count('wordwrap', width, 79), breakLong: isTrue(breakLong), hyphens: isTrue(hyphens) };
   if (options.width <= 0) throw new TemplateFault(`invalid width ${options.width} (must be > 0)`);
+  run.spend(2 * text.length + wrapSteps(text, options.width));
   const between = separator === null ? '\n' : str(run, separator);
   const rows = lines(text).map((line) => wrapped(line, options).join(between));
   run.spend(piecesSteps(text.length, between.length >> 3));
@@ -158,13 +157,8 @@ const stripTags: Filter = (run, value, args) => {
   bind('striptags', args, []);
   const text = str(run, value);
   run.spend(text.length);
-  const bare = text.replace(/<!--[^]*?-->|<[^>]*>/g, '');
-  return unescapeHtml(
-    bare
-      .split(new RegExp(`[${SPACE}]+`))
-      .filter((word) => word !== '')
-      .join(' '),
-  );
+  const words = withoutTags(text).split(new RegExp(`[${SPACE}]+`));
+  return unescapeHtml(words.filter((word) => word !== '').join(' '));
 };
 
 function quotedUrl(run: Run, value: Value, safe: string): string {

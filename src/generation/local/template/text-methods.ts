@@ -1,12 +1,11 @@
-// The methods of texts. Those of Markup escape the texts that they are given, and return Markup.
+// String methods. Those of Markup escape the strings passed to them, and return Markup.
 import { bind, count, positional } from './arguments.js';
 import { braceFormat } from './brace-format.js';
 import { isPlain, lengthOf } from './code-points.js';
-import type { Method } from './collection-methods.js';
 import { escapeHtml } from './html.js';
 import { items } from './iterate.js';
 import { piecesSteps, searchSteps } from './limits.js';
-import type { Run } from './run.js';
+import type { Method, Run } from './run.js';
 import { capitalized, isTitle, swappedCase, titled } from './text-case.js';
 import {
   Bytes,

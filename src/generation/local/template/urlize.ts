@@ -12,6 +12,9 @@ const WEB = /^(https?:\/\/|www\.)\S*$/i;
 const DOMAIN = /^[\w-]+(?:\.[\w-]+)*\.(?:com|net|int|edu|gov|org|info|mil)(?:[/?#]\S*)?$/i;
 const MAIL = /^(?:mailto:)?[\w.!#$%&'*+/=?^`{|}~-]+@[\w-]+(?:\.[\w-]+)+$/i;
 
+/** Longer words are not links, because matching them would take quadratic time. */
+const MAX_WORD = 1_000;
+
 /** `text`: already escaped for HTML. */
 export function urlize(text: string, options: LinkOptions): string {
   return text
@@ -21,7 +24,7 @@ export function urlize(text: string, options: LinkOptions): string {
 }
 
 function linked(word: string, { limit, rel, target }: LinkOptions): string {
-  const middle = WORD.exec(word)?.[2] ?? '';
+  const middle = word.length > MAX_WORD ? '' : (WORD.exec(word)?.[2] ?? '');
   const start = word.indexOf(middle);
   if (middle === '') return word;
   const href = addressOf(middle);

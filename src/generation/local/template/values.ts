@@ -296,7 +296,7 @@ export function isTrue(value: Value): boolean {
   return true;
 }
 
-/** The text of a str, or null if the value is none. */
+/** The text of a str or Markup, or null for other values. */
 export function textOf(value: Value | undefined): string | null {
   return typeof value === 'string' ? value : value instanceof Markup ? value.text : null;
 }

@@ -22,9 +22,22 @@ const AFTER_HYPHEN = new RegExp(
 );
 const BLANK = new RegExp(`^[${SPACE}]+$`);
 
+/** Longer words are not split at hyphens, because finding these would take quadratic time. */
+const MAX_COMPOUND = 1_000;
+
+/** Steps for breaking long words, each row of which copies the rest. */
+export function wrapSteps(text: string, width: number): number {
+  let steps = 0;
+  for (const [chunk] of text.matchAll(CHUNKS))
+    if (chunk.length > width) steps += Math.ceil((chunk.length * chunk.length) / width / 16);
+  return steps;
+}
+
 export function wrapped(line: string, { width, breakLong, hyphens }: WrapOptions): string[] {
   const words = line.match(CHUNKS) ?? [];
-  const chunks = words.flatMap((chunk) => (hyphens ? chunk.split(AFTER_HYPHEN) : [chunk])).reverse();
+  const chunks = words
+    .flatMap((chunk) => (hyphens && chunk.length <= MAX_COMPOUND ? chunk.split(AFTER_HYPHEN) : [chunk]))
+    .reverse();
   const rows: string[] = [];
   while (chunks.length > 0) {
     if (rows.length > 0 && BLANK.test(chunks.at(-1) as string)) chunks.pop();
