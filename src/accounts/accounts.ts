@@ -22,7 +22,7 @@ const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
 
-/** Whether an id is a key's. The playground uses an id that is not. */
+/** Whether an ID is that of a key. The playground uses an ID that is not. */
 const isKeyId = (id: string): boolean => id.startsWith('key_');
 
 export class Accounts {
@@ -57,8 +57,8 @@ export class Accounts {
   }
 
   /**
-   * Creates the first organization and its first key if there is none. With `chosen`, that key is made valid instead (a
-   * later start with a different choice makes that one valid too). Returns the secret only if it was created now.
+   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead; a
+   * later start with a different key makes that one valid too. Returns the secret only if it was created now.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();
@@ -109,8 +109,8 @@ export class Accounts {
   }
 
   /**
-   * For each key, why its running requests must end; null if they may continue. An id that is not a key's (the
-   * playground) stands for the organization.
+   * For each key, why its running requests must end; null if they may continue. An ID that is not a key ID (the
+   * playground's) stands for the organization.
    */
   async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
     const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));

@@ -89,13 +89,13 @@ export interface ApiKeys {
 /** Throws ApiError 403. `own`: role of the user who creates a key. */
 export function checkMaker(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'developer'))
-    throw apiError('role_not_allowed', 'Creating an API key requires the role developer.');
+    throw apiError('role_not_allowed', 'Creating an API key requires the developer role.');
 }
 
 /** Throws ApiError 403. `own`: role of `by`, the user who changes the key (at least developer). */
 export function checkChanger(own: Role | undefined, by: string, key: KeyRecord): void {
   if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by))
-    throw apiError('role_not_allowed', 'With the role developer, you can only change keys that you created.');
+    throw apiError('role_not_allowed', 'With the developer role, you can only change keys that you created.');
 }
 
 export const tooManyKeys = (): Error =>

@@ -40,7 +40,9 @@ export interface Attempts {
   counted(kind: AttemptKind, subject: string): Promise<Counted>;
 }
 
-/** Limits a row's remaining time to the regular period: a later end was written while the clock was ahead. */
+/**
+ * Limits a row's remaining time to the regular period: a later end must have been written while the clock was ahead.
+ */
 export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;

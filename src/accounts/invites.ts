@@ -28,7 +28,7 @@ export interface Invite {
   revokedAt: number | null;
 }
 
-/** `token`: of its link, while it is pending. */
+/** `token`: the token of its link, while it is pending. */
 export interface ShownInvite extends Invite {
   readonly state: InviteState;
   readonly token: string | null;
@@ -57,8 +57,8 @@ export function checkInviting(own: Role | undefined, role: Role): void {
   throw apiError(
     'role_not_allowed',
     role === 'owner'
-      ? 'Only owners can invite owners or revoke such an invitation.'
-      : 'Inviting users and revoking invitations requires the role admin.',
+      ? 'Only owners can invite other owners or revoke those invitations.'
+      : 'Inviting users and revoking invitations requires the admin role.',
   );
 }
 
@@ -77,6 +77,6 @@ export const inviteOfAnother = (): Error =>
     'invite',
   );
 export const organizationGone = (): Error =>
-  apiError('invalid_token', 'The organization of this invitation no longer exists.', 'invite');
+  apiError('invalid_token', 'The organization that this invitation was for no longer exists.', 'invite');
 export const invalidInvite = (): Error =>
   apiError('invalid_token', 'This invitation is no longer valid. Ask for a new one.', 'invite');

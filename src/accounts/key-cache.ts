@@ -41,7 +41,7 @@ interface Lookup {
   readonly beganAt: number;
 }
 
-/** How far change notifications are reliable, for a store that sends them. */
+/** How reliable change notifications are, for a store that sends them. */
 export interface KeyCachePolicy {
   /** Monotonic milliseconds: every change made before this time has arrived. */
   readonly confirmedAt: number;

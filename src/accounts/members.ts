@@ -67,7 +67,7 @@ export function checkOwner(own: Role | undefined, ...touched: Role[]): void {
 
 export function checkManaging(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'admin'))
-    throw apiError('role_not_allowed', 'Changing or removing a member requires the role admin.');
+    throw apiError('role_not_allowed', 'Changing or removing a member requires the admin role.');
 }
 
 export const lastOwner = (param: string): Error =>

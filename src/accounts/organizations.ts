@@ -25,7 +25,7 @@ export interface OrganizationSettings {
   keepsText?: boolean;
 }
 
-/** The settings of an organization without any. */
+/** The settings of an organization that has none of its own. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** An organization with its settings. */

@@ -1,12 +1,12 @@
-// Part of a list, and the cursor for the next part.
+// One page of a list, and the cursor of the next page.
 
 export interface Page<T> {
   data: T[];
-  /** Cursor for the next part; null at the end. */
+  /** Cursor of the next page; null on the last one. */
   next: string | null;
 }
 
-/** Part of a list that is already in memory. Null if `after` is not in the list. */
+/** One page of a list that is already in memory. Null if `after` is not in the list. */
 export function pageOf<T>(
   all: readonly T[],
   limit: number,

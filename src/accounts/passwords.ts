@@ -1,5 +1,6 @@
 // Password hashing with scrypt of node:crypto, off the event loop. One hash needs 32 MiB and much CPU time, so few run
-// at a time and the queue is short: otherwise strangers could exhaust the memory. Owns this thread's queue.
+// at a time and the queue is short: otherwise unauthenticated clients could exhaust the memory. Owns this thread's
+// queue.
 
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { apiError } from '../shared/errors.js';

@@ -1,6 +1,6 @@
 // Storage port for second factors of users (see docs/internals/storage.md). Each method is one transaction, including
 // its audit entry, and is durable when it resolves. Encrypted values are opaque here. A step or recovery code can be
-// used only once, also by concurrent requests.
+// used only once, even by concurrent requests.
 
 import type { Actor } from './audit.js';
 import type { User } from './users.js';

@@ -38,7 +38,7 @@ export class ServerReaders {
       );
   }
 
-  /** Like check(), for data that other clients see a reduced version of. */
+  /** Like check(), for data of which other clients see a reduced version. */
   async has(exchange: Exchange): Promise<boolean> {
     try {
       await this.check(exchange);

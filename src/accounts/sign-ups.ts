@@ -57,7 +57,7 @@ export const personKnown = (): Error =>
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
 /**
- * Data that the storage implementation provides. `invite` throws ApiError 400 if the token is not of a pending
+ * Data that the storage implementation provides. `invite` throws ApiError 400 if the token does not belong to a pending
  * invitation.
  */
 export interface SignUpFacts {

@@ -124,8 +124,8 @@ export class MonthUse {
   }
 
   /**
-   * Claims the month and returns the claim, or null if another thread has claimed it or it has started. `anew`: takes
-   * over another thread's claim.
+   * Claims the month and returns the claim, or null if another thread has claimed it or it has started. `restart`:
+   * takes over another thread's claim.
    */
   private claim(record: number, month: number, restart: boolean): number | null {
     const found = this.table.month(record);

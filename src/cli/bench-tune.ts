@@ -29,7 +29,7 @@ Usage: monolith bench tune --slo LIST [flags]
 
 Finds the engine settings (batch tokens, sequences, step bound) and the load with which a running server completes the
 most requests that meet every objective. The server is not restarted. A model-based search takes a few dozen
-measurements, and the best ones are repeated. The previous settings are always restored, also after Ctrl-C or kill -9.
+measurements, and the best ones are repeated. The previous settings are always restored, even after Ctrl-C or kill -9.
 
 Server:    --url URL           base URL of the API (default: the server that uses the data directory); --api-key KEY
            --admin-url URL     operator API (default: admin.host and admin.port); --admin-token TOKEN

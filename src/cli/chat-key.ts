@@ -9,7 +9,9 @@ import type { Scope } from '../shared/identity.js';
 import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
-/** With less lifetime left, the key is extended before a message, because a response may take long. */
+/**
+ * If less lifetime than this is left, the key is extended before the next message, because a response may take long.
+ */
 const ENOUGH_MS = LIFE_MS / 2;
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };

@@ -24,7 +24,7 @@ interface ChunkBody {
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;
-  // several addresses refused: the error has no message
+  // if several addresses refused, the error has no message
   return `${url} cannot be reached: ${message || code || String(cause)}`;
 }
 

@@ -201,7 +201,7 @@ async function converse(
     answering?.abort();
     terminal.close();
   });
-  // Input may end while lines of it are still waiting for a response.
+  // Input may end while some of its lines still wait for a response.
   let ended = false;
   terminal.on('close', () => {
     ended = true;

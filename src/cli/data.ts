@@ -15,7 +15,7 @@ import { askedForHelp } from './output.js';
 
 const HELP = `
 Usage: monolith data check [PATH]       verify every page and value of the database, or of a backup
-       monolith data backup DEST        copy the database to a new file or into a directory, also while a server runs
+       monolith data backup DEST        copy the database to a new file or into a directory, even while a server runs
        monolith data restore FROM       replace the database with a backup; the old database is kept next to it
        monolith data sweep [--confirm]  show whether deletion is paused because the clock jumped ahead;
                                         --confirm: the clock is correct, resume deletion

@@ -26,7 +26,7 @@ logits: all logits at each position (default: the last one). --continue adds N t
 vision: the token sequence of the prompt with one image per <__media__>, the hash of each image's pixels and its
         embeddings. --continue adds the logits after the prompt and N tokens of greedy decoding.
 template: renders a chat template as Jinja2 does with the settings of transformers. Reads one context per line on stdin,
-        a JSON object with the template's variables ("now" sets the time that strftime_now tells), and prints one line
+        a JSON object with the template's variables ("now" sets the time that strftime_now returns), and prints one line
         each: {"text": ...} or {"error": ...}.
 
 Engine settings such as --isa and --threads apply.

@@ -1,5 +1,5 @@
 // monolith inspect PATH: shows what a model file or folder contains, and the memory that serving it with the current
-// settings would take. The allocating code computes these figures.
+// settings would take. The numbers come from the code that allocates the memory.
 
 import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';

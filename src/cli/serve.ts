@@ -88,7 +88,7 @@ async function runServer(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tuneCollector();
-  // downloads may take hours, so the addresses are checked before; startServer checks them again
+  // downloads may take hours, so the addresses are checked first; startServer checks them again
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });

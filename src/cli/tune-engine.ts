@@ -11,7 +11,7 @@ import { UsageError } from '../config/arguments.js';
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
 const ANSWER_WITHIN_MS = 20_000;
-/** Attempts to release the lease if the server does not respond. */
+/** Maximum attempts to release the lease while the server does not respond. */
 const TRIES = 3;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
 
@@ -25,7 +25,10 @@ export class OperatorApi {
     private readonly token: string,
   ) {}
 
-  /** Throws UsageError if there is no such API or the token is wrong, Refused, or the network error. */
+  /**
+   * Throws UsageError if there is no operator API or the token is wrong, Refused if the server refuses the request, or
+   * the network error.
+   */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let response: Response;
     try {
@@ -48,7 +51,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // not a response of Monolith: only the status is meaningful
+      // not a response from Monolith: only the status is meaningful
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);

@@ -111,7 +111,7 @@ export function readArguments(argv: readonly string[], known: ReadonlyMap<string
 function check(name: string, kind: FlagKind, value: string | null, known: ReadonlyMap<string, Flag> | null): void {
   if (kind === 'switch' && value !== null) throw new UsageError(`${name}: does not take a value.`);
   if (kind !== 'value' && kind !== 'values') return;
-  // A value that is a flag's name was most likely left out. `--flag=--other` is accepted.
+  // If the next argument is the name of a flag, the value was most likely left out. `--flag=--other` is accepted.
   if (value === null || (known !== null && (value === '--' || known.has(nameOf(value)))))
     throw new UsageError(`${name}: requires a value.`);
 }

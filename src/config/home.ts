@@ -14,7 +14,10 @@ export function home(): string {
   }
 }
 
-/** The absolute form of a path. ~ stands for the home directory; other relative paths start at the working directory. */
+/**
+ * The absolute form of a path. ~ stands for the home directory. Relative paths are resolved against the working
+ * directory.
+ */
 export function expanded(path: string): string {
   return resolve(path.replace(/^~(?=\/|$)/, home()));
 }

@@ -357,12 +357,12 @@ export interface FieldHelp {
 export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   context_window: {
     expects: 'an integer from 1',
-    fallback: 'the limit of the file, as memory allows',
+    fallback: 'the limit in the file, as far as memory allows',
     help: 'Maximum prompt plus output, in tokens.',
   },
   max_output_tokens: {
     expects: 'an integer from 1 to 65,535',
-    fallback: 'what the context window leaves, at most 65,535',
+    fallback: 'what remains of the context window, at most 65,535',
     help: 'Maximum output of one response, in tokens. Also the default for requests that set no maximum.',
   },
   max_repeats: {

@@ -39,7 +39,7 @@ export interface Loaded {
 
 /** A setting that is set by a former name. */
 export interface Renamed {
-  /** Keys, whatever the source. */
+  /** Always keys, whatever the source. */
   readonly old: string;
   readonly new: string;
   /** The flag, variable or file position. */
@@ -160,7 +160,7 @@ function byName(
   return all;
 }
 
-/** Names to suggest: none of the former ones. */
+/** Names to suggest, without former names. */
 const currentNames = (all: ReadonlyMap<string, Named>): string[] =>
   [...all].filter(([, { isFormer }]) => !isFormer).map(([name]) => name);
 
@@ -178,12 +178,12 @@ function put(values: Values, { one, isFormer }: Named, name: string, raw: unknow
   values.set(one.key, value);
 }
 
-/** The flags of all settings, with those that switch a boolean setting off. */
+/** The flags of all settings, including those that switch a boolean setting off. */
 const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {
     const { bare, repeatable } = one.setting.kind;
-    // Both names of a setting at once are reported by put().
+    // put() reports a setting that is set by both names.
     const target = isFormer ? `former ${one.key}` : one.key;
     const kind = bare === true ? 'boolean' : repeatable === true ? 'values' : 'value';
     const negated: [string, Flag] = [`--no-${name.slice(2)}`, { kind: 'switch', target, isHidden: true }];

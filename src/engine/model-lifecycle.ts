@@ -23,7 +23,7 @@ export type ModelLifecycleEvent =
 
 export interface ModelLifecycleOptions {
   readonly pool: ModelPool;
-  /** Reports events to the log, and `loading` and `rests` to the other threads. */
+  /** Reports events to the log, and `loading` and `unloaded` to the other threads. */
   report(news: ModelLifecycleEvent): void;
   readonly addon?: Addon;
   readonly now?: () => number;

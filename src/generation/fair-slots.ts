@@ -80,8 +80,8 @@ interface Waiting {
 }
 
 /**
- * Waiting tasks of one organization, in order of arrival. `since`: when the line started, or when it last got a slot
- * here.
+ * Waiting tasks of one organization, in arrival order. `since`: when the queue became non-empty, or when it last got a
+ * slot here.
  */
 interface Line {
   readonly waiting: Set<Waiting>;
@@ -162,7 +162,7 @@ export class FairSlots<O extends Organization = Organization> {
   /** Charges this much time to the organization's budget. */
   charge(organization: O, ms: number): void {
     if (this.#budget === undefined || ms <= 0) return;
-    for (const other of this.#taken.keys()) this.#takenBy(other); // forgets those with a full budget
+    for (const other of this.#taken.keys()) this.#takenBy(other); // forgets organizations with a full budget
     this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.#now() });
   }
 
@@ -270,7 +270,7 @@ export class FairSlots<O extends Organization = Organization> {
     const [waiting] = line?.waiting ?? [];
     if (line === undefined || waiting === undefined) return;
     this.#leave(organization, line, waiting);
-    line.since = this.#pool.now(); // moves behind the other organizations
+    line.since = this.#pool.now(); // moves the organization behind the others
     waiting.resume();
   }
 }

@@ -47,7 +47,7 @@ export interface Provider {
    */
   prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration>;
   /**
-   * Counts the prompt tokens as prepare() would have them, also if they do not fit. Throws ApiError 422, 503, or the
+   * Counts the prompt tokens as prepare() would have them, even if they do not fit. Throws ApiError 422, 503, or the
    * signal's reason.
    */
   count(request: GenerationRequest, context: RequestContext): Promise<TokenCount>;

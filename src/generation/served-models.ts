@@ -1,5 +1,5 @@
 // The models that this server offers under their public names, each with its provider. The pool loads them and handles
-// failures; this file converts a pool entry to a provider or an exact error. Event-loop thread only.
+// failures; this file converts a pool entry to a provider or the appropriate error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
@@ -17,7 +17,7 @@ export interface ServedModel {
   /** The name in the client's request, which may be an alias. Responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
-  /** The defaults of a request that leaves these parameters open. */
+  /** The defaults for parameters that a request does not set. */
   readonly sampling: CatalogModel['sampling'];
   /**
    * Loads the model if it is unloaded and waits for it. ready() then returns whether it can be used. Throws ApiError

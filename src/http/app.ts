@@ -5,9 +5,9 @@
 //
 // A WebSocket handshake passes the same checks, except those of the body. After the upgrade, uws-sockets.ts takes over.
 //
-// uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
-// uws.ts, and closes connections whose client is silent where it should send, see
-// docs/reference/limits.md; neither reaches this code.
+// uWebSockets.js itself responds to requests that its parser cannot read (garbage, oversized headers, HTTP/1.0; see
+// uws.ts), and closes connections whose client stops sending within a request (see docs/reference/limits.md). Neither
+// reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { EventLoopBudget } from '../admission/event-loop-budget.js';

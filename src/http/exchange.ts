@@ -15,8 +15,8 @@ export interface Exchange {
    */
   actAs(identity: Identity): void;
   /**
-   * Charges time and memory (charged(), enqueue(), hold()) to this organization from now on, for routes that identify
-   * callers by something other than an API key.
+   * Charges time and memory (charged(), enqueue(), reserve()) to this organization from now on, for routes that
+   * identify callers by something other than an API key.
    */
   onAccountOf(organizationId: string): void;
   /**
@@ -62,7 +62,7 @@ export interface Exchange {
   json(status: number, body: unknown): void;
   /**
    * Sends a complete response of about `bytes` bytes. A large response is serialized in slices, in the organization's
-   * turn and charged to it. Throws like hold(); later failures are sent as the response.
+   * turn and charged to it. Throws like reserve(); later failures are sent as the response.
    */
   jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */

@@ -27,7 +27,9 @@ import { errorFormatOf } from './error-format.js';
 export interface ExchangeHost {
   keepaliveMs: number;
   streamBufferBytes: number;
-  /** Headers of every response: version, and CORS unless only this server's pages may read it. */
+  /**
+   * Headers of every response: the version, and CORS headers unless only this server's own pages may read the response.
+   */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
   loopTime: EventLoopBudget;
   /** Queue for large reads and responses. */

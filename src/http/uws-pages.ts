@@ -7,7 +7,7 @@
 //   .rodata   "HTTP/1.1 505 …" NUL "HTTP/1.1 431 …" NUL "HTTP/1.1 400 …" NUL       adjacent
 //   .data     { length, address } × 3                                            addresses by relocation
 //
-// The new texts use the same bytes, with matching lengths and addresses. Every byte is verified before it is changed.
+// The new pages use the same bytes, with matching lengths and addresses. Every byte is verified before it is changed.
 
 import { apiError, chatErrorBody } from '../shared/errors.js';
 import type { ErrorCode } from '../shared/error-codes.js';

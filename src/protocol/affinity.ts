@@ -1,6 +1,7 @@
 // A value by which a load balancer can route all requests of a conversation to the same process, since each process has
 // its own prefix cache. The value is the same for every turn: it depends only on the conversation's beginning, up to
-// and including the first user message. It is a keyed hash, so texts cannot be tested against it without the key. Pure.
+// and including the first user message. It is a keyed hash, so a guessed text cannot be checked against it without the
+// key. Pure.
 
 import { createHmac } from 'node:crypto';
 import type { Content, GenerationRequest } from '../generation/types.js';

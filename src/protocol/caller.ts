@@ -10,7 +10,7 @@ import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /**
  * The requester's identity and the targets for headers and log fields. An Exchange has all members except `endpoint`
- * and `shape`. A WebSocket turn is a Caller too.
+ * and `errorFormat`. A WebSocket turn is a Caller too.
  */
 export interface Caller {
   readonly identity: Identity;
@@ -34,7 +34,7 @@ export interface Caller {
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
 
-/** `endpoint`: the route's path, for metrics. `shape`: the API format of the rate-limit headers. */
+/** `endpoint`: the route's path, for metrics. `errorFormat`: the API format of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, errorFormat: ErrorFormat): Caller {
   return new ExchangeCaller(exchange, endpoint, errorFormat);
 }

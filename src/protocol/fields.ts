@@ -24,7 +24,7 @@ export const given = (name: string, value: PublishedSchema): PublishedSchema => 
 export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * Whether a text has more than `max` characters, counted in code points like the vendors' APIs, not in UTF-16 units.
+ * Whether a string has more than `max` characters, counted in code points like the vendors' APIs, not in UTF-16 units.
  */
 export function isLonger(text: string, max: number): boolean {
   if (text.length <= max) return false;

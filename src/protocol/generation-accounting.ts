@@ -1,4 +1,4 @@
-// What is counted, billed, logged and traced of one generation, from its admission to its end. Event-loop thread only.
+// Counts, bills, logs and traces one generation from its admission to its end. Event-loop thread only.
 //
 //   GenerationAccounting   settles the reservation; writes the usage record, the log entry, the metrics and log fields
 //   RunTally               sums tokens and times; the other parts read the result

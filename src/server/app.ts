@@ -40,7 +40,7 @@ export interface App {
   readonly http: Http;
 }
 
-/** `threads`: reaches all threads of this process. `undo` closes the modules, also if a later one fails to open. */
+/** `threads`: the bus to all threads of this process. `undo` closes the modules, even if a later one fails to open. */
 export async function openApp(context: AppContext, threads: ThreadBus, undo: DisposableStack): Promise<App> {
   const modules: Module[] = [];
   const opened = async <M extends Module>(opening: Promise<M>): Promise<M> => {

@@ -1,4 +1,4 @@
-// Closes opened resources in reverse order, after a start that fails halfway and at shutdown.
+// Closes opened resources in reverse order, at shutdown or when startup fails partway.
 
 type Step = () => void | Promise<void>;
 

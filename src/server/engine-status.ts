@@ -79,7 +79,7 @@ export function notedEngines(pool: ModelPool): NotedEngine[] {
     );
 }
 
-/** For /metrics. Models that share a file share an engine; its figures are reported once, under its first name. */
+/** For /metrics. Models that share a file share an engine; its metrics are reported once, under its first name. */
 export function engineGauges(pool: ModelPool): EngineGauges[] {
   return pool
     .engines()

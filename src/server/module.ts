@@ -11,7 +11,7 @@ import type { SharedState } from './shared-state.js';
 
 /** Set while the server shuts down. */
 export interface ShutdownState {
-  /** /readyz reports that the server is about to end. */
+  /** /readyz reports that the server is about to shut down. */
   unready: boolean;
   /** New requests are refused. */
   draining: boolean;

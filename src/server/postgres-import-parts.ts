@@ -26,7 +26,7 @@ export interface Part {
 export const column = (name: string, type = 'text'): Column =>
   type === 'double precision' ? { name, type, read: `${name}::double precision::text` } : { name, type };
 
-/** A list of texts, given as JSON. */
+/** A list of strings, given as JSON. */
 export const listColumn = (name: string): Column => ({
   name,
   type: 'text[]',

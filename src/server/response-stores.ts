@@ -20,7 +20,7 @@ const LOOK_MS = 2_500;
 
 export interface Responses {
   readonly responses: ResponseStore;
-  /** Reaches all threads and processes that serve these responses. */
+  /** The bus to all threads and processes that serve these responses. */
   readonly bus: ThreadBus;
   /**
    * Calls `end` periodically if other processes may leave background responses unfinished. Calls never overlap. Returns

@@ -63,7 +63,7 @@ export interface Server {
   readonly threads: HttpWorkers | null;
   /**
    * Resolves with the reason when the database no longer accepts writes. The process must then be drained and killed:
-   * closing writes, and LMDB would sync data again that it may have lost.
+   * closing it normally would write, and LMDB would sync data again that the disk may have lost.
    */
   readonly lost: Promise<Error>;
   /** Refuses new requests, lets running ones continue for `drain_ms`, ends the rest early, then closes. Idempotent. */

@@ -1,6 +1,7 @@
-// Everything that one request-handling thread consists of, as server.ts and the HTTP workers use it. With several HTTP
-// workers, each opens its own service. Workers share state through the engine (attached to by file), LMDB, `shared` and
-// the bus. Things that exist once per server are in server.ts. The parts of a service are in app.ts.
+// Everything that makes up one request-handling thread, used by server.ts and by the HTTP workers. With several HTTP
+// workers, each opens its own service. The services share state through the engine (they attach to the one that has
+// their model file), LMDB, `shared` and the bus. Things that exist once per server are in server.ts. app.ts lists the
+// modules of a service.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { SweptDirectory } from '../accounts/directory.js';
@@ -53,8 +54,8 @@ export interface Service {
   /** Calls `listener` once if the data folder's database no longer accepts writes. Only a restart recovers it. */
   onStorageFailure(listener: (why: Error) => void): void;
   /**
-   * Makes /readyz report that the server is about to end, so that load balancers stop sending requests. Requests are
-   * still served.
+   * Makes /readyz report that the server is about to shut down, so that load balancers stop sending requests. Requests
+   * are still served.
    */
   unready(): void;
   /** Refuses new requests; running requests continue. */

@@ -139,20 +139,20 @@ export const ERRORS = {
   invalid_api_key: {
     status: 401,
     meaning: 'The API key is unknown.',
-    cause: 'A mistyped or deleted key, a key of another server, or a wrong operator token.',
+    cause: 'A mistyped or deleted key, a key for another server, or a wrong operator token.',
     action: 'Check the key, or create a new one.',
   },
   api_key_expired: {
     status: 401,
     meaning: 'The API key has expired.',
     cause:
-      'Its `expires_at` has passed, or the overlap after a rotation has ended. Running requests of the key are ended too.',
+      'Its `expires_at` has passed, or the overlap after a rotation has ended. Running requests that use the key are ended too.',
     action: 'Create a new key or use the successor key.',
   },
   api_key_revoked: {
     status: 401,
     meaning: 'The API key was revoked.',
-    cause: 'A user revoked the key, or its organization was deleted. Running requests of the key are ended too.',
+    cause: 'A user revoked the key, or its organization was deleted. Running requests that use the key are ended too.',
     action: 'Create a new key.',
   },
   not_signed_in: {
@@ -164,13 +164,13 @@ export const ERRORS = {
   invalid_credentials: {
     status: 401,
     meaning: 'The e-mail address or the password is wrong.',
-    cause: 'A typing error, or the account does not exist. Dashboard only.',
+    cause: 'A typo, or the account does not exist. Dashboard only.',
     action: 'Check both, or reset the password.',
   },
   invalid_code: {
     status: 401,
-    meaning: 'The code of the second factor is wrong.',
-    cause: 'A typing error, a code that was already used, or a wrong clock on the device. Dashboard only.',
+    meaning: 'The two-factor authentication code is wrong.',
+    cause: 'A typo, a code that was already used, or a wrong clock on the device. Dashboard only.',
     action: 'Enter the current code, or a recovery code.',
   },
 
@@ -220,7 +220,7 @@ export const ERRORS = {
     status: 403,
     meaning: 'Operators of this server must use two-factor authentication.',
     cause:
-      '`accounts.operator_second_factor` is `required` and the factor is off, or an operator tried to turn it off. Dashboard only.',
+      '`accounts.operator_second_factor` is `required` but two-factor authentication is off, or an operator tried to turn it off. Dashboard only.',
     action: 'Enable two-factor authentication in the profile.',
   },
   recent_sign_in_required: {
@@ -233,7 +233,7 @@ export const ERRORS = {
   unknown_endpoint: {
     status: 404,
     meaning: 'The path does not exist.',
-    cause: 'A wrong base URL or a typing error in the path.',
+    cause: 'A wrong base URL or a typo in the path.',
     action: 'Check the URL. The base URL of OpenAI clients ends in `/v1`; that of Anthropic clients does not.',
   },
   method_not_allowed: {
@@ -245,7 +245,7 @@ export const ERRORS = {
   model_not_found: {
     status: 404,
     meaning: 'No model has this name.',
-    cause: 'A typing error, or the model was retired or removed.',
+    cause: 'A typo, or the model was retired or removed.',
     action: 'List the models with `GET /v1/models`. The message names the successor of a retired model.',
   },
   response_not_found: {
@@ -285,7 +285,7 @@ export const ERRORS = {
     status: 422,
     meaning: 'A number is outside its range.',
     cause: '`param` names the field; the message states the range.',
-    action: 'Use a value in the range.',
+    action: 'Use a value within the range.',
   },
   invalid_value: {
     status: 422,
@@ -327,7 +327,7 @@ export const ERRORS = {
     status: 422,
     meaning: 'The server or the model does not support this value.',
     cause:
-      '`param` names the field, for example `n` above 1 with some upstream APIs, or a response above half of `http.max_answering_bytes`.',
+      '`param` names the field, for example `n` above 1 with some upstream APIs, or a response larger than half of `http.max_answering_bytes`.',
     action: 'Use a supported value.',
   },
   unsupported_feature: {
@@ -340,7 +340,7 @@ export const ERRORS = {
     status: 422,
     meaning: 'The message contains a content type that is not supported.',
     cause: 'For example audio, files, or images in a role that cannot contain them.',
-    action: 'Remove the part or convert it to a supported type.',
+    action: 'Remove the content part or convert it to a supported type.',
   },
   model_not_vision: {
     status: 422,
@@ -358,7 +358,7 @@ export const ERRORS = {
   duplicate_tool_name: {
     status: 422,
     meaning: 'Two tools have the same name.',
-    cause: '`param` names the second one.',
+    cause: '`param` names the second of them.',
     action: 'Rename one of the tools.',
   },
   invalid_tool_name: {
@@ -376,7 +376,7 @@ export const ERRORS = {
   tool_call_not_found: {
     status: 422,
     meaning: 'A tool result does not match a preceding tool call.',
-    cause: 'The call ID is wrong, was answered already, or the call is missing from the conversation.',
+    cause: 'The call ID is wrong, the call already has a result, or the call is missing from the conversation.',
     action: 'Send each result once, after its call, with the same ID.',
   },
   missing_tool_output: {
@@ -395,7 +395,7 @@ export const ERRORS = {
     status: 422,
     meaning: 'A strict JSON Schema uses a keyword that cannot be enforced.',
     cause:
-      'See the keyword table in [structured output](structured-output.md#keywords). Also sent if a schema is too expensive to compile.',
+      'See the keyword table in [structured output](structured-output.md#keywords). This error is also sent if a schema is too expensive to compile.',
     action: 'Remove the keyword, or set `strict` to false.',
   },
   invalid_image: {
@@ -419,7 +419,7 @@ export const ERRORS = {
   too_many_images: {
     status: 422,
     meaning: 'The request has too many images.',
-    cause: 'It exceeds `images.max_per_request`; the images of a continued conversation count.',
+    cause: 'It exceeds `images.max_per_request`. Images from earlier turns of the conversation count too.',
     action: 'Send fewer images.',
   },
   image_fetch_failed: {
@@ -450,7 +450,7 @@ export const ERRORS = {
   email_taken: {
     status: 422,
     meaning: 'An account with this e-mail address exists.',
-    cause: 'Sign-up or an address change with an address in use. Dashboard only.',
+    cause: 'A sign-up or an address change with an address that is already in use. Dashboard only.',
     action: 'Sign in instead, or use another address.',
   },
   last_owner: {
@@ -464,13 +464,13 @@ export const ERRORS = {
     status: 429,
     meaning: 'The limit of requests per minute was reached.',
     cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.event_loop_ms` for large requests.',
-    action: 'Wait for `Retry-After`, then retry. Ask the operator for a higher limit.',
+    action: 'Wait for the time in `Retry-After`, then retry. Ask the operator for a higher limit.',
   },
   tpm_limit_exceeded: {
     status: 429,
     meaning: 'The limit of tokens per minute was reached.',
     cause: '`limits.tpm` or the limit of the API key. Prompt tokens and the output limit of the request are reserved.',
-    action: 'Wait for `Retry-After`, then retry. A lower `max_tokens` reserves less.',
+    action: 'Wait for the time in `Retry-After`, then retry. A lower `max_tokens` reserves fewer tokens.',
   },
   concurrency_limit_exceeded: {
     status: 429,
@@ -482,12 +482,12 @@ export const ERRORS = {
     status: 429,
     meaning: 'The prompt alone exceeds the limit of tokens per minute.',
     cause: 'The prompt is longer than `limits.tpm`. The response has `x-should-retry: false`.',
-    action: 'Shorten the prompt, or ask the operator for a higher limit. Retrying does not help.',
+    action: 'Shorten the prompt, or ask the operator for a higher limit. Retrying will not help.',
   },
   insufficient_quota: {
     status: 429,
     meaning: 'The monthly token quota is used up.',
-    cause: 'The organization reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
+    cause: 'The organization has reached its `monthly_token_cap`. The response has `x-should-retry: false`.',
     action: 'Wait for the next month (UTC), or ask the operator to raise the cap.',
   },
   too_many_attempts: {
@@ -495,7 +495,7 @@ export const ERRORS = {
     meaning: 'Too many failed or sensitive attempts.',
     cause:
       'Unknown API keys, wrong passwords or codes, or too many changes from one address or user. See [throttles](security.md#throttles).',
-    action: 'Wait for `Retry-After`, then retry with valid credentials.',
+    action: 'Wait for the time in `Retry-After`, then retry with valid credentials.',
   },
 
   internal_error: {
@@ -517,13 +517,13 @@ export const ERRORS = {
     meaning: 'The server is at capacity.',
     cause:
       'A full queue, a queue timeout, a memory limit for bodies, responses or images, a busy upstream server, or unreachable Redis with `redis.when_unavailable` = `refuse`.',
-    action: 'Wait for `Retry-After`, then retry. Operators: see [scaling](../guides/scaling.md).',
+    action: 'Wait for the time in `Retry-After`, then retry. Operators: see [scaling](../guides/scaling.md).',
   },
   model_loading: {
     status: 503,
     meaning: 'The model is loading.',
     cause: 'The request waited longer than `engine.load_wait_ms`, or too many requests are waiting for the model.',
-    action: 'Wait for `Retry-After`, then retry.',
+    action: 'Wait for the time in `Retry-After`, then retry.',
   },
   model_unavailable: {
     status: 503,

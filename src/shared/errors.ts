@@ -30,7 +30,7 @@ const DEFAULT_RETRY_MS: Partial<Record<ErrorCode, number>> = {
   insufficient_quota: 60_000,
 };
 
-// Retrying these does not help; `x-should-retry: false` tells the vendors' SDKs.
+// Retrying does not help with these errors. `x-should-retry: false` tells the vendors' SDKs not to.
 const WAITING_CANNOT_CURE: ReadonlySet<ErrorCode> = new Set(['request_exceeds_tpm_limit', 'insufficient_quota']);
 
 /** An error that is sent to the client. Any other thrown error becomes `internal_error`. */
@@ -74,7 +74,9 @@ export function apiError(
   return new ApiError(code, message, param, extra);
 }
 
-/** A failed start whose cause the operator can fix. The message is complete; no stack trace is shown. */
+/**
+ * The server failed to start for a reason that the operator can fix. The message is complete; no stack trace is shown.
+ */
 export class StartError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });

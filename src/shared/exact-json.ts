@@ -10,7 +10,7 @@ interface Literal {
 
 /** Number literals by member name or index, for containers with a number that JavaScript writes in another way. */
 const literals = new WeakMap<object, Map<string, Literal>>();
-/** Whether this thread has read a number that is not exact yet. Until then, nothing needs to be looked up. */
+/** Whether this thread has read an inexact number so far. Until then, nothing needs to be looked up. */
 let anyInexact = false;
 let anyRead = false;
 
@@ -51,14 +51,16 @@ export function withMembers<T extends object, U extends object>(source: T, chang
 }
 
 /**
- * The digits of a member as they were read; undefined if JavaScript writes the number correctly, or if the number has
- * been replaced.
+ * The original digits of a member; undefined if JavaScript writes the number correctly, or if the number has been
+ * replaced.
  */
 export function literalOf(container: object, key: string): string | undefined {
   return anyInexact && literals.get(container)?.get(key)?.exact === false ? spellingOf(container, key) : undefined;
 }
 
-/** Like literalOf(), also if JavaScript writes the same number in another way, such as 1 for 1.0. */
+/**
+ * Like literalOf(), but also returns the digits if JavaScript writes the same number in another way, such as 1 for 1.0.
+ */
 export function spellingOf(container: object, key: string): string | undefined {
   const text = literals.get(container)?.get(key)?.text;
   return text !== undefined && Number(text) === (container as Record<string, unknown>)[key] ? text : undefined;

@@ -58,7 +58,7 @@ export const newToolUseId = (): string => `toolu_${base62(24)}`;
 const timedHex = (): string => `${Date.now().toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
-/** Other texts are not response ids, and may be too long for a storage key. */
+/** Other strings are not response IDs, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'rs' | 'cmp';

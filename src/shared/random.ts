@@ -45,7 +45,8 @@ export function normal(random: Random): number {
 export function drawsFrom(seed: number): Draws {
   const unit = randomFrom(seed);
   const open = (): number => unit() + 2 ** -33; // in (0, 1), for logarithms
-  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); below 1 with their boost.
+  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); for shapes below 1, with the boost
+  // described there.
   const gamma = (shape: number): number => {
     if (shape < 1) return gamma(shape + 1) * open() ** (1 / shape);
     const d = shape - 1 / 3;

@@ -55,8 +55,8 @@ export class SseParser {
   #data: string | GrowingText | null = null;
   #long: SseLongData | null = null; // used instead of #data
   #longLine: 'data' | 'skipped' | null = null; // the current line is processed while it arrives
-  #longLength = 0; // of the data that #long has received
-  #skippedLength = 0; // of the skipped line
+  #longLength = 0; // length of the data that #long has received
+  #skippedLength = 0; // length of the skipped line
   #isFirst = true;
   #skipsLineFeed = false; // whether the last character was a CR, which may be half of a CRLF
 

@@ -1,5 +1,5 @@
 // Ensures that only one server uses a data folder. The kernel holds the lock on a file in the folder: it works between
-// containers that share the folder, and ends with the process in any case, so it is never stale. The file's content
+// containers that share the folder, and is released however the process ends, so it is never stale. The file's content
 // only names the holder.
 
 import {
@@ -64,7 +64,7 @@ function openLocked(dataDir: string): number {
         );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
-      closeSync(descriptor); // the file was deleted in between: others would not open the file that is locked here
+      closeSync(descriptor); // the file was deleted in between, so others would not open the locked file
     } catch (error) {
       if (descriptor !== null) closeSync(descriptor);
       if (error instanceof StorageError) throw error;

@@ -165,9 +165,9 @@ export interface ResponseStore {
   /** The last event of the log; null if there is none (any more). */
   lastEvent(id: string): Promise<StoredEvent | null>;
   /**
-   * Ends every queued or running background response through `keeper`, and completes the logs of ended ones. They were
-   * running when the process ended or, with `isRunning`, on a thread for which it returns false. Yields each failed
-   * response after it is stored; a later error does not undo earlier ones.
+   * Ends every queued or running background response through `finalizer`, and completes the logs of ended ones. They
+   * were running when the process ended or, with `isRunning`, on a thread for which it returns false. Yields each
+   * failed response after it is stored; a later error does not undo earlier ones.
    */
   failUnfinished(
     finalizer: LogFinalizer,

@@ -1,5 +1,6 @@
-// Writes log lines to standard error without blocking the event loop. A reader that is too slow, or does not read at
-// all, costs log lines and not requests: at most BUFFER_BYTES wait, and further lines are dropped and counted.
+// Writes log lines to standard error without blocking the event loop. If the reader is too slow or does not read at
+// all, log lines are lost but requests are not delayed: at most BUFFER_BYTES wait, and further lines are dropped and
+// counted.
 //
 // pino.destination({ sync: false }) is not used because its flushSync() skips the chunk that waits for a retry, so a
 // full pipe would lose accepted lines at exit. Main thread only: HTTP workers send their lines to the main thread.
@@ -7,13 +8,13 @@
 import { constants, fstatSync, openSync, writeSync, writev } from 'node:fs';
 import { isatty } from 'node:tty';
 
-/** Most bytes that wait to be written. */
+/** Maximum number of bytes that wait to be written. */
 export const BUFFER_BYTES = 1_048_576;
-/** Most lines per system call; Linux allows 1,024. */
+/** Maximum number of lines per system call; Linux allows 1,024. */
 const BATCH_LINES = 512;
 /** Pause before another attempt while the pipe is full. */
 const RETRY_MS = 20;
-/** Longest wait for a pipe that is not read, when the process exits. */
+/** Maximum time to wait at process exit for a pipe that is not being read. */
 const FLUSH_MS = 1_000;
 
 export class LogWriter {
@@ -22,7 +23,7 @@ export class LogWriter {
   readonly #open: () => number;
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   #fd: number | null = null;
-  /** Not completely written, oldest first. Of the first one, the rest. */
+  /** Lines that are not completely written, oldest first. The first entry is only the rest of its line. */
   #lines: Buffer[] = [];
   #bytes = 0;
   /** The first lines of the queue, which are being written by a thread of libuv. */
@@ -128,7 +129,7 @@ export class LogWriter {
 
 /**
  * A descriptor of standard error whose writes fail with EAGAIN instead of blocking. A write that blocks would occupy a
- * thread of libuv, and the process could not exit. Files block only as long as the disk takes.
+ * thread of libuv, and the process could not exit. Writes to files still block for as long as the disk takes.
  */
 function openStderr(): number {
   if (isatty(2) || fstatSync(2).isFIFO()) {
@@ -136,7 +137,7 @@ function openStderr(): number {
       // Not the inherited open file: other processes share its flags, and starting one may reset them.
       return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     } catch {
-      // Another user's pipe, or no /proc.
+      // The pipe belongs to another user, or there is no /proc.
     }
   }
   void process.stderr; // makes pipes and sockets non-blocking

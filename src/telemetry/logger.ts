@@ -60,7 +60,7 @@ function jsonLog(level: LogOptions['level'], base: object | null, write: (line: 
 function textLog(base: object | null, write: (line: string) => void): Emit {
   return (level, fields, message) => {
     const time = new Date().toISOString();
-    // Logged errors are fields of an object, but a thrown value may also be logged as it is.
+    // Errors are usually logged as a field of an object, but a thrown value may also be passed directly.
     const named = fields instanceof Error ? { err: fields } : fields;
     write(readable({ level, time, ...base, ...named, msg: message }));
   };
@@ -95,7 +95,7 @@ function show(value: unknown): string | null {
   return harmless(JSON.stringify(text));
 }
 
-/** The JSON of a value; of a string or a value that becomes one (a date), the string. */
+/** The JSON of a value. For a string, or a value that serializes to one (a date), the string itself. */
 function jsonText(value: unknown): string | null {
   if (typeof value === 'bigint') return String(value);
   let json: string | undefined;

@@ -1,5 +1,5 @@
 // The outcome of a request, determined in one place for plain responses, streams, WebSocket turns and background
-// responses. The HTTP status does not show it: after it has been sent, errors are reported within the response.
+// responses. The HTTP status is not enough: errors that occur after it has been sent are reported within the response.
 
 import type { Outcome } from '../shared/request-entry.js';
 import type { RequestTrace } from './request-trace.js';

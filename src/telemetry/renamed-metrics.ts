@@ -21,7 +21,7 @@ export interface MetricJson {
 
 const helpOf = (name: string): string => `Deprecated: the former name of ${name}. Removed in the next release.`;
 
-/** Copies of the renamed ones among `metrics`, with their former names. */
+/** Returns copies of the renamed metrics in `metrics`, under their former names. */
 export function underFormerNames(metrics: readonly MetricJson[]): MetricJson[] {
   return metrics.flatMap((metric) => {
     const former = FORMER[metric.name];

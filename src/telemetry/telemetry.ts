@@ -28,7 +28,7 @@ import type {
 // The delay histogram samples a timer of this period; the excess over the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
-/** Which metric names /metrics exports, Monolith's, vLLM's, or both; default: both. */
+/** Which metric names /metrics exports: Monolith's, vLLM's, or both (the default). */
 export interface MetricOptions {
   readonly metricNames?: 'both' | 'monolith' | 'vllm';
 }

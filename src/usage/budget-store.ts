@@ -11,7 +11,7 @@ export interface Budget {
   readonly webhookUrl: string | null;
   /** Signs the webhook requests. */
   readonly webhookSecret: string;
-  /** The highest threshold notified of, in percent, and the month (`2026-11`). */
+  /** The highest threshold of which the organization has been notified, in percent, and its month (`2026-11`). */
   readonly told: { readonly month: string; readonly percent: number } | null;
 }
 

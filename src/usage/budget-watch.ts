@@ -18,7 +18,7 @@ import type { WebhookSettings } from './webhook.js';
 const EVERY_MS = 60_000;
 /** Percent, highest first. */
 const SHARES = [100, 80] as const;
-/** Per alert. */
+/** Maximum number of mails per alert. */
 const MAX_MAILS = 20;
 
 export interface BudgetWatchDeps {

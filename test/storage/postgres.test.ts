@@ -92,7 +92,7 @@ t.test('a release starts on a later schema only if that schema allows it', async
   await t.rejects(migrate(settingsOf(url)), {
     name: 'StorageError',
     message: new RegExp(
-      `has version ${later}, which requires releases from version ${later} on; this release is of version ${DATABASE_VERSION}\\.`,
+      `has version ${later}, which requires releases of version ${later} or later; this release has version ${DATABASE_VERSION}\\.`,
     ),
   });
 });
@@ -175,7 +175,7 @@ t.test('database errors at startup name the problem and contain no password', as
   const wrong: [url: string, says: RegExp][] = [
     [
       url,
-      /has version 1000, which requires releases from version 1000 on; this release is of version \d+\. Use the release that wrote it/,
+      /has version 1000, which requires releases of version 1000 or later; this release has version \d+\. Use the release that wrote it/,
     ],
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],

@@ -42,7 +42,7 @@ export const emailChangedLetter = (to: string, name: string, now: string, base: 
 
 export const secondFactorLetter = (to: string, name: string, enabled: boolean, base: string): Mail => ({
   to,
-  subject: enabled ? 'Your second factor was turned on' : 'Your second factor was turned off',
+  subject: enabled ? 'Two-factor authentication was turned on' : 'Two-factor authentication was turned off',
   text: enabled
     ? `Hello ${name},\n\nfrom now on, signing in to your account requires a code from your authenticator app. Your other sessions were signed out. If this was not you, contact the operator of the server immediately.${sign(base)}`
     : `Hello ${name},\n\nfrom now on, signing in to your account requires only your password. If this was not you, reset your password immediately:\n\n${base}/dashboard/forgot${sign(base)}`,

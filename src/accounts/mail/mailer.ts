@@ -45,7 +45,7 @@ export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Lo
         return;
       }
       waiting++;
-      // An address object instead of text: the address is not parsed as a list or a display name.
+      // Passed as an object, so that the address is not parsed as a list or a display name.
       transport.sendMail({ from, to: { name: '', address: to }, subject, text }).then(
         () => {
           waiting--;

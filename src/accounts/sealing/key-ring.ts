@@ -1,5 +1,5 @@
 // The encryption keys of a server. Each secret yields one key per purpose, so that a value made for one purpose is
-// never valid for another, and a one-byte id by which values find their key. Pure.
+// never valid for another, and a one-byte id that identifies the key in values. Pure.
 import { hkdfSync } from 'node:crypto';
 
 export const SECRET_BYTES = 32;

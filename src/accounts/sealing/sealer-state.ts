@@ -1,5 +1,5 @@
 // Storage port for the sealer's state (see docs/internals/storage.md). Each method is one transaction, durable when it
-// resolves, and returns the same to every thread and process.
+// resolves, and returns the same result to every thread and process.
 
 export interface SealerState {
   /**
@@ -15,7 +15,7 @@ export interface SealerState {
 export const GRACE_MS = 31 * 24 * 3_600_000;
 const MAX_MODEL_NAMES = 1_000;
 
-/** The list to store in place of `before`; null: `before` contains all names already. */
+/** The list to store in place of `before`, or null if `before` already contains all names. */
 export function knownNames(models: readonly string[], before: readonly string[]): readonly string[] | null {
   const known = [...new Set([...models, ...before])].slice(0, Math.max(models.length, MAX_MODEL_NAMES));
   return known.length !== before.length || known.some((name) => !before.includes(name)) ? known : null;

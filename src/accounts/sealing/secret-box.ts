@@ -10,7 +10,7 @@ export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewh
 
 export interface OpenedSecret {
   readonly text: string;
-  /** Encrypted with the current key. If not, it must be encrypted again before the old key is removed. */
+  /** True: encrypted with the current key. False: must be encrypted again before the old key is removed. */
   readonly current: boolean;
 }
 

@@ -117,8 +117,8 @@ export class RedisConnection {
         over('failed');
         reject(error);
       };
-      // A busy event loop runs timers before it reads its sockets. setImmediate lets a reply that has already arrived
-      // count.
+      // A busy event loop runs timers before it reads its sockets. setImmediate gives a reply that has already arrived
+      // the chance to be read.
       const timer = setTimeout(
         () =>
           setImmediate(() => {

@@ -1,7 +1,7 @@
 // Admission for several processes: all counters are in Redis, with one call to reserve and one to settle, by Redis's
-// clock only. Each thread has its own connection. While Redis is unreachable, the setting `away` applies: either this
-// process enforces its share of every limit (local-quota.ts), or nothing is admitted. It never enforces the full limits
-// alone. Event-loop thread only.
+// clock only. Each thread has its own connection. While Redis is unreachable, the setting `redis.when_unavailable`
+// applies: either this process enforces its share of every limit (local-quota.ts), or nothing is admitted. It never
+// enforces the full limits alone. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -261,7 +261,7 @@ export class SharedAdmission implements Admission {
     });
   }
 
-  /** Applies the `away` policy. Throws or rejects with ApiError 429, 503. */
+  /** Applies the policy for an unreachable Redis. Throws or rejects with ApiError 429, 503. */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
     if (this.options.redis.when_unavailable === 'refuse')
       throw unreachable('this server is configured to reject requests in that case');

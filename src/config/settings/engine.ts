@@ -22,7 +22,7 @@ export const engine = {
   arithmetic: setting(
     kind.choice('production', 'exact'),
     'production',
-    'Precision of activations. production: rounded as the kernels need; exact: fp32, slow, for comparing logits.',
+    'Precision of activations. production: rounded as the kernels require; exact: fp32, slow, for comparing logits.',
     { alias: 'arithmetic' },
   ),
   batch_invariant: setting(
@@ -113,6 +113,6 @@ export const engine = {
   mtp: setting(
     kind.choice('auto', 'always', 'off'),
     'auto',
-    "Draft tokens from the model's own multi-token-prediction layers (`nextn` tensors), used if no draft model is set. auto: CPU only, while it is measured to be faster; always: in every step, also on GPUs; off: the layers are not loaded.",
+    "Draft tokens from the model's own multi-token-prediction layers (`nextn` tensors), used if no draft model is set. auto: CPU only, while it is measured to be faster; always: in every step, including on GPUs; off: the layers are not loaded.",
   ),
 };

@@ -68,12 +68,12 @@ export const ws = {
   max_age_s: setting(
     kind.integer(1, 86_400),
     3_600,
-    'Age of a WebSocket connection, in seconds, after which it accepts no new request.',
+    'Age, in seconds, after which a WebSocket connection accepts no new requests.',
   ),
   max_connections: setting(
     kind.integer(1, 1_000_000),
     64,
-    'Maximum open WebSocket connections per organization; above it 429. Multiplied by ws.max_message_bytes, they must fit into half of http.max_reading_bytes; above that 503.',
+    'Maximum open WebSocket connections per organization; further ones get 429. Their number times ws.max_message_bytes must fit into half of http.max_reading_bytes; connections beyond that get 503.',
   ),
   max_message_bytes: setting(
     kind.bytes(1024, 1024 ** 3),

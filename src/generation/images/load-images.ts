@@ -13,8 +13,8 @@ import { ImageBudget, type HeldImages } from './held-images.js';
 /** Loads the images of a request: decodes base64 or downloads them and checks them against the limits. */
 export interface ImageLoader {
   /**
-   * Opens the memory account for the images of one request. To be released when none of them is used any longer.
-   * `elsewhere`: they are sent to an upstream.
+   * Opens the memory account for the images of one request. The caller must release it when the images are no longer
+   * used. `elsewhere`: they are sent to an upstream.
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
@@ -43,7 +43,7 @@ const TOTAL_BYTES_FACTOR = 5,
  */
 const MAX_SIDE = 65_535;
 
-/** `world` is for tests. */
+/** `deps` is for tests. */
 export function createImageLoader(settings: Config['images'], deps: Partial<FetchDeps> = {}): ImageLoader {
   const fetcher = new ImageFetcher(
     { maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts },

@@ -1,10 +1,10 @@
-// Marks the position of each image in a prompt text. Clients cannot write the marks, and they are found again after the
-// template was rendered. Pure.
+// Marks the position of each image in a prompt text. Clients cannot forge the marks, and the marks can be found again
+// after the template has been rendered. Pure.
 import type { ImagePart } from '../types.js';
 
 /**
- * A rendered prompt split at its images: each text precedes an image, and the last one follows them all, so there is
- * one more text than images.
+ * A rendered prompt split at its images: each text precedes an image, and the last text follows all images, so there is
+ * one more text than there are images.
  */
 export interface MarkedText {
   readonly texts: readonly string[];

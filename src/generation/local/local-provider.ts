@@ -189,8 +189,8 @@ export class LocalProvider implements Provider {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
-    // Constrained output may repeat until its grammar ends it: a row of zeros, for example. Repetition detection is off
-    // then.
+    // Constrained output may repeat, for example in a row of zeros, until its grammar ends it, so repetition detection
+    // is off then.
     const callDue = request.toolChoice.mode === 'required';
     const bound = grammars.format !== null || callDue;
     // A response that must be a call has no other text.

@@ -130,8 +130,8 @@ export class Prompter {
   }
 
   /**
-   * Returns the number of tokens that prompt() would have, also if they do not fit. Throws ApiError 422, 503, or the
-   * signal's reason.
+   * Returns the number of tokens of the prompt that prompt() would build, even if it does not fit. Throws ApiError 422,
+   * 503, or the signal's reason.
    */
   async count(request: GenerationRequest, context: RequestContext): Promise<number> {
     const how = await this.#writing(request, context);
@@ -188,8 +188,8 @@ export class Prompter {
   }
 
   /**
-   * Minimum number of tokens of a prompt of this extent: no token is longer than the vocabulary's longest, and
-   * templates mark the start of each turn. A text that cannot fit is therefore never rendered.
+   * Minimum number of tokens of a prompt of this size: no token is longer than the vocabulary's longest, and templates
+   * mark the start of each turn. A text that cannot fit is therefore never rendered.
    */
   #atLeast({ characters, turns }: Pick<PromptSize, 'characters' | 'turns'>): number {
     if (characters < HUGE_PROMPT) return turns;

@@ -1,5 +1,5 @@
 // Converts an upstream's response, whatever order its format has, to generation events in the required order: `started`
-// first, one tool call at a time, and the ends last, when the usage is known. Event-loop thread only.
+// first, one tool call at a time, and the ends of the choices last, when the usage is known. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
@@ -368,7 +368,7 @@ function isObject(text: string): boolean {
   }
 }
 
-/** Divides `total` into integers in proportion to `weights`. If all weights are 0, the first share is everything. */
+/** Divides `total` into integers in proportion to `weights`. If all weights are 0, the first share gets everything. */
 function shares(weights: readonly number[], total: number): number[] {
   const sum = weights.reduce((all, one) => all + one, 0);
   let left = total,

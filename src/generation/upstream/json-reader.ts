@@ -206,7 +206,7 @@ export class JsonReader {
     }
   }
 
-  /** Bytes reserved, not counting log-probabilities. To be freed when the value is no longer used. */
+  /** Bytes reserved, not counting log-probabilities. The caller must free them when the value is no longer used. */
   get reserved(): number {
     return this.#reserved;
   }

@@ -1,4 +1,4 @@
-// Texts that must not appear in messages from an upstream: the configured key and header values, every part of them
+// Strings that must not appear in messages from an upstream: the configured key and header values, every part of them
 // that is a credential, and both in all encodings in which a server may repeat them. Pure.
 
 /** Shorter parts or values are not treated as credentials: masking them would garble unrelated messages. */

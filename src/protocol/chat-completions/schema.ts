@@ -82,8 +82,8 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// A type other than "function" passes the schema. The content check rejects it with its name.
-// abort: otherwise the union selects this branch for error reports
+// A type other than "function" passes the schema. The content check rejects it with an error that names it. abort:
+// otherwise the union would select this branch for error reports
 const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });
 const tool = z.union([
   z.object({

@@ -1,5 +1,5 @@
-// Converts a completions request to one GenerationRequest per prompt or throws the exact error. Pure. The stages are
-// those of chat completions: JSON structure (400), then the caller looks up the model, then content (422).
+// Converts a completions request to one GenerationRequest per prompt or throws the appropriate ApiError. Pure. The
+// stages are those of chat completions: JSON structure (400), then the caller looks up the model, then content (422).
 import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';

@@ -1,10 +1,10 @@
-// Converts content blocks to internal content. Adjacent texts of a user turn become separate paragraphs. Documents and
-// search results are converted to text. Pure.
+// Converts content blocks to internal content. Adjacent text blocks of a user turn become separate paragraphs.
+// Documents and search results are converted to text. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';
 import type { WireBlock } from './schema.js';
 
-/** Separates adjacent texts. */
+/** Separates adjacent text blocks. */
 export const BLANK_LINE = '\n\n';
 
 type Of<T extends WireBlock['type']> = Extract<WireBlock, { type: T }>;

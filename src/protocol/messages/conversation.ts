@@ -23,7 +23,7 @@ const MAX_NAME = 128;
 interface Turn {
   role: WireMessage['role'];
   path: string; // path of the first message
-  blocks: Placed<WireBlock>[]; // without empty texts
+  blocks: Placed<WireBlock>[]; // without empty text blocks
 }
 
 /** Throws ApiError 400 for a message without content. */
@@ -113,7 +113,7 @@ function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns)
   };
 }
 
-/** Texts are joined without a separator, because a continued response may have been cut anywhere. */
+/** Text blocks are joined without a separator, because a continued response may have been cut anywhere. */
 function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedBlocks, model: string): Message {
   const toolCalls: ToolCall[] = [];
   const reasoning: string[] = [];
@@ -147,7 +147,7 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
   };
 }
 
-/** Returns the texts in `blocks`. Throws for block types that only Anthropic's own service produces. */
+/** Joins the text blocks in `blocks`. Throws for block types that only Anthropic's own service produces. */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
   const texts: string[] = [];
   for (const { block, path } of blocks) {

@@ -1,6 +1,6 @@
 // Encodes the generation events of one request as messages JSON, whole or streamed (contract sections 6 and 7). Pure.
-// One state machine decides where content blocks start and end, and both forms only write its output. A joined stream
-// therefore equals the whole response.
+// One state machine decides where content blocks start and end, and both forms only write its output. The joined deltas
+// of a stream therefore equal the whole response.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
@@ -12,7 +12,7 @@ import { completePart } from './partial-json.js';
 export interface MessageEnvelope {
   id: string;
   model: string; // the model name from the request
-  /** False: thinking text is not shown and travels only sealed in the signature. */
+  /** False: thinking text is not shown; it is sent only in sealed form, in the signature. */
   visibleThinking: boolean;
   /** Returns the signature that the client must send back with a thinking block. */
   signature(thinking: string): string;

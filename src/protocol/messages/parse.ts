@@ -1,5 +1,5 @@
-// Converts a messages request to a GenerationRequest or throws the exact error. Pure. Two stages, because the caller
-// looks up the model between them: JSON structure and returned thinking blocks (400), then content (422).
+// Converts a Messages request to a GenerationRequest or throws the appropriate ApiError. Pure. Two stages, because the
+// caller looks up the model between them: JSON structure and returned thinking blocks (400), then content (422).
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';

@@ -84,8 +84,8 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Agents that use this format add images to the conversation on their own. On this status with exactly this text they
- * remove the image and continue. With any other error every later turn would fail too.
+ * Agents that use this format add images to the conversation on their own. When they receive this status with exactly
+ * this text, they remove the image and continue. With any other error every later turn would fail too.
  */
 function refuseImage(error: unknown): never {
   if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;

@@ -1,4 +1,4 @@
-// Schema of a messages request, field by field as in the contract (sections 2 to 5). Unknown fields are dropped. Null
+// Schema of a Messages request, field by field as in the contract (sections 2 to 5). Unknown fields are dropped. Null
 // means absent for every optional field. Known but unsupported values pass here, because parse.ts rejects them after
 // the model lookup.
 import { z } from 'zod';

@@ -62,7 +62,7 @@ function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organi
 export interface ThinkingSettings {
   effort: GenerationRequest['effort'];
   reasoningBudget: number | null;
-  /** False: the thinking text travels only sealed in the signature. */
+  /** False: the thinking text is sent only in sealed form, in the signature. */
   visible: boolean;
 }
 

@@ -1,6 +1,6 @@
 // GET /props and /slots: a model's settings and current load, in the fields that clients and test harnesses for
 // llama-server read. Restricted to operators like /metrics, because it shows the load of all users and file paths.
-// llama-server fields without an equivalent here (sampler order, prompts of others) are omitted. Event-loop thread
+// llama-server fields without an equivalent here (sampler order, other clients' prompts) are omitted. Event-loop thread
 // only.
 import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
@@ -56,7 +56,7 @@ export function stateRoutes({ states, check }: StateOptions): Route[] {
   ];
 }
 
-/** Returns the named model, or the first one without a name. */
+/** Returns the named model, or the first one if no name is given. */
 function modelOf(states: readonly ModelState[], name: string | null): ModelState {
   const found = name === null ? states[0] : states.find(({ description }) => description.id === name);
   if (found === undefined)

@@ -7,7 +7,7 @@
 //                                      immediately, then every 25 ms, while a client follows
 //
 // A short database outage loses nothing: failed writes are retried in order until PATIENCE_MS after the response's end.
-// Events that are still missing then are lost, as in a process crash.
+// Events still missing at that point are lost, as in a process crash.
 //
 // Streams send only logged events. After a crash the log continues where it ends, so an event number never refers to
 // two different events. The final state of a response is stored durably before its last event is sent, even if the log
@@ -100,8 +100,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Cancels the response on whichever thread it runs. Resolves when its final state is stored, or, for another thread,
-   * also if storing failed there. Returns false if no thread runs it.
+   * Cancels the response on whichever thread it runs. Resolves when its final state is stored. For a response of
+   * another thread, also resolves if storing failed there. Returns false if no thread runs it.
    */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
@@ -360,7 +360,7 @@ export class BackgroundRun implements EventSource {
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
   }
 
-  /** Whether the log has expired before the last events were written to it, so that they are still to come. */
+  /** Whether the log expired before the last events were written to it. Those events are then still pending. */
   async #isOnItsWay(): Promise<boolean> {
     return (
       !this.ended &&
@@ -473,7 +473,7 @@ export class BackgroundRun implements EventSource {
         // it is saved too.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
-        if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // time left for its log
+        if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // gives its log more time
         return;
       } catch (error) {
         if (this.#isAborted || !isAway(error)) throw error;

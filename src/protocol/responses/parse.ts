@@ -1,5 +1,5 @@
-// Converts a create request to a CreateGeneration or throws the exact error. Pure. The stages follow the contract: JSON
-// structure and sealed values (400), then the caller looks up chain and model, then content (422).
+// Converts a create request to a CreateGeneration or throws the appropriate ApiError. Pure. The stages follow the
+// contract: JSON structure and sealed values (400), then the caller looks up chain and model, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';

@@ -27,7 +27,7 @@ export class RemoteRun implements EventSource {
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    // if the response has ended: it may be deleted while its events are sent
+    // read now if the response has ended, because it may be deleted while its events are sent
     return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));
   }
 
@@ -47,7 +47,7 @@ export class RemoteRun implements EventSource {
       this.ended = events.some(isTerminal);
       return events;
     }
-    // A client that has received the last event, or claims so, does not receive the end again.
+    // A client that has received the last event, or claims to have received it, is not sent the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after; // otherwise it was logged just after the log was read

@@ -223,8 +223,8 @@ export class ResponseRun implements RunSink {
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.started && this.options.take !== null });
     } catch (error) {
-      // A cancellation ends the wait for storage. That is not a failure of the response, and no client has received
-      // another end.
+      // A cancellation ends the wait for storage. That is not a failure of the response, and no client has been sent a
+      // different end.
       if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
       else await this.#fail(error);
     }

@@ -1,5 +1,5 @@
 // POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
-// GET /tokenizer_info: tells lm-eval that these endpoints are available. Event-loop thread only.
+// GET /tokenizer_info: tells lm-eval that these endpoints exist. Event-loop thread only.
 import { z } from 'zod';
 import { ERRORS } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';

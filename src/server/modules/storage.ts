@@ -23,7 +23,7 @@ import type { Responses } from '../response-stores.js';
 import type { OwnStores, SharableStores } from '../stores.js';
 
 export interface Storage extends Module, SharableStores, OwnStores, Pick<Responses, 'watch'> {
-  /** Reaches all threads and processes that share the stores. */
+  /** The bus to all threads and processes that share the stores. */
   readonly bus: ThreadBus;
   /** Decides whether expired data may be erased. */
   readonly gate: EraseGate;
@@ -35,7 +35,7 @@ export interface Storage extends Module, SharableStores, OwnStores, Pick<Respons
   onFailure(listener: (why: Error) => void): void;
 }
 
-/** `threads`: reaches all threads of this process. */
+/** `threads`: the bus to all threads of this process. */
 export function openStorage({
   config,
   telemetry: { log },

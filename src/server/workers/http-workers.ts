@@ -41,7 +41,7 @@ interface Answering {
   readonly idle: Promise<void>;
   readonly exited: Promise<void>;
   descriptor: unknown;
-  /** It has been ordered to close and gets no connections, even if it opens only now. */
+  /** It has been ordered to close and gets no connections, even if it opens only after that order. */
   ending: boolean;
   /** Why it ended, if it reported a reason. */
   reason: string | null;
@@ -95,7 +95,7 @@ export class HttpWorkers {
     await Promise.all(this.#first.map(({ loaded }) => loaded));
   }
 
-  /** Makes /readyz of every worker report that this server is about to end. */
+  /** Makes /readyz of every worker report that this server is about to shut down. */
   unready(): void {
     for (const thread of this.#threads.values()) send(thread, 'unready');
   }

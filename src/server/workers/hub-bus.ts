@@ -58,12 +58,14 @@ class Listeners {
   }
 }
 
-/** Asks sent through ports that have neither an answer nor a timeout yet. */
+/** Asks sent through ports that have been neither answered nor timed out. */
 class Asks {
   readonly #open = new Map<number, (answers: unknown[]) => void>();
   #next = 1;
 
-  /** `send` gets the id to ask with. Rejects with what it throws, if the message cannot be cloned. */
+  /**
+   * `send` gets the ID to ask with. If it throws because the message cannot be cloned, ask() rejects with that error.
+   */
   ask(timeoutMs: number, send: (id: number) => void): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
       const id = this.#next++;

@@ -24,8 +24,8 @@ export interface EngineTunables {
   names: string[];
   tunables: Tunable[];
   /**
-   * End of the lease while settings are being tried on this engine. The settings in force are temporary and are
-   * reverted then, unless the lease is renewed.
+   * End of the lease while settings are being tried on this engine. The current settings are temporary and are reverted
+   * at that time, unless the lease is renewed.
    */
   held_until: string | null;
 }

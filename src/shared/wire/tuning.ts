@@ -67,8 +67,7 @@ export interface TunePick {
 }
 
 /**
- * `advised`: a better setting was found, but applying it was not requested. `kept`: no setting is better with
- * confidence.
+ * `advised`: a better setting was found, but applying it was not requested. `kept`: no setting is significantly better.
  */
 export type TuneOutcome = 'advised' | 'kept' | 'applied' | 'rolled_back' | 'nothing_meets';
 

@@ -3,7 +3,7 @@
 export type UsageBucket = 'hour' | 'day';
 export type UsageGroup = 'model' | 'api_key' | 'endpoint';
 
-/** Fields that are not grouped by are null. */
+/** Fields by which the rows are not grouped are null. */
 export interface UsageRowObject {
   bucket_start: string;
   model: string | null;

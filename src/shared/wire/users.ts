@@ -58,7 +58,7 @@ export interface EmailChange {
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
-  /** An operator who must turn on the second factor before the operator pages open. */
+  /** An operator who must turn on two-factor authentication before the operator pages open. */
   second_factor_missing: boolean;
   /** The user can sign in through the OpenID provider. */
   oidc_linked: boolean;

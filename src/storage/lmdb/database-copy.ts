@@ -13,7 +13,7 @@ import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
 
-/** The figures of an intact file. `schema`: version of the tables; null if they were not written by this program. */
+/** Statistics of an intact file. `schema`: version of the tables; null if they were not written by this program. */
 export interface Checked extends Figures {
   schema: number | null;
 }

@@ -31,7 +31,7 @@ const NONE = Infinity; // root of an empty tree: all bits set
 const PAGE = 4096; // page size of a new file
 const INTEGER_KEYS = 0x08; // flag of the tree of free pages
 const DEEPEST = 32; // maximum depth in LMDB
-/** Maximum number of readings of a file that is being written, because its newest transaction may change meanwhile. */
+/** Maximum number of times that a file being written is read, because its newest transaction may change meanwhile. */
 const LOOKS = 5;
 
 /** Describes the damage as the end of a sentence that starts with the file name. */
@@ -119,8 +119,8 @@ export function emptyDatabase(mapBytes: number): Buffer {
 }
 
 /**
- * Repeats a read of a file that may be written meanwhile, until two readings in a row agree or a few were made. A
- * reading that throws DamagedFile counts as a result too.
+ * Repeats a read of a file that may be written meanwhile, until two reads in a row agree or the maximum number is
+ * reached. A read that throws DamagedFile counts as a result too.
  */
 export function agreed<T>(read: () => T): T {
   let last = readingOf(read);

@@ -14,7 +14,7 @@ import { TABLES } from '../store.js';
 const openReadOnly = (folder: string): RootDatabase =>
   open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
-/** Within a read transaction: from its start, no page of the then newest state is reused. */
+/** Within a read transaction: from its start, no page of the state that is newest at that time is reused. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {

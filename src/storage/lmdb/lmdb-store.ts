@@ -39,8 +39,8 @@ const MAP_BYTES = 64 * 1024 ** 3;
 
 const OPTIONS = { maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false };
 
-// Free space that a new database needs, with some margin. LMDB maps its reader table, and a page of it for which the
-// disk has no room would crash the process.
+// Free space that a new database needs, with some margin. LMDB maps its reader table, and the process would crash if
+// the disk had no room for a page of it.
 const ROOM_BYTES = 1024 ** 2;
 
 /** The file that contains the whole database. */
@@ -65,7 +65,7 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
   return store;
 }
 
-/** LMDB's environment. Tables are neither created nor upgraded. Throws StorageError. */
+/** Opens LMDB's environment without creating or upgrading tables. Throws StorageError. */
 function openEnvironment(dataDir: string): RootDatabase {
   makeDatabase(dataDir);
   try {

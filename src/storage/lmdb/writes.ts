@@ -85,13 +85,13 @@ export class Writes {
   }
 
   /**
-   * Resolves when everything that `write` writes is flushed. Rejects with ApiError 503 if it was undone or the store
-   * has failed.
+   * Resolves once everything written by `write` has been flushed. Rejects with ApiError 503 if the write was rolled
+   * back or the store has failed.
    */
   onDisk<T>(write: () => Promise<T>): Promise<T> {
     if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
-      const flushed = this.#flushed(write()); // the library throws for an invalid write: becomes a rejection
+      const flushed = this.#flushed(write()); // the library throws for an invalid write, which becomes a rejection
       const place = this.#waiting.add(reject);
       flushed.then(resolve, reject).finally(() => {
         this.#waiting.remove(place);

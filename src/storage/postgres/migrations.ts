@@ -120,7 +120,7 @@ async function bringUpToDate(
     } = await client.query<{ oldest: number }>('SELECT max(oldest)::int AS oldest FROM monolith_versions');
     if (oldest <= steps.length) return;
     throw new StorageError(
-      `The database ${address} has version ${at}, which requires releases from version ${oldest} on; this release is of version ${steps.length}. Use the release that wrote it, or another database.`,
+      `The database ${address} has version ${at}, which requires releases of version ${oldest} or later; this release has version ${steps.length}. Use the release that wrote it, or another database.`,
     );
   }
   for (const [index, migration] of steps.entries()) {
@@ -148,7 +148,7 @@ export async function stillTaken(database: Queryable): Promise<void> {
   );
   if (oldest > DATABASE_VERSION)
     throw new StorageError(
-      `In the meantime, the database (database.url) was upgraded for releases from version ${oldest} on; this release is of version ${DATABASE_VERSION}.`,
+      `In the meantime, the database (database.url) was upgraded for releases of version ${oldest} or later; this release has version ${DATABASE_VERSION}.`,
     );
 }
 

@@ -16,7 +16,7 @@ export interface SharedDatabase {
    * lost. Returns a function that unsubscribes.
    */
   listen(heard: (message: string) => void, missed?: () => void): () => void;
-  /** See Notifications.tell(). */
+  /** See Notifications.send(). */
   notify(message: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -39,8 +39,8 @@ export async function openSharedDatabase(
     onRestored: () => {
       for (const { missed } of [...listeners]) missed();
     },
-    onUnheard: (err) => log.error({ err }, 'handling a message of another server failed'),
-    onLost: (err) => log.warn({ err }, 'not receiving messages of other servers'),
+    onUnheard: (err) => log.error({ err }, 'handling a message from another server failed'),
+    onLost: (err) => log.warn({ err }, 'not receiving messages from other servers'),
   });
   const database = openPool(settings, {
     onFailure: (reason) => log.error(reason, 'the shared database failed a request'),

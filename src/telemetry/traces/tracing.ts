@@ -42,8 +42,8 @@ export class Tracing {
       resource,
       sampler: samplerOf(otel, settings),
       spanProcessors: [this.#queue.processor],
-      // Attributes are tool names, ids and numbers. None is long. The only one that a client supplies is the model
-      // name, which is a served one.
+      // Attributes are tool names, IDs and numbers, none of them long. The only one that a client supplies is the model
+      // name, which is always a served name.
       spanLimits: { attributeValueLengthLimit: 256 },
     });
     this.#tracer = provider.getTracer('monolith', VERSION);

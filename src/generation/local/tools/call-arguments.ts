@@ -104,7 +104,7 @@ export function* stringsIn(value: unknown): Generator<string> {
   }
 }
 
-/** Returns the text of the value of each of the object's own members, where numbers keep all their digits. */
+/** Returns the JSON text of each value of the object's own members; numbers keep all their digits. */
 function valueSpans(text: string): Map<string, string> {
   const spans = new Map<string, string>();
   const scanner = new JsonScanner();

@@ -24,7 +24,7 @@ export const llama: SyntaxFamily = {
   usual: LLAMA,
   recognize(written) {
     const json = jsonCall(written);
-    // No text may be in between, because the call is the whole response.
+    // No other text may precede the call, because the call is the whole response.
     if (json === null || json.lead.trim() !== written.turn.trim()) return null;
     return {
       ...LLAMA,

@@ -9,7 +9,7 @@ export interface ToolSyntax extends CallSyntax {
   readonly name: string;
   /** The text by which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
   readonly engineOpen: string;
-  /** The text from there to the arguments, or to the part that the model makes up before them. */
+  /** The text from there to the arguments, or to the part that the model generates before them. */
   head(tool: string): string;
   /** Like head(), for tools whose name is a prefix of another's, if the head itself has nothing that ends the name. */
   headApart?(tool: string): string;

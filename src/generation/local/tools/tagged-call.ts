@@ -199,7 +199,7 @@ export class TaggedCall extends TextCall {
     return true;
   }
 
-  /** Returns where the value ends, or up to where it certainly continues. */
+  /** Returns the end of the value, or the position up to which the text is known to belong to it. */
   #findEnd(frame: string): { at: number; isEnd: boolean } {
     const { text } = this;
     const {
@@ -218,7 +218,7 @@ export class TaggedCall extends TextCall {
     return { at: text.length - held - (held === 0 && endsInHalf(text) ? 1 : 0), isEnd: false };
   }
 
-  /** Consumes this many characters, which certainly belong to the value. */
+  /** Consumes this many characters, which are known to belong to the value. */
   #takeValue(length: number): void {
     const text = this.take(length);
     if (this.#kind !== 'text') this.#value += text;

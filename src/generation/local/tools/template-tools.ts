@@ -63,7 +63,7 @@ function completed(parameters: Record<string, unknown>): Record<string, unknown>
   return withMembers({ type: 'object', properties: {} }, withMembers(parameters, {}));
 }
 
-/** A copy with all texts shielded, whose numbers keep their spelling. */
+/** Copies a value with all strings shielded. Numbers keep their spelling. */
 function protectedCopy(value: unknown, shield: Shield): unknown {
   if (typeof value === 'string') return shield.protect(value);
   if (typeof value !== 'object' || value === null) return value;

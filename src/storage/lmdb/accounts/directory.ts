@@ -1,4 +1,4 @@
-// Directory over LMDB. The primary thread's erases expired data.
+// Directory over LMDB. The instance on the primary thread erases expired data.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Store } from '../../store.js';

@@ -10,7 +10,7 @@ import type { KeySlot, LiveHistory, LiveSpan, Ring, SumSlot } from '../../../das
 import { addSum } from '../../../dashboard/admin/live-sums.js';
 import type { LiveSum } from '../../../dashboard/admin/live-sums.js';
 
-/** Old slots erased with each new one: more than are added. */
+/** Old slots erased with each new one, more than are added. */
 const ERASED_AT_ONCE = 20;
 
 export class LmdbLiveHistory implements LiveHistory {

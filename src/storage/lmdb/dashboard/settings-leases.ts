@@ -13,7 +13,7 @@ export class LmdbEngineHolds implements SettingsLeases {
 
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean> {
     return this.store.transaction(() => {
-      // Only one hold at a time, even on different engines: they share the machine, so concurrent measurements would
+      // Only one lease at a time, even on different engines: they share the machine, so concurrent measurements would
       // disturb each other.
       const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && !isOver(value, now));
       if (others || (!isNew && this.#rows.get(hold.engine)?.id !== hold.id)) return false;

@@ -173,8 +173,8 @@ class TableResponseStore implements ResponseStore {
 
   async chain(organizationId: string, id: string): Promise<HeldChain | null> {
     if (!isResponseId(id)) return null;
-    // A dead response is erased in a later transaction than the one that marked it dead. What is readable now is
-    // therefore kept once held.
+    // A dead response is erased in a later transaction than the one that marked it dead. A response that is readable
+    // now is therefore kept once it is held.
     const release = this.#erasure.hold(id);
     try {
       this.#renew();
@@ -443,7 +443,7 @@ class TableResponseStore implements ResponseStore {
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      // it must exist, because it is first saved as queued: so it was deleted in the meantime
+      // a background response is first saved as queued, so if it is missing, it was deleted in the meantime
       if (background && status !== 'queued') return false;
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);

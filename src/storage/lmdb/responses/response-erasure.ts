@@ -136,7 +136,7 @@ export class ResponseErasure {
     return count;
   }
 
-  /** Saves that the end of the process interrupted. Call before this process saves anything. */
+  /** Returns the saves that the end of the process interrupted. Call before this process saves anything. */
   staged(): string[] {
     return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
   }

@@ -35,7 +35,7 @@ interface Plan {
   expired: ExpiredResponse[];
   /** Responses that must stay until their continuations are erased. */
   needed: string[];
-  /** For `erasable`: keys of the item index, the organization's list, and the expiry entries. */
+  /** For `expired`: keys of the item index, the organization's list, and the expiry entries. */
   indexKeys: Key[];
   listKeys: Key[];
   dueKeys: DueKey[];

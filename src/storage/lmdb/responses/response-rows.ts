@@ -1,5 +1,5 @@
-// Reads stored items: all of a place, one page at a time, or individually. Input is stored in pages, so that one item
-// of a long response costs no more than its page. Event-loop thread only.
+// Reads stored items: all items of one place, one page at a time, or individually. Input is stored in pages, so that
+// one item of a long response costs no more than its page. Event-loop thread only.
 
 import type { StoredItem } from '../../response-store.js';
 import { ResponseTables } from './response-tables.js';

@@ -94,7 +94,7 @@ export const listKey = (
   { organizationId, createdAt, madeAt }: Pick<Head, 'organizationId' | 'createdAt' | 'madeAt'>,
 ): Key => [organizationId, madeAt ?? createdAt, id];
 
-// Sorts after every number and every text that occurs in keys.
+// Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
 /** Within a transaction: adds the list per organization to responses of schema version 4. */

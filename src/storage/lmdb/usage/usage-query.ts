@@ -10,7 +10,7 @@ import { addSums, HOUR_MS, noUsage } from '../../../usage/sums.js';
 import type { HourKey, UsageSums } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** `cost`: of models with a price; null: no model has one. */
+/** `cost`: the cost of models that have a price; null if none has one. */
 interface Group {
   readonly fields: readonly [model: string, keyId: string, endpoint: string];
   readonly sums: UsageSums;

@@ -79,7 +79,7 @@ function refuse(over: readonly Row[], now: number): void {
   if (over.length > 0) throw tooMany(Math.max(...over.map(({ until }) => until - now)));
 }
 
-/** Within a transaction: cancels one counted attempt of each. */
+/** Within a transaction: cancels one counted attempt of each subject. */
 export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
   const keys = whose.map(subjectHash);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);

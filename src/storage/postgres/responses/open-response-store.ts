@@ -158,7 +158,7 @@ class PostgresResponses implements ResponseStore {
     return isResponseId(id) ? this.#reads.lastEvent(id) : null;
   }
 
-  /** Of this process, and of processes that have ended. */
+  /** Covers responses of this process and of processes that have ended. */
   failUnfinished(
     finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,
