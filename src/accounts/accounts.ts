@@ -1,4 +1,4 @@
-// Authenticates API keys per request, and offers the account operations that need no storage port of their own.
+// Authenticates API keys per request, and provides the account operations that need no storage port of their own.
 // key-cache.ts caches keys per thread. A change invalidates the cache immediately on this thread, through the bus on
 // the others, and within a second in other processes.
 
@@ -17,7 +17,7 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// Interval at which the times of last use are written, together.
+// Interval at which the times of last use are written, all in one write.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
@@ -28,7 +28,7 @@ const isKeyId = (id: string): boolean => id.startsWith('key_');
 export class Accounts {
   readonly keys: ApiKeys;
   readonly organizations: Organizations;
-  /** Same clock as Directory.now. */
+  /** The same clock as Directory.now. */
   readonly now: () => number;
   private readonly keyStore: KeyStore;
   private readonly cache: KeyCache;
@@ -36,7 +36,7 @@ export class Accounts {
   private readonly stopListening: () => void;
 
   /**
-   * `trust`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits unknown keys
+   * `trust`: for a store that reports changes. Without it, keys are cached for a second. `unknown`: limits unknown keys
    * per address.
    */
   constructor(
@@ -50,7 +50,7 @@ export class Accounts {
     this.now = now;
     this.keyStore = keyStore;
     this.cache = new KeyCache(keyStore, { now, policy: keyCachePolicy, unknown });
-    // registered first, so that the cache is invalidated before other listeners on this thread run
+    // registered first, so that the cache is invalidated before this thread's other listeners run
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
@@ -128,7 +128,7 @@ export class Accounts {
     return this.changes.on(listener);
   }
 
-  /** Writes the times of last use gathered since the last call. */
+  /** Writes the times of last use collected since the last call. */
   async flushLastUsed(): Promise<void> {
     await this.cache.flushLastUsed();
   }
@@ -141,8 +141,8 @@ export class Accounts {
 }
 
 /**
- * An identity that acts for an organization without a key and has all permissions: its members in the playground.
- * Throws ApiError 403.
+ * An identity that acts for an organization without a key and has all permissions, for the organization's members in
+ * the playground. Throws ApiError 403.
  */
 export function identityWithoutKey(organization: OrganizationView, keyId: string): Identity {
   if (organization.status !== 'active') throw organizationSuspended();

@@ -1,6 +1,6 @@
 // Storage port for API keys (see docs/internals/storage.md): create, change, rotate, revoke, list. Each method is one
 // transaction, including its audit entry, and is durable when it resolves. Keys of other organizations are treated as
-// unknown. Caches (key-store.ts) are notified of a change after it is durable.
+// unknown. Caches (key-store.ts) are notified of a change once it is durable.
 
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
@@ -15,8 +15,8 @@ import type { Page } from './page.js';
 /** Maximum number of valid keys per organization. */
 export const MAX_ACTIVE_KEYS = 1_000;
 /**
- * Maximum number of keys per organization, including expired and revoked ones. Beyond it, the oldest of those are
- * deleted.
+ * Maximum number of keys per organization, including expired and revoked ones. Beyond this number, the oldest expired
+ * and revoked keys are deleted.
  */
 export const MAX_KEPT_KEYS = 2_000;
 
@@ -60,8 +60,8 @@ export interface ApiKeys {
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
-   * Like create(), but only if no organization has a key. Of several concurrent callers, one gets the key. Null: a key
-   * exists already.
+   * Like create(), but only if no organization has a key. If there are several concurrent callers, one of them gets the
+   * key. Null: a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
   /** Makes a key chosen by the operator valid, unless it is already. */
@@ -102,8 +102,8 @@ export const tooManyKeys = (): Error =>
   apiError('too_many_entries', `An organization can have at most ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
 
 /**
- * The key after a change. Throws ApiError 422 if it is revoked, or if reviving it would exceed the maximum of valid
- * keys.
+ * The key after a change. Throws ApiError 422 if it is revoked, or if making it valid again would exceed the maximum
+ * number of valid keys.
  */
 export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => number, now: number): KeyRecord {
   const status = keyStatus(key, new Date(now));
@@ -150,7 +150,7 @@ export function newKeyRecord(
   };
 }
 
-/** The successor of a rotated key, and the rotated key itself after the rotation. */
+/** The successor of a rotated key, and the rotated key as it is after the rotation. */
 export function successorOf(
   key: KeyRecord,
   made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null },
@@ -174,7 +174,7 @@ export function successorOf(
   return { next, before: { ...key, revokedAt: new Date(end).toISOString() } };
 }
 
-/** A copy without the properties that are undefined. */
+/** Returns a copy without undefined properties. */
 export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -1,7 +1,7 @@
 // Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by e-mail,
 // second-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and organizations,
 // invitations and renames per user. Each method is one transaction, and counts are shared by all threads and processes.
-// Counts need not be durable: losing them only loses attempts.
+// Counts need not be durable: if they are lost, some attempts are not counted.
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
@@ -32,11 +32,11 @@ export interface Counted {
 
 export interface Attempts {
   /**
-   * Counts one attempt for each of `whose` before its outcome is known, so that concurrent attempts are limited like
-   * sequential ones. Rejects with ApiError 429 and counts nothing if one of them is at its limit.
+   * Counts one attempt for each of `whose` before its outcome is known, so that concurrent attempts are limited just
+   * like sequential ones. Rejects with ApiError 429 and counts nothing if one of them is at its limit.
    */
   count(kind: AttemptKind, subject: readonly string[]): Promise<void>;
-  /** The count so far. May lack the attempts of the last moments. */
+  /** The count so far, possibly without the most recent attempts. */
   counted(kind: AttemptKind, subject: string): Promise<Counted>;
 }
 
@@ -47,7 +47,7 @@ export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** Stored in place of an IP or e-mail address: a hash, because user input can be long and is private. */
+/** Stored in place of an IP or e-mail address: a hash, because user input can be long, and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait`: milliseconds. */

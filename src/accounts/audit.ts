@@ -13,7 +13,7 @@ export interface Actor {
   readonly ip: string | null;
 }
 
-/** The part of an audit entry that the change itself does not determine. */
+/** The part of an audit entry that does not follow from the change itself. */
 export interface AuditNote {
   readonly actor: Actor;
   readonly action: string;
@@ -26,7 +26,7 @@ export interface AuditPage {
 }
 
 export interface AuditLog {
-  /** Adds an entry that belongs to no other transaction. Organization null: the server as a whole. */
+  /** Adds an entry that is not part of another transaction. A null organization stands for the whole server. */
   note(
     organizationId: string | null,
     actor: Actor,
@@ -39,7 +39,7 @@ export interface AuditLog {
 }
 
 export const AUDIT_KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Per organization; the oldest are deleted beyond this number. */
+/** Maximum number per organization; beyond it, the oldest are deleted. */
 export const MAX_AUDIT_ENTRIES = 10_000;
 
 /** `at`: milliseconds. */

@@ -14,7 +14,7 @@ export class AccountChanges {
       bus?.on('accounts.changed', ({ organizationId }) => this.#notifyListeners(organizationId)) ?? (() => undefined);
   }
 
-  /** Reports a change that this thread made and that is durable. */
+  /** Reports a durable change that this thread has made. */
   notify(organizationId: string | null): void {
     this.#notifyListeners(organizationId);
     this.bus?.publish('accounts.changed', { organizationId });

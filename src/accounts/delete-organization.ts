@@ -4,12 +4,12 @@
 import type { Actor } from './audit.js';
 import type { Organizations } from './organizations.js';
 
-/** Data of organizations outside the directory. Each operation is idempotent. */
+/** Organizations' data that is not in the directory. Each operation is idempotent. */
 export interface OrganizationDataOwner {
   eraseOrganization(id: string): Promise<unknown>;
 }
 
-// Requests that were still running at the deletion may store data a little later.
+// Requests that were still running when the organization was deleted may store data a little later.
 const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
-/** `subject`: the provider's identifier of the person, which it never reuses. */
+/** `subject`: the provider's identifier for the person, which it never reuses. */
 export interface ForeignIdentity {
   readonly issuer: string;
   readonly subject: string;
@@ -23,7 +23,7 @@ export interface Identities {
   unlink(user: User, actor: Actor): Promise<boolean>;
 }
 
-/** Storage key of an identity. Hashed, because subjects can have any content and length. */
+/** Storage key of an identity. It is a hash, because subjects can have any content and length. */
 export const identityHash = ({ issuer, subject }: ForeignIdentity): string =>
   createHash('sha256')
     .update(JSON.stringify([issuer, subject]))

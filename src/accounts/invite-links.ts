@@ -1,4 +1,4 @@
-// Tokens of invitation links: the invitation's id with an HMAC under a secret of the database. A pending link can
+// Tokens of invitation links: the invitation's ID, with an HMAC keyed by a secret in the database. A pending link can
 // therefore be shown again, and the rows alone do not reveal valid tokens. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -16,8 +16,8 @@ export function inviteState(invite: Invite, now: number): InviteState {
 }
 
 /**
- * Pending invitations that this user created and could not create with their current role. They must be revoked: with
- * one, the user could return or bring others in.
+ * Pending invitations that this user created and could not create with their current role. They must be revoked,
+ * because the user could use one to return or to bring others in.
  */
 export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
   return invites.filter(
@@ -35,7 +35,7 @@ export function shownInvite(invite: Invite, secret: Uint8Array, now: number): Sh
   };
 }
 
-/** The invitation id of a token; null if the token was not made with this secret. */
+/** The invitation id of a token; null if the token was not created with this secret. */
 export function invitedBy(token: string, secret: Uint8Array): string | null {
   const [, bare, given] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
   const id = `inv_${bare ?? ''}`;

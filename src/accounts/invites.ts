@@ -11,7 +11,7 @@ import type { Page } from './page.js';
 import type { User } from './users.js';
 
 export const INVITE_MS = 7 * 24 * 3_600_000;
-/** Maximum number per organization, including finished ones that have not been swept. */
+/** Maximum number per organization, including accepted, revoked and expired ones that have not been swept yet. */
 export const MAX_INVITES = 500;
 
 export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
@@ -43,7 +43,7 @@ export interface Invites {
   revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void>;
   /** The pending invitation of a link. Rejects with ApiError 400 invalid_token. */
   ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }>;
-  /** Uses the invitation up and makes its user a member. Rejects with ApiError 400, 403, 422. */
+  /** Uses up the invitation and makes the user a member. Rejects with ApiError 400, 403, 422. */
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 

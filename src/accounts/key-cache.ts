@@ -1,6 +1,6 @@
-// Per-thread cache of API keys. An entry is valid until something about the key changes, and only while this thread can
-// be sure to be notified of a change. A cached key is returned without a promise. Ages use the monotonic clock and
-// expiry dates the store's clock, so setting this machine's clock neither extends nor shortens a key's validity.
+// Per-thread cache of API keys. An entry is valid until anything about the key changes, and only as long as this thread
+// is certain to be notified of changes. A cached key is returned without a promise. Ages use the monotonic clock and
+// expiry dates the store's clock, so changing this machine's clock neither extends nor shortens a key's validity.
 // Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
@@ -19,7 +19,7 @@ const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
 // With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have arrived.
 const TRUSTED_MS = 900;
-// For a key with a cache entry: how long to wait for a store that may be unreachable.
+// How long to wait for a store that may be unreachable, if the key has a cache entry.
 const ANSWER_MS = 1_000;
 // The maximum length of a configured key, with some margin.
 const MAX_KEY_LENGTH = 512;
@@ -47,9 +47,9 @@ export interface KeyCachePolicy {
   readonly confirmedAt: number;
   /** Recent changes may not have arrived. */
   readonly away: boolean;
-  /** The store is known to be unreachable. A store that is merely slow is waited for. */
+  /** The store is known to be unreachable. If it is merely slow, requests wait for it. */
   readonly gone: boolean;
-  /** How long cached keys stay valid in that case, in milliseconds since `confirmedAt`. */
+  /** How long cached keys stay valid while it is unreachable, in milliseconds since `confirmedAt`. */
   readonly awayMs: number;
 }
 
@@ -70,7 +70,7 @@ export class KeyCache {
   private readonly policy: KeyCachePolicy | null;
   readonly #entries = new Map<string, Entry>();
   /**
-   * Digests of keys that exist, including those whose entry was evicted. Their lookups never wait for lookups of
+   * Digests of keys that exist, including those whose entries were evicted. Their lookups never wait for lookups of
    * unknown keys. The oldest are removed first.
    */
   readonly #known = new Set<string>();
@@ -95,8 +95,8 @@ export class KeyCache {
   }
 
   /**
-   * The identity of a key. `from`: the client, whose unknown keys are limited. Throws or rejects with ApiError 401,
-   * 403, 429, 503.
+   * The identity of a key. `from`: the client; the number of its unknown keys is limited. Throws or rejects with
+   * ApiError 401, 403, 429, 503.
    */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
@@ -151,7 +151,7 @@ export class KeyCache {
     let holder: KeyHolder | undefined;
     let readAt: number;
     try {
-      if (this.policy?.gone === true) throw unreachable(); // no need to try: the change feed keeps reconnecting
+      if (this.policy?.gone === true) throw unreachable(); // no need to try, because the change feed keeps reconnecting
       const { found, beganAt } = this.#find(digest, address);
       readAt = beganAt;
       holder = await (known === undefined || this.policy === null ? found : within(ANSWER_MS, found));
@@ -172,7 +172,7 @@ export class KeyCache {
     }
     this.#isKnown(digest);
     if (changes === this.#changes) {
-      // otherwise the result may be from before a change
+      // otherwise, the result may be older than a change
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
       this.#entries.set(digest, {
         holder,

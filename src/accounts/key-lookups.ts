@@ -1,6 +1,6 @@
 // Queue for lookups of API keys that this thread does not know: at most two run at a time, addresses take turns, and an
-// address that sent too many unknown keys within a minute is refused. This limits the database load of guessed keys,
-// and known keys do not wait for it. Event-loop thread only.
+// address that has sent too many unknown keys within a minute is rejected. This limits the database load caused by
+// guessed keys. Known keys do not wait for it. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
@@ -18,8 +18,8 @@ export class KeyLookups {
   constructor(private readonly unknown: UnknownKeys | null) {}
 
   /**
-   * Runs `find` in its turn; undefined: the key is unknown. `address`: of the client; null: not limited. Rejects with
-   * ApiError 429 if the address sent too many unknown keys, 503 if too many lookups are waiting.
+   * Runs `find` in its turn; undefined: the key is unknown. `address`: the client's address; null: not limited. Rejects
+   * with ApiError 429 if the address has sent too many unknown keys, 503 if too many lookups are waiting.
    */
   async run<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     this.#refuse(address === null ? 0 : (this.unknown?.wait(address) ?? 0));
@@ -35,7 +35,7 @@ export class KeyLookups {
   async #counted<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     const { unknown } = this;
     if (address === null || unknown === null) return find();
-    // Counted before the outcome is known, because other threads may look up keys at the same time.
+    // Counted before the outcome is known, because other threads may be looking up keys at the same time.
     this.#refuse(unknown.take(address));
     let isUnknown = false;
     try {

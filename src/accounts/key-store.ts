@@ -7,7 +7,7 @@ import type { OrganizationSettings } from './organizations.js';
 /** The identity that a key authenticates, and the time when it expires. */
 export interface KeyHolder {
   readonly keyId: string;
-  /** Permanently revoked, independent of any clock. */
+  /** Permanently revoked, regardless of any clock. */
   readonly revoked: boolean;
   readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
   readonly expiresAt: number;
@@ -22,7 +22,7 @@ export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt'>
 /** An organization, and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
-  /** Without ids that are not (or no longer) keys of the organization. */
+  /** Omits IDs that are not, or no longer, keys of the organization. */
   readonly keys: ReadonlyMap<string, KeyEnds>;
 }
 

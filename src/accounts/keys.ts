@@ -1,5 +1,5 @@
-// API keys as data: the stored record and the displayed object. The secret is never stored, only an HMAC of its SHA-256
-// under a secret of the database, so guesses cannot be tested with the table `keys` alone.
+// API keys as data: the stored record and the displayed object. The secret is never stored, only an HMAC of its
+// SHA-256, keyed by a secret in the database, so that guesses cannot be checked with the table `keys` alone.
 
 import { createHmac, hash } from 'node:crypto';
 import type { LimitOverride } from '../config/kinds.js';
@@ -16,13 +16,13 @@ export const ALL_SCOPES: readonly Scope[] = [
 
 export interface Organization {
   id: string; // org_…
-  // the organization's 32-bit unique number, under its on-disk field name: identifies the organization to the engine
+  // unique 32-bit number that identifies the organization to the engine; this is its on-disk field name
   tenant: number;
   name: string;
   status: 'active' | 'suspended';
   createdAt: string; // RFC 3339
   /**
-   * Time of deletion; the organization is then suspended for good and hidden. The row is kept so that its number is
+   * Time of deletion. A deleted organization is permanently suspended and hidden. Its row is kept so that its number is
    * never reused.
    */
   deletedAt?: string | null;
@@ -47,10 +47,12 @@ export interface KeyRecord {
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
-  /** For display. After a rotation: the end of the overlap, during which the old and new key are both valid. */
+  /**
+   * For display. After a rotation, this is the end of the overlap, during which the old and new keys are both valid.
+   */
   revokedAt: string | null;
   /**
-   * Permanently revoked, independent of any clock. Absent if the key is not revoked, or ends with a rotation's overlap.
+   * Permanently revoked, regardless of any clock. Absent if the key is not revoked, or ends with a rotation's overlap.
    */
   revoked?: boolean;
   rotatedFrom: string | null;
@@ -87,7 +89,7 @@ export function keyStatus(
 }
 
 /**
- * The record after an immediate revocation. The flag takes effect as soon as a process reads it; the time is for
+ * The record after an immediate revocation. The flag takes effect as soon as a process reads it; the time is only for
  * display.
  */
 export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
@@ -99,11 +101,12 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
 /** Milliseconds since 1970; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal: the cache key of a presented key. */
+/** SHA-256 of a key in hexadecimal. It is the cache key for a presented key. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
 /**
- * The stored hash of a key. Computed from the digest, so that rows that contained only the digest could be upgraded.
+ * The stored hash of a key. It is computed from the digest, so that rows that contained only the digest could be
+ * upgraded.
  */
 export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer =>
   createHmac('sha256', secret).update(digest).digest();

@@ -18,7 +18,7 @@ export interface Membership {
   createdAt: string;
 }
 
-/** Bounds lists that are returned completely. */
+/** Limits lists that are returned as a whole. */
 export const MAX_MEMBERS = 1_000;
 export const MAX_ORGANIZATIONS_OF_USER = 50;
 
@@ -79,13 +79,13 @@ export function knownPerson(user: User | undefined): User {
   return user;
 }
 
-/** Checks the limit before a member is added. */
+/** Checks the limit before adding a member. */
 export function checkMembers(count: number): void {
   if (count >= MAX_MEMBERS)
     throw apiError('too_many_entries', `An organization can have at most ${MAX_MEMBERS} members.`);
 }
 
-/** Checks the limit before a membership is added. */
+/** Checks the limit before adding a membership. */
 export function checkBelonging(count: number): void {
   if (count >= MAX_ORGANIZATIONS_OF_USER)
     throw apiError('too_many_entries', `A user can belong to at most ${MAX_ORGANIZATIONS_OF_USER} organizations.`);

@@ -1,6 +1,5 @@
-// Tickets between the two steps of a sign-in, for users who have passed the password step. The browser carries the
-// encrypted ticket; the database does not store it. It is useless without a code, and invalid after the password
-// changes.
+// Tickets between the two steps of a sign-in, for users whose password was correct. The browser keeps the encrypted
+// ticket; the database does not store it. The ticket is useless without a code, and invalid after the password changes.
 
 import { createHash } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -36,7 +35,7 @@ export class MfaChallenges {
     if (ticket === null || user === null || ticket.password !== markOf(user)) {
       throw apiError(
         'invalid_token',
-        'This sign-in was started more than ten minutes ago, or the password has changed since. Sign in again.',
+        'This sign-in was started more than ten minutes ago, or the password has changed since then. Sign in again.',
         'ticket',
       );
     }

@@ -1,6 +1,6 @@
 // Storage port for organizations, their settings and their deletion (see docs/internals/storage.md). Each method is one
-// transaction, including its audit entry, and is durable when it resolves. A deleted organization is unknown
-// immediately, its keys are rejected, and its number is never reused. Caches are notified of changes.
+// transaction, including its audit entry, and is durable when it resolves. Once deleted, an organization is immediately
+// unknown, its keys are rejected, and its number is never reused. Caches are notified of changes.
 
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
@@ -61,8 +61,8 @@ export interface Organizations {
   /** The first organization; created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**
-   * `owner` becomes its owner. `most`: how many organizations a user who is not an operator may own. Rejects with
-   * ApiError 403, 422.
+   * `owner` becomes its owner. `most`: the number of organizations that a user who is not an operator may own. Rejects
+   * with ApiError 403, 422.
    */
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
@@ -83,8 +83,8 @@ export interface Organizations {
 }
 
 /**
- * A new organization has its own limits, so the number per user is limited: otherwise users could evade limits or a
- * suspension with new ones. Throws ApiError 403, 422.
+ * A new organization has its own limits, so the number per user is limited. Otherwise, users could create new ones to
+ * evade limits or a suspension. Throws ApiError 403, 422.
  */
 export function checkOwned({ operator }: User, owned: readonly Organization[], most: number): void {
   if (operator) return;

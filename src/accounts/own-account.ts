@@ -14,11 +14,11 @@ export interface ChangedEmail {
 
 export interface OwnAccount {
   /**
-   * Creates the token of a link that is sent only to the new address; replaces the previous token. Rejects with
+   * Creates the token of a link that is sent only to the new address. Replaces the previous token. Rejects with
    * ApiError 422 email_taken.
    */
   emailToken(user: User, email: string, actor: Actor): Promise<string>;
-  /** Changes the address with that link. Rejects with ApiError 400 invalid_token, 422 email_taken. */
+  /** Changes the address with the token of that link. Rejects with ApiError 400 invalid_token, 422 email_taken. */
   confirmEmail(token: string, ip: string): Promise<ChangedEmail>;
   /**
    * Changes the address immediately, for servers that send no mail. The address counts as unconfirmed. Rejects with
@@ -27,7 +27,8 @@ export interface OwnAccount {
   changeEmail(user: User, email: string, actor: Actor): Promise<ChangedEmail>;
   /**
    * Deletes the user with all memberships, sessions and links. Data of organizations is kept: keys, stored responses,
-   * usage. Rejects with ApiError 422 if an organization would lose its last owner, or the server its last operator.
+   * usage. Rejects with ApiError 422 if an organization would lose its last owner, or if the server would lose its last
+   * operator.
    */
   delete(user: User, actor: Actor): Promise<void>;
 }

@@ -12,15 +12,15 @@ interface Cost {
 }
 
 /**
- * Cost of new hashes: as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), with a quarter of
- * its memory.
+ * The cost of new hashes. They are as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), with
+ * a quarter of its memory.
  */
 const COST: Cost = { ln: 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
 const SALT_BYTES = 16;
 const AT_ONCE = 2;
 const MAX_WAITING = 32;
-/** Retry delay sent when the queue is full: about the time that a full queue takes. */
+/** Retry delay that is sent when the queue is full: about the time needed to empty a full queue. */
 const RETRY_MS = 5_000;
 
 export const MIN_PASSWORD_CHARACTERS = 10;
@@ -37,8 +37,8 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password matches an encoded hash. Null stands for a user that does not exist: takes the same time and
- * returns false. Throws ApiError 503 if the queue is full.
+ * Whether the password matches an encoded hash. For null, which stands for a user that does not exist, it takes the
+ * same time and returns false. Throws ApiError 503 if the queue is full.
  */
 export async function verifyPassword(password: string, encoded: string | null): Promise<boolean> {
   const parsed = encoded === null ? null : parse(encoded);

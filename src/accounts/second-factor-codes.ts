@@ -74,7 +74,7 @@ export class SecondFactorCodes {
       return left;
     }
     const secret = this.#secret(user.id, factor.sealed);
-    // Its key has been removed from secrets.signing_keys, so codes cannot be computed.
+    // The key that encrypted it has been removed from secrets.signing_keys, so codes cannot be computed.
     if (secret === null)
       throw apiError(
         'invalid_value',
@@ -98,8 +98,8 @@ export class SecondFactorCodes {
   }
 
   /**
-   * Encrypts secrets with the current key if an older, still known key was used. `lost`: called with each user whose
-   * secret cannot be decrypted.
+   * Encrypts secrets with the current key if they were encrypted with an older key that is still known. `lost`: called
+   * with each user whose secret cannot be decrypted.
    */
   async reseal(lost: (userId: string) => void): Promise<void> {
     await this.factors.reseal((userId, sealed) => {

@@ -1,5 +1,5 @@
-// Decides who may read server-wide data, including other organizations' load: holders of the scrape token, and API keys
-// of operators. An operator's key was created by a user who is an operator or, in the first organization, on the
+// Decides who may read server-wide data, including other organizations' load: clients with the scrape token, and API
+// keys of operators. An operator's key was created by a user who is an operator or, in the first organization, on the
 // machine itself (first start, settings, command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';

@@ -6,7 +6,7 @@ export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
 /** Maximum number per user; the least recently used one is ended. */
 export const MAX_SESSIONS = 50;
-/** Resolution of the time of last use. A write per request would cost too much. */
+/** Resolution of the time of last use. One write per request would cost too much. */
 export const SEEN_MS = 60_000;
 const MAX_USER_AGENT = 256;
 
@@ -19,7 +19,7 @@ export interface Session {
   userAgent: string;
 }
 
-/** Milliseconds; the end moves when the session is used. */
+/** In milliseconds. Using the session moves its end. */
 export function sessionEnd(session: Session): number {
   return Math.min(session.createdAt + SESSION_MS, session.lastSeenAt + SESSION_IDLE_MS);
 }

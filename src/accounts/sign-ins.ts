@@ -28,8 +28,8 @@ export interface SignIns {
   /**
    * Starts a session after a correct password, and ends the session of `before`, another cookie. `upgraded`: the new
    * password hash, if it changes. `counted`: attempts to cancel, because the sign-in succeeded; null: nothing to
-   * cancel. 'changed': the password changed in the meantime, or a second factor was turned on that has not been
-   * checked.
+   * cancel. 'changed': the password has changed in the meantime, or a second factor that has not been checked was
+   * turned on.
    */
   begin(
     known: User,

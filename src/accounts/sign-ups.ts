@@ -1,6 +1,6 @@
 // Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction: a user, an organization or
-// membership, a session, and the audit entries; durable when it resolves. Of concurrent sign-ups, one is the first
-// user. Each e-mail address and invitation can be used once.
+// membership, a session, and the audit entries; durable when it resolves. If several users sign up concurrently, one of
+// them becomes the first user. Each e-mail address and invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';

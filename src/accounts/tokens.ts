@@ -13,7 +13,7 @@ export interface Token {
   userId: string;
   purpose: TokenPurpose;
   expiresAt: number; // milliseconds
-  /** Sent only by mail, so its holder can read mail to that address. */
+  /** The token was sent only by mail, so its holder can read mail to that address. */
   mailed: boolean;
   /** For 'new-email': the new address. */
   email?: string;

@@ -7,7 +7,7 @@ export const STEP_MS = 30_000;
 const DIGITS = 6;
 /** Steps before and after the current one that are accepted, for clock differences and slow typing. */
 const SKEW = 1;
-/** Maximum distance between a step accepted now and one accepted earlier. */
+/** Maximum number of steps between a step accepted now and one accepted earlier. */
 export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
@@ -30,15 +30,15 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);
   let found: number | null = null;
-  // Compares all steps, so that the duration reveals nothing. The latest match wins.
+  // Compares all steps, so that the time taken reveals nothing. The latest match wins.
   for (let step = now - SKEW; step <= now + SKEW; step++)
     if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
   return found;
 }
 
 /**
- * Whether a step found by stepOf() must be refused because it or a later one was used. A last step too far in the
- * future was stored while the clock was ahead, and must not lock the account.
+ * Whether a step found by stepOf() must be rejected because it or a later one has been used. If the last step is too
+ * far in the future, it was stored while the clock was ahead, and it must not lock the account.
  */
 export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 

@@ -36,8 +36,8 @@ export class UnknownKeys {
   }
 
   /**
-   * Counts one key of this address. Returns 0, or the wait in milliseconds if the address is at its limit; then nothing
-   * is counted.
+   * Counts one key of this address. Returns 0 or, if the address is at its limit, the wait in milliseconds; in that
+   * case, nothing is counted.
    */
   take(address: string): number {
     const place = this.#slotOf(address);

@@ -1,6 +1,6 @@
 // The admission interface: limits per organization and model, and additional limits per API key. A request reserves
 // concurrency, one request and its tokens, in this order, under both sets of limits. A rejected request reserves
-// nothing. At the end the reservation is settled to the tokens used, or refunded if nothing was generated.
+// nothing. At the end, the reservation is settled to the tokens used, or refunded if nothing was generated.
 //
 //   local-admission.ts     one process: synchronous counting in memory shared by its threads
 //   shared/                several processes: counting in Redis or Valkey
@@ -20,8 +20,8 @@ export interface ReserveRequest {
   identity: Limited;
   model: string;
   /**
-   * Tokens after templating, including cached ones. An estimate is reserved like an exact count; settle() receives the
-   * exact count.
+   * Tokens after templating, including cached ones. An estimate is reserved like an exact count; settle() then receives
+   * the exact count.
    */
   promptTokens: TokenCount;
   /** The client's output cap for one choice after clamping. Null if the request has none. */
@@ -63,7 +63,8 @@ export interface Admission {
    */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation>;
   /**
-   * The current limits as headers in either format. For each limit, the tighter of the organization's and the key's.
+   * The current limits as headers in either format. For each limit, the tighter one of the organization's and the
+   * key's.
    */
   headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;

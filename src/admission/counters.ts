@@ -24,8 +24,8 @@ export class Counters {
   constructor(private readonly table: RecordTable) {}
 
   /**
-   * Takes `amount` and returns 0 if the bucket has enough. Otherwise takes nothing and returns the milliseconds until
-   * it has. `now` in ns.
+   * Takes `amount` and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the milliseconds until
+   * it will have enough. `now` in ns.
    */
   take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);
@@ -44,7 +44,7 @@ export class Counters {
     return after > NS_PER_MINUTE ? waitMs(after) : 0;
   }
 
-  /** Returns `amount` to the bucket. A negative amount takes more, and the level may then fall below zero. */
+  /** Returns `amount` to the bucket. A negative amount takes more, which may bring the level below zero. */
   give(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): void {
     const cost = costOf(amount, limit);
     for (;;) {

@@ -1,16 +1,16 @@
 // Limits the event-loop time that one organization's requests may use for parsing, validation and rendering: a share of
-// every second with a burst of some seconds' worth. Rejected requests count too, because they take time and count
+// every second with a burst of some seconds' worth. Rejected requests count too, because they take time but count
 // toward no other limit. Each thread has its own instance.
 //
 // A bucket is stored as the time at which it will be full again, as in counters.ts. It may be overdrawn, because the
-// cost of an operation is known only afterwards.
+// cost of an operation is only known afterwards.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../shared/errors.js';
 
 /** Capacity of a bucket: 10 seconds' worth. */
 const BURST_MS = 10_000;
-/** Above this number of organizations, full buckets are removed. */
+/** If there are more organizations than this, full buckets are removed. */
 const MANY = 1_024;
 
 export class EventLoopBudget {

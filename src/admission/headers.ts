@@ -46,7 +46,7 @@ export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: 
   return headers;
 }
 
-/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up, so that the bucket is full after that time. */
+/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up, so that the bucket is certainly full after that time. */
 export function duration(ms: number): string {
   const whole = Math.ceil(ms);
   if (whole < 1000) return `${whole}ms`;

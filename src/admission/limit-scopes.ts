@@ -1,5 +1,5 @@
 // Selects the limits that apply to a request: those of its organization on the model and, if the key has limits of its
-// own, those of the key. Both must admit the request. Pure; evaluated for each request.
+// own, those of the key. Both sets of limits must admit the request. Pure; evaluated for each request.
 
 import type { Config } from '../config/settings.js';
 import type { Limited, LimitedOrganization } from './admission.js';

@@ -14,7 +14,7 @@ export interface Limits {
 type Layer = Readonly<Record<string, LimitOverride>> | undefined;
 
 /**
- * An organization's limits on a model. For each field the most specific value applies: the operator's limit for the
+ * An organization's limits on a model. For each field, the most specific value applies: the operator's limit for the
  * organization and model, then for all its models, then `limits.overrides` for the organization and for `*`, then the
  * general settings.
  */

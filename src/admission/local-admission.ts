@@ -35,9 +35,9 @@ export interface LocalOptions {
   buffer?: SharedArrayBuffer;
   /** The ledger of this thread, see ledgerOf(). */
   ledger?: Int32Array;
-  /** Reads the stored tokens of a month, at which a cap's counter starts. */
+  /** Reads the stored tokens of a month, which are the initial value of a cap's counter. */
   storedMonth?: StoredMonth;
-  /** Returns this process's share of the limits when others have the rest. Absent: the whole limits apply. */
+  /** Returns this process's share of the limits, if other processes have shares too. Absent: the whole limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
@@ -73,7 +73,7 @@ export class LocalAdmission implements Admission {
     this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
   }
 
-  /** Synchronous except for the first request under a monthly cap, which has to read the stored usage first. */
+  /** Synchronous, except that the first request under a monthly cap has to read the stored usage. */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
     const { identity, model, promptTokens, n } = request;
     const counted = this.checkCap(identity, model);
@@ -245,7 +245,7 @@ export class LocalAdmission implements Admission {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model } = request;
-    // Permanent rejection, so it requires an exact count. A long estimate reserves the whole bucket instead.
+    // This rejection is permanent, so it requires an exact count. A long estimate reserves the whole bucket instead.
     if (promptTokens.exact && promptTokens.tokens > tpm)
       throw promptTooLong(owner, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
@@ -261,7 +261,7 @@ export class LocalAdmission implements Admission {
     return (format) => this.headers(identity, model, format);
   }
 
-  /** The time until all buckets have enough for the request, not only the one that rejected it first. */
+  /** The time until all buckets have enough for the request, not only the first one that rejected it. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
     for (const {

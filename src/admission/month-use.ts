@@ -1,9 +1,9 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
 // from the stored usage, so it survives restarts. Any thread.
 //
-// The record also contains the month. The first thread that finds an old month there claims the new one by storing a
-// negative number while it reads the stored usage. Tokens used meanwhile are already counted. Other threads wait until
-// the month is set, and claim it again after a timeout. Once the month is set, no promise is needed.
+// The record also contains the month. The first thread that finds an old month in it claims the new one by storing a
+// negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other threads wait
+// until the month is set, and claim it themselves after a timeout. Once the month is set, no promise is needed.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL } from './record-table.js';
@@ -50,8 +50,8 @@ export class MonthUse {
   ) {}
 
   /**
-   * Returns the tokens used. A promise means that they are not known yet; call again after it resolves. Null: the table
-   * is full.
+   * Returns the tokens used. If it is a promise, the number is not known yet; call again after it has resolved. Null:
+   * the table is full.
    */
   used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
@@ -65,7 +65,7 @@ export class MonthUse {
   }
 
   /**
-   * Without a cap, tokens are counted only if a counter exists: the organization had a cap and may have one again this
+   * Without a cap, tokens are counted only if a counter exists: the organization had a cap, and may have one again this
    * month.
    */
   add(organizationId: string, tokens: number, capped = true): void {
@@ -74,8 +74,8 @@ export class MonthUse {
     const record = this.table.enter(key, 1, null);
     if (record <= FULL) return;
     try {
-      // Starts the month before these tokens are added, and therefore before they are recorded. If that fails, the next
-      // request with a cap tries again.
+      // Starts the month before these tokens are added, and therefore before they are recorded as usage. If starting it
+      // fails, the next request with a cap tries again.
       const month = monthNumber(this.wall());
       const state = this.table.month(record);
       if (state !== month && !isClaimOf(state, month)) this.begin(organizationId).catch(() => undefined);

@@ -26,7 +26,10 @@ const MEAN_MS = 5;
 const MONTH = 12;
 const REPLACING = -1;
 const REPLACE_NS = 1_000_000_000n;
-/** Attempts on a window that other threads are changing before it counts as full. They take some milliseconds. */
+/**
+ * Number of attempts on a window that other threads are changing, before it counts as full. All of them together take
+ * some milliseconds.
+ */
 const TRIES = 20_000;
 
 /** Size in bytes of a table with `records` records. */
@@ -46,7 +49,7 @@ export interface TableOptions {
   now: () => bigint;
   /** Returns the current month, as in month-use.ts. Records of the current month are not replaced. */
   month: () => number;
-  /** The ledger in which this thread alone writes its open counts: one word per record. */
+  /** The ledger of this thread's open counts, to which only this thread writes: one word per record. */
   ledger?: Int32Array | undefined;
 }
 
@@ -79,7 +82,7 @@ export class RecordTable {
   }
 
   /**
-   * Adds `count` (at least 1) to the record of a key, and creates the record if needed, unless that exceeds `limit`.
+   * Adds `count` (at least 1) to the record of a key, creating the record if needed, unless that would exceed `limit`.
    * The record stays pinned to the key until leave(). FULL or OVER: nothing was added.
    */
   enter(key: Int32Array, count: number, limit: number | null): number {
@@ -129,7 +132,7 @@ export class RecordTable {
     return Atomics.load(this.ints, record * INTS + MEAN_MS);
   }
 
-  /** Adds a request's duration to the mean. When two calls run concurrently, one may be lost. */
+  /** Adds a request's duration to the mean. If two calls run concurrently, one of them may be lost. */
   took(record: number, ms: number): void {
     const mean = this.meanMs(record);
     const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));
@@ -216,8 +219,8 @@ export class RecordTable {
   }
 
   /**
-   * Whether the slot contains the key, or was empty and now contains it. Claimed word by word; a key that loses a word
-   * to another key continues with the next slot.
+   * Whether the slot contains the key, or was empty and now contains it. The slot is claimed word by word. A key that
+   * loses a word to another key continues with the next slot.
    */
   private takes(record: number, key: Int32Array): boolean {
     const at = record * INTS;

@@ -10,7 +10,7 @@ export type HeadersOf = (format: ErrorFormat) => [string, string][];
 
 type LimitOwner = LimitScope['owner'];
 
-/** The request needs more concurrency than the limit allows at all. */
+/** The request needs more concurrency than the limit can ever allow. */
 export const tooManyChoices = (owner: LimitOwner, n: number, limit: number, headers: HeadersOf): ApiError =>
   apiError(
     'concurrency_limit_exceeded',
@@ -93,7 +93,7 @@ export const countsFull = (): ApiError =>
   );
 
 /**
- * Estimated time until one of `count` running requests ends. If each takes `meanMs` and they are at random points of
- * it, the first ends after about mean / (count + 1).
+ * Estimated time until one of `count` running requests ends. If each takes `meanMs` and they are at random points
+ * within that time, the first one ends after about mean / (count + 1).
  */
 export const nextSlotMs = (meanMs: number, count: number): number => Math.max(1000, meanMs / (count + 1));

@@ -1,5 +1,5 @@
 // The API key of one conversation: created at its start, valid for an hour, extended while the conversation lasts, and
-// revoked at its end. Each of these is recorded in the organization's audit log.
+// revoked at its end. Each of these steps is recorded in the organization's audit log.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
@@ -24,8 +24,7 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process, or of the data folder, which is opened for the duration of
- * `work`.
+ * Runs `work` on the accounts of a server in this process, or of the data folder, which is opened while `work` runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
@@ -41,7 +40,7 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  /** `use`: the key's name and scopes; defaults to those of a conversation. */
+  /** `use`: the key's name and scopes; the defaults are those for a conversation. */
   constructor(
     private readonly withAccounts: WithAccounts,
     private readonly now: () => number = Date.now,

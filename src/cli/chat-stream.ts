@@ -20,7 +20,7 @@ interface ChunkBody {
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
-/** Describes why a server is unreachable. fetch throws only "fetch failed"; the reason is in its cause. */
+/** Describes why a server is unreachable. fetch() throws only "fetch failed"; the reason is in the error's `cause`. */
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;

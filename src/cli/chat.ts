@@ -1,5 +1,5 @@
 // monolith chat: a conversation in the terminal, streamed over HTTP from the server at --url, the one that runs on the
-// data folder, or one started here for the duration of the conversation.
+// data folder, or a server started in this process for the duration of the conversation.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
@@ -49,7 +49,7 @@ export interface Peer {
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  // --model NAME selects a model of the server; --model NAME=SOURCE is the setting, which may be repeated.
+  // --model NAME selects a model of the server; --model NAME=SOURCE is the setting and may be repeated.
   const models = loadConfig({ argv }, { ...FLAGS, '--model': 'values' }).own.lists.get('--model') ?? [];
   const isSetting = models.length > 0 && models.every((model) => model.includes('='));
   const { config: asked, values, words } = commandConfig(argv, isSetting ? FLAGS : { ...FLAGS, '--model': 'value' });
@@ -93,7 +93,7 @@ export async function chat(argv: string[]): Promise<number> {
   }
 }
 
-/** `keyed` is called when there may be a key to revoke. */
+/** `keyed` is called once there may be a key to revoke. */
 async function findPeer(url: string | undefined, config: Config, keyed: () => void): Promise<Peer> {
   const chosen = config.api_key;
   if (url !== undefined) {

@@ -4,7 +4,7 @@ import type { OwnArguments, OwnFlags } from '../config/arguments.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 
-/** Like loadConfig, and writes a notice to stderr for each former name of a setting. */
+/** Like loadConfig, but also writes a notice to stderr for each former setting name. */
 export function commandConfig(argv: readonly string[], flags: OwnFlags): { config: Config } & OwnArguments {
   const { config, own, renamed } = loadConfig({ argv }, flags);
   for (const { old, new: current, source } of renamed)

@@ -65,13 +65,13 @@ export async function data(argv: string[]): Promise<number> {
   }
 }
 
-/** `confirm`: confirms that the current clock is right. */
+/** `confirm`: whether to confirm that the current clock is correct. */
 async function sweepState(config: Pick<Config, 'data_dir' | 'database'>, confirm: boolean): Promise<string> {
   if (confirm)
     return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server resumes erasing within a minute.`;
   const held = await heldSince(config);
   if (held === null) return 'Erasing is not suspended: expired data is erased.';
-  return `Erasing is suspended: it is ${held.now.toISOString()}, more than a day after ${held.trusted.toISOString()}, the last time stored by a server. If the clock is right, run: monolith data sweep --confirm`;
+  return `Erasing is suspended: it is ${held.now.toISOString()}. That is more than a day after the last time that a server stored, ${held.trusted.toISOString()}. If the clock is right, run: monolith data sweep --confirm`;
 }
 
 function needed(action: string, path: string | undefined, what: string): string {
@@ -79,7 +79,7 @@ function needed(action: string, path: string | undefined, what: string): string 
   return path;
 }
 
-/** If `path` is a folder, returns a new file in it, named after the time. */
+/** If `path` is a folder, returns the path of a new file in it, named after the current time. */
 function fileFor(path: string): string {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder

@@ -1,4 +1,4 @@
-// monolith debug vision: shows stage by stage how a text model and a vision encoder process a prompt with images. The
+// monolith debug vision: shows step by step how a text model and a vision encoder process a prompt with images. The
 // fields are those of the vision test vectors.
 
 import sharp from 'sharp';

@@ -111,7 +111,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
               'of these, draft layer',
               plan.draftWeightBytes === 0
                 ? `none: the file's ${model.draftLayers} multi-token-prediction layer${model.draftLayers === 1 ? ' is' : 's are'} not loaded`
-                : `${showBytes(plan.draftWeightBytes)} (multi-token prediction: the first of ${model.draftLayers} layer${model.draftLayers === 1 ? '' : 's'}; its keys and values are in the KV pages)`,
+                : `${showBytes(plan.draftWeightBytes)} (multi-token prediction: the first of ${model.draftLayers} layer${model.draftLayers === 1 ? '' : 's'}; its keys and values are stored in the KV pages)`,
             ],
           ]),
       [
@@ -133,7 +133,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
 
   const { vision } = found;
   if (vision !== null) {
-    // An ignored vision encoder has only a problem to report.
+    // For a vision encoder that is ignored, only the reason is reported.
     section(
       `Vision: ${basename(visionFile ?? '')}`,
       vision.projector === ''

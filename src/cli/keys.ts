@@ -1,5 +1,5 @@
 // monolith keys: changes the data folder or the shared database, whether or not a server runs on it. A running server
-// sees a change within a second.
+// picks up a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -118,13 +118,13 @@ async function create(
 }
 
 /**
- * Warns about unknown model names. Not an error: the server may have models that these settings do not name, or may get
- * them later.
+ * Warns about unknown model names. This is not an error: the server may have models that these settings do not name, or
+ * may get them later.
  */
 async function warnUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
   const asked = [...names].filter((name) => name !== '*');
   if (asked.length === 0) return;
-  const there = await known().catch((): string[] => []); // a key can be created even if the settings cannot be served
+  const there = await known().catch((): string[] => []); // works even if the configured models cannot be served
   for (const name of there.length === 0 ? [] : asked) {
     if (!there.includes(name))
       process.stderr.write(

@@ -21,7 +21,7 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
   return true;
 }
 
-/** Reports the addon's errors as usage errors, because they concern a file or argument that the user typed. */
+/** Reports the addon's errors as usage errors, because they are about a file or argument that the user gave. */
 export async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();

@@ -49,7 +49,7 @@ export async function pull(argv: string[]): Promise<number> {
   const onProgress = (at: PullProgress): void => {
     if (!said)
       process.stderr.write(
-        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, ${showBytes(at.kept)} of it already downloaded` : ''}\n`,
+        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, ${showBytes(at.kept)} of which is already downloaded` : ''}\n`,
       );
     said = true;
     progress.at(

@@ -18,8 +18,8 @@ import { noWords } from '../config/arguments.js';
 // within this time is ignored.
 const DUPLICATE_MS = 50;
 /**
- * Time for HTTP workers to close their connections when the process must exit immediately; the HTTP library would
- * otherwise abort the process.
+ * Time for HTTP workers to close their connections when the process must exit immediately; otherwise, the HTTP library
+ * would abort it.
  */
 const EXIT_MS = 1_000;
 
@@ -50,7 +50,7 @@ async function runServer(argv: string[]): Promise<number> {
   if (file !== null) telemetry.log.info({ file }, 'settings read');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
 
-  // Signals are handled from the start, because loading a large model takes time.
+  // Signals are handled from the start, because loading a large model may take long.
   let server: Server | null = null;
   let signalledAt: number | null = null;
   const ended = new Promise<void>((resolve, reject) => {
@@ -99,7 +99,8 @@ async function runServer(argv: string[]): Promise<number> {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
     await stderrLog.flush();
-    // LMDB must not run any more: closing it would sync again and report data as written that the disk may have lost.
+    // LMDB must not be used any more: closing it would sync again and report data as written that the disk may have
+    // lost.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });
@@ -124,7 +125,7 @@ function readyJson(server: Server): string {
 }
 
 function readyText(server: Server, config: Config): string {
-  // A key that was set by the user or shown before is not printed, because terminals are logged.
+  // A key that the user has set, or that was shown before, is not printed, because terminal output may be logged.
   const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
   const keyLines =
     server.createdKey !== null

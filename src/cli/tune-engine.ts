@@ -167,7 +167,7 @@ export class ApiEngine implements HeldEngine {
     try {
       await this.#put(values, false);
     } catch (error) {
-      // A network error may be temporary; a refusal is final.
+      // A network error may be temporary; a rejection is final.
       if (error instanceof Refused) this.#lost.abort(error);
     }
   }

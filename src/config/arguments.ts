@@ -1,4 +1,4 @@
-// Splits a command line into flags and words. All commands use it, so that they report the same errors in the same words.
+// Splits a command line into flags and words. All commands use it, so their error messages are the same.
 
 import { parseArgs } from 'node:util';
 import { didYouMean } from './did-you-mean.js';
@@ -62,11 +62,12 @@ export function asksForHelp(argv: readonly string[]): boolean {
 
 /**
  * Reads `--flag value` and `--flag=value`. All arguments after `--` are words. Throws UsageError for an unknown flag, a
- * missing or unexpected value, and a flag that is repeated although it takes a single value.
+ * missing or unexpected value, and a repeated flag that takes a single value.
  */
 export function readArguments(argv: readonly string[], known: ReadonlyMap<string, Flag>): Arguments {
-  // In the loose mode, parseArgs reports unknown flags and missing values as tokens instead of errors of its own. It has
-  // no optional values: a boolean flag is declared without a value, and its value arrives as the next positional.
+  // In the loose mode, parseArgs reports unknown flags and missing values as tokens instead of throwing its own errors.
+  // It has no optional values: a boolean flag is declared without a value, and its value arrives as the next
+  // positional.
   const { tokens } = parseArgs({
     args: [...argv],
     strict: false,
@@ -124,7 +125,7 @@ function unknownFlag(name: string, known: ReadonlyMap<string, Flag>): UsageError
   return new UsageError(`${name}: unknown flag.${didYouMean(name, [...suggested, '--help'])}`);
 }
 
-/** Selects the flags in `own` from arguments that may contain other flags too. */
+/** Selects the flags listed in `own`; the arguments may contain other flags too. */
 export function ownArguments({ flags, words }: Arguments, own: OwnFlags): OwnArguments {
   const lists = new Map<string, string[]>();
   for (const { name, value } of flags)

@@ -221,7 +221,7 @@ export const list: Kind<readonly string[]> = {
 
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
-/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or the URL of an upstream server as configured. */
+/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or an upstream server's URL as it was configured. */
 export interface ModelFile {
   readonly name: string;
   readonly path: string;
@@ -287,7 +287,7 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
     try {
       return JSON.parse(value) as unknown;
     } catch {
-      // The parser's own message is omitted: it quotes the text, which may contain an upstream API key.
+      // The parser's own message is left out because it quotes the text, which may contain an upstream API key.
       context.addIssue({ code: 'custom', message: 'The value is not valid JSON.' });
       return z.NEVER;
     }
@@ -368,7 +368,7 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   max_repeats: {
     expects: 'an integer from 2 to 1000, or null',
     fallback: 'null',
-    help: 'Ends a response when the same sequence of up to 64 tokens occurs this many times in succession; null = never. The finish reason is `length` (`repetition` in metrics).',
+    help: 'End a response when the same sequence of up to 64 tokens occurs this many times in succession; null = never. The finish reason is `length` (`repetition` in metrics).',
   },
   load: {
     expects: '`start` or `demand`',
@@ -378,7 +378,7 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   idle_minutes: {
     expects: 'a number above 0, at most 44,640, or null',
     fallback: 'null',
-    help: 'Unloads the model after this many minutes without requests; null = never.',
+    help: 'Unload the model after this many minutes without requests; null = never.',
   },
   pinned: {
     expects: 'true or false',
@@ -388,12 +388,12 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   default_effort: {
     expects: '`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`',
     fallback: '`medium`',
-    help: 'Reasoning effort of requests that set none. Has no effect on models without reasoning.',
+    help: 'Reasoning effort for requests that set none. Has no effect on models without reasoning.',
   },
   sampling: {
     expects: 'an object with `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`',
     fallback: 'the recommendation in the model file',
-    help: 'Sampling parameters of requests that set none.',
+    help: 'Sampling parameters for requests that set none.',
   },
   display_name: {
     expects: '1 to 128 characters',
@@ -420,7 +420,7 @@ export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
   quantize: {
     expects: '`q8_0`, `q6_k`, `q4_k`, `q4_0`, `fp8`, or null',
     fallback: 'null',
-    help: 'Quantizes the weights while loading ([details](models.md#quantizing-while-loading-and-drafts)); null = as in the file.',
+    help: 'Quantize the weights while loading ([details](models.md#quantizing-while-loading-and-drafts)); null = as in the file.',
   },
   draft: {
     expects: 'a model name or a path, or null',

@@ -1,6 +1,6 @@
-// Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable, file,
-// default. Config.given records the source of each value that is not a default. A renamed setting is also accepted by its
-// former names (Setting.renamedFrom); the precedence of sources is the same for both.
+// Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable,
+// file, default. Config.given records the source of each value that is not a default. A renamed setting is also
+// accepted by its former names (Setting.renamedFrom); the order of precedence is the same for both.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -116,7 +116,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
-  // For a value inside a JSON object, its path is more helpful than a description of the whole object.
+  // For a value inside a JSON object, the path to it is more helpful than a description of the whole object.
   if (typeof issue?.path[0] === 'string')
     throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
@@ -220,7 +220,7 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Value
   for (const one of declared) {
     const read = (name: string | null, isFormer: boolean): void => {
       const text = name === null ? undefined : env[name];
-      // Shells and compose files use an empty variable for "not set".
+      // In shells and Compose files, an empty variable means "not set".
       if (name !== null && text !== undefined && text !== '') put(values, { one, isFormer }, name, text);
     };
     for (const name of one.former?.variables ?? []) read(name, true);

@@ -60,7 +60,7 @@ export interface Declared {
   aliasVariable: string | null;
   /** Environment variables of other tools, read if the setting's own variables are not set. */
   others: readonly string[];
-  /** Names that the setting had before it was renamed. Null: it was not renamed. */
+  /** Names that the setting had before it was renamed; null if it was never renamed. */
   former: FormerNames | null;
   setting: Setting<unknown>;
 }

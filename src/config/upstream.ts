@@ -83,7 +83,7 @@ export const UPSTREAM_HELP: Readonly<
   servers: {
     expects: 'a list of 1 to 64 objects',
     fallback: '',
-    help: 'Several servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; omitted fields are taken from `upstream`.',
+    help: 'Several servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; fields that a server omits are taken from `upstream`.',
   },
   api: {
     expects: '`chat-completions`, `completions`, `responses` or `messages`',
@@ -210,5 +210,5 @@ function serverOf(address: string, own: ServerFields, shared: ServerFields): Ups
 const keyOf = ({ key, key_variable: name }: ServerFields): string | null | undefined =>
   name === undefined ? key : process.env[name];
 
-/** An upstream model declared by its URL only: --model NAME=http://127.0.0.1:8000/v1. */
+/** An upstream model declared only by its URL: --model NAME=http://127.0.0.1:8000/v1. */
 export const upstreamOfAddress = (address: string): Upstream => upstreamSchema.parse({ url: address });

@@ -1,11 +1,11 @@
-// Grammars of the native addon (addon-types.ts): what a text must match, and the compiled form.
+// Grammars of the native addon (addon-types.ts): what text must match, and the compiled form.
 
 /**
  * A compiled grammar of one engine. Using it with another engine throws a TypeError. Any number of requests may share
  * it.
  */
 export interface NativeGrammar {
-  readonly bytes: number; // memory it uses, without the masks that are added to its states during use
+  readonly bytes: number; // memory that it uses, not counting masks added to its states during use
   /**
    * For tests: the bytes that may follow `text`. Special tokens are symbols that begin with 0xff; the suffix is part of
    * the text. Null if no text begins with `text`, or if a limit was exceeded.

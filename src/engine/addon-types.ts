@@ -42,11 +42,11 @@ export interface LoadOptions {
   visionOptional?: boolean;
   visionMaxPixels?: number; // maximum pixels of an input image; absent = 2 ** 27
   visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as the vision encoder's file specifies
-  // whose image preprocessing to use; absent = the original one for a Hugging Face folder where it is implemented, else
+  // image preprocessing to use; absent = the original one for a Hugging Face folder where it is implemented, else
   // llama.cpp's
   visionResize?: 'llama.cpp' | 'original';
   visionPrecision?: 'fast' | 'exact'; // arithmetic of 16-bit vision weights; absent = fast
-  // budget of cached image embeddings, and the same again for running requests; absent = 256 MiB
+  // budget for cached image embeddings, and the same amount again for running requests; absent = 256 MiB
   embeddingBytes?: number;
   maxContext: number; // 0 = the file's context length, as far as memory allows
   kvBytes: number; // budget of the page pool in bytes; 0 = enough for a few full contexts
@@ -65,7 +65,9 @@ export interface LoadOptions {
   mtp?: 'off' | 'auto' | 'always';
 }
 
-/** Everything a model file declares, and what loading it would allocate (computed by the allocating code). */
+/**
+ * Everything that a model file declares, and what loading it would allocate, computed by the code that allocates it.
+ */
 export interface Inspection {
   fileBytes: number;
   // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB); identifies the weights
@@ -87,7 +89,9 @@ export interface InspectedVision {
   problem: string | null; // why it does not fit the model
 }
 
-/** Memory in bytes. `claimed`: the part of `available` that loaded and loading models have planned but not used yet. */
+/**
+ * Memory in bytes. `claimed`: the part of `available` that models, loaded or loading, have planned but not used yet.
+ */
 export interface MachineMemory {
   total: number;
   available: number;
@@ -95,7 +99,7 @@ export interface MachineMemory {
 }
 
 /**
- * Upper bounds of what a load allocates. KV pages use memory only after their first use. Every 16 tokens take
+ * Upper bounds on what a load allocates. KV pages use memory only after their first use. Every 16 tokens take
  * `fullPages` pages; the last `window` tokens of a request take `windowPages` more.
  */
 export interface MemoryPlan {
@@ -159,8 +163,8 @@ export interface ImagePiece {
 }
 
 /**
- * An image cut and resized for one engine's vision encoder. Using it with another engine throws a TypeError. Any number
- * of requests may share it.
+ * An image that has been cut and resized for one engine's vision encoder. Using it with another engine throws a
+ * TypeError. Any number of requests may share it.
  */
 export interface NativeImage extends PlannedImage {
   readonly bytes: number; // memory it uses
@@ -219,13 +223,14 @@ export interface SubmitOptions {
   calls?: CallOptions | null; // absent or null: no tool calls
   /**
    * Constrains the content to this grammar. The content starts after the reasoning, if there is any. If tool calls are
-   * neither forbidden nor required, the content is either such a text or a call. The end of the turn is sampled only
-   * where the text may end, and is taken without sampling where nothing can follow. Absent or null: unconstrained.
+   * neither forbidden nor required, the content is either text that matches the grammar, or a call. The end of the turn
+   * is sampled only where the text may end, and it is chosen without sampling where nothing else can follow. Absent or
+   * null: unconstrained.
    */
   format?: NativeGrammar | null;
   /**
-   * Header before the constrained text, for models that give content a header as calls have; at most 256 bytes. When
-   * the content begins, the engine writes the header or the beginning of a call, and samples where the two differ.
+   * Header before the constrained text, for models whose content has a header, like their calls; at most 256 bytes.
+   * When the content begins, the engine writes the header or the beginning of a call, and samples where the two differ.
    * Absent or '': none.
    */
   formatHead?: string;
@@ -266,7 +271,7 @@ export interface CallOptions {
   end?: string;
   /**
    * The text after the opening marker that ends the section and starts content, for models whose content has a header
-   * that begins like a call. Absent: none.
+   * that starts like a call. Absent: none.
    */
   answer?: string;
   /** Without a closing marker: a section ends with its grammar, and the turn continues as after a closing marker. */
@@ -308,11 +313,11 @@ export interface NativeStats {
   decodeTokens: number;
   cachedTokens: number;
   imagePieces: number;
-  imagePiecesCached: number; // image pieces computed by the vision encoder; found in the cache
+  imagePiecesCached: number; // image pieces computed by the vision encoder, and found in the cache
   promptTokens: number;
-  promptTokensCached: number; // prompt tokens of started requests; of these, found in the prefix cache
+  promptTokensCached: number; // prompt tokens of started requests, and how many of them were found in the prefix cache
   draftTokens: number;
-  acceptedTokens: number; // draft tokens computed; accepted
+  acceptedTokens: number; // draft tokens computed, and accepted
   requests: number;
   finished: number;
   failedRequests: number;
@@ -369,7 +374,7 @@ export interface NativeEngine {
   readonly maxContext: number;
   /** The vision encoder; null: the engine has none. */
   readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
-  /** Why the configured vision encoder was ignored; null: it was not, or none was configured. */
+  /** Why the configured vision encoder was ignored; null if it was not ignored, or if none was configured. */
   readonly visionProblem: string | null;
   /**
    * Returns how an image of this size would be processed, without its pixels. `low`: use as few tokens as the model
@@ -382,8 +387,8 @@ export interface NativeEngine {
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
-   * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and the age of its first event
-   * in milliseconds. The callee owns the buffer.
+   * `onEvents` gets one packed buffer (native/engine/events.h) per step, and the age of its first event in
+   * milliseconds. It is called on this thread and owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   tokenize(text: string, options: TokenizeOptions): Int32Array;
@@ -391,8 +396,8 @@ export interface NativeEngine {
   tokenBytes(token: number): Uint8Array;
   findToken(spelling: string): number; // -1 if there is none
   /**
-   * Compiles off the event loop, within limits on memory, work and time; recent results are cached. A grammar that
-   * cannot be compiled does not reject: `grammar` is null and `problems` says why.
+   * Compiles off the event loop, within limits on memory, work and time; recent results are cached. If a grammar cannot
+   * be compiled, the promise still resolves: `grammar` is null, and `problems` says why.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string; // renders all tokens, including special ones
@@ -414,13 +419,13 @@ export interface Addon {
   readonly version: string;
   readonly isas: string[]; // instruction sets that this processor supports, simplest first
   /**
-   * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted
-   * to.
+   * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read like the GGUF file that it would be
+   * converted to.
    */
   inspect(path: string, options: LoadOptions): Inspection;
   /**
-   * The sampling values recommended by a GGUF file's authors (keys `general.sampling.*`), unchanged. Absent and
-   * non-numeric values are omitted. Throws if the file cannot be read.
+   * The sampling values recommended by a GGUF file's authors (keys `general.sampling.*`), unchanged. Values that are
+   * absent or not numbers are omitted. Throws if the file cannot be read.
    */
   recommendedSampling(
     path: string,
@@ -451,8 +456,8 @@ export interface Addon {
   ): Promise<DebugVision>;
   /**
    * Locks an open file for the holder of this descriptor. Returns false if another holder has it. The kernel releases
-   * the lock when the descriptor is closed or the process ends for any reason. Throws `io` if the file system has no
-   * locks.
+   * the lock when the descriptor is closed, or when the process ends for any reason. Throws `io` if the file system has
+   * no locks.
    */
   lockFile(descriptor: number): boolean;
   /**
@@ -463,12 +468,12 @@ export interface Addon {
   /** Memory available to models, within the limits of this process's control groups. */
   memory(): MachineMemory;
   /**
-   * Bytes per second that a plain read loop of `threads` threads reaches over a buffer of `bytes`; best of `repeats`.
-   * For benchmarks.
+   * Bytes per second that a plain read loop of `threads` threads reaches over a buffer of `bytes`; the best of
+   * `repeats`. For benchmarks.
    */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /**
-   * Multiplications and additions per second of the vector units, for 8-bit integer and float matmuls; best of
+   * Multiplications and additions per second of the vector units, for 8-bit integer and float matmuls; the best of
    * `repeats`. For benchmarks.
    */
   arithmeticPeak(isa: string, threads: number, repeats: number): Promise<{ integer8: number; float32: number }>;

@@ -23,10 +23,7 @@ const id = z
 
 const catalogModel = z.strictObject({
   id,
-  /**
-   * A GGUF file or a Hugging Face folder, relative to the catalog. Models that name the same file share one loaded
-   * copy.
-   */
+  /** A GGUF file or a Hugging Face folder, relative to the catalog. Models with the same file share one loaded copy. */
   file: z.string().min(1),
   /** Type to which float matrices are quantized while loading; absent or null: unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
@@ -40,12 +37,12 @@ const catalogModel = z.strictObject({
    * setting. null: no image input. Absent: a file with a usual name next to the model file (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
-  /** Which image preprocessing to use where they differ: llama.cpp's (the default) or the model authors' original. */
+  /** Image preprocessing to use where the two differ: llama.cpp's (the default) or the model authors' original. */
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
   /** Arithmetic of 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** A small model for trying out the service, not for real work. Clients and users are informed of it. */
+  /** A small model for trying out the service, not for real work. Clients and users are informed that it is one. */
   demonstration: z.boolean().optional(),
   /** Release time, in seconds since 1970. */
   created: z.number().int().min(0),
@@ -60,9 +57,9 @@ const catalogModel = z.strictObject({
    * Unloaded after this many minutes without a request, and loaded again on the next request; absent or null: never.
    */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
-  /** Never unloaded, neither for idleness nor for another model's memory. */
+  /** Never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
-  /** Maximum prompt plus output tokens; null: what the file and the memory allow. */
+  /** Maximum prompt plus output tokens; null: as many as the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
    * Maximum output tokens, and the default if the client sets none; null: the rest of the context, up to
@@ -108,7 +105,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
 };
 
-/** The properties of a model that an operator may override. */
+/** Properties of a model that an operator may override. */
 export type CatalogOverride = {
   readonly [K in
     | 'quantize'
@@ -132,7 +129,7 @@ export type CatalogOverride = {
     | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
-/** An unusable catalog or model file. The message names the file and the position in it. */
+/** An unusable catalog or model file. The message names the file and the position in the file. */
 export class CatalogError extends Error {
   constructor(where: string, problem: string) {
     super(`${where}: ${problem}`);
@@ -142,7 +139,7 @@ export class CatalogError extends Error {
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
 
-/** Reads a catalog. The models' files are returned as absolute paths and are known to exist. Throws CatalogError. */
+/** Reads a catalog. The models' files are returned as absolute paths; they are known to exist. Throws CatalogError. */
 export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   let json: unknown;
   try {
@@ -190,8 +187,8 @@ const recommendation = z.object({
 
 /**
  * The sampling that a model's authors recommend: generation_config.json in a Hugging Face folder, or the keys
- * `general.sampling.*` of a GGUF file. Empty if it is missing or damaged: it is optional, and loading the model reports
- * what is wrong with the file.
+ * `general.sampling.*` of a GGUF file. Empty if they are missing or damaged: they are optional, and loading the model
+ * reports what is wrong with the file.
  */
 function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
   let found: unknown;
@@ -208,13 +205,13 @@ function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogMo
   return given(values);
 }
 
-/** GGUF files store 32-bit floats. Rounds to the decimal number that was written, such as 0.6. */
+/** GGUF files store 32-bit floats. Rounds them to the decimal number that was meant, such as 0.6. */
 const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
 /**
- * Bytes of a model's weights: the file with all its parts, or all *.safetensors in the folder; null if it does not
- * exist.
+ * Bytes of a model's weights: the file including all its parts, or all *.safetensors files in the folder; null if it
+ * does not exist.
  */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });

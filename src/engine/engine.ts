@@ -20,12 +20,12 @@ import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../shared/thread-count.js';
 
 /**
- * Texts up to this length are tokenized on the event loop: that takes about 0.1 ms, less than a round trip to another
+ * Texts up to this length are tokenized on the event loop. That takes about 0.1 ms, less than a round trip to another
  * thread.
  */
 const kSyncTextLength = 4_096;
 
-/** Maximum number of prompt log-probabilities delivered in one call; takes about a millisecond. */
+/** Maximum number of prompt log-probabilities delivered in one call. Delivering them takes about a millisecond. */
 const kPromptRows = 16;
 
 export interface Generation {
@@ -33,8 +33,8 @@ export interface Generation {
   /** Cancels the request before the engine's next step; no event follows. Idempotent; has no effect after the end. */
   cancel(): void;
   /**
-   * Ends one choice as `end_of_turn` before the engine's next step. Its text so far and its `finished` event still
-   * follow. Idempotent; has no effect after the end.
+   * Ends one choice as `end_of_turn` before the engine's next step. Its text so far and its `finished` event are still
+   * emitted. Idempotent; has no effect after the end.
    */
   finish(choice: number): void;
 }
@@ -52,7 +52,7 @@ export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
-  readonly #late = new Set<Listener>(); // listeners whose last event is still to be delivered
+  readonly #late = new Set<Listener>(); // listeners whose last event has not been delivered yet
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
@@ -148,8 +148,8 @@ export class Engine {
     return this.#native.compileGrammar(options);
   }
   /**
-   * Milliseconds until the requests that wait now have left the queue, estimated from the recent pace of this thread's
-   * requests.
+   * Milliseconds until the requests that are waiting now will have left the queue, estimated from the recent pace of
+   * this thread's requests.
    */
   queueDrainMs(): number {
     return this.#pace.drainMs(this.#native.stats().waiting / threadCount);
@@ -174,8 +174,7 @@ export class Engine {
   }
 
   /**
-   * Cancels this thread's requests without an event and releases the engine, which stops when its last holder closes
-   * it.
+   * Cancels this thread's requests without an event and releases the engine, which stops when its last user closes it.
    */
   close(): Promise<void> {
     if (this.#closed === null) {
@@ -250,7 +249,7 @@ export class Engine {
   }
 
   /**
-   * Also clears the listener: outgrown hash tables of the map may still reference it, and through it its whole request
+   * Also clears the listener: the map's outgrown hash tables may still reference it, and through it the whole request
    * (see ActiveSet).
    */
   #forget(listener: Listener): void {
@@ -264,7 +263,7 @@ export class Engine {
     try {
       listener.onEvent(event);
     } catch (error) {
-      // Reported as an uncaught exception, after the other requests have received their events.
+      // Rethrown as an uncaught exception after the other requests have received their events.
       queueMicrotask(() => {
         throw error;
       });

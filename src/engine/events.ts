@@ -1,5 +1,5 @@
 // Decodes the packed event stream of one wake-up, record by record (native/engine/events.h describes the bytes).
-// Although our own engine writes the stream, every bound is checked: a malformed record throws an Error instead of
+// Although the stream comes from our own engine, every bound is checked: a malformed record throws an Error instead of
 // producing wrong events.
 
 export type Section = 'content' | 'reasoning' | 'tool';
@@ -195,7 +195,7 @@ class RecordReader {
   #text(): string {
     const length = this.#count(1);
     const start = this.#take((length + 3) & ~3);
-    // One token's text is usually a few ASCII characters; concatenating them is faster than TextDecoder.
+    // A token's text is usually a few ASCII characters, and concatenating them is faster than TextDecoder.
     if (length <= 12) {
       let text = '';
       for (let i = start; i < start + length; i++) {

@@ -1,4 +1,4 @@
-// Facts about a model file or folder that are available without reading its weights: its architecture, and the memory
+// Facts about a model file or folder that can be found without reading its weights: its architecture, and the memory
 // that a load would take.
 
 import type { LoadOptions, MemoryPlan } from './addon-types.js';
@@ -19,7 +19,7 @@ export interface FileFact {
 export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number =>
   weightBytes + kvBytes + slots * slotBytes + activationBytes;
 
-/** Whether a load would fit into memory: yes; later, after other programs free some; no, never on this machine. */
+/** Whether a load would fit into memory: yes; later, once other programs have freed some; no, never on this machine. */
 export function fitOf(
   { memory }: Pick<FileFact, 'memory'>,
   machine: { total: number; available: number },

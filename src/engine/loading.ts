@@ -15,7 +15,7 @@ export interface Loading {
   progress: number;
 }
 
-/** Logs when models start loading, their progress, and when they are loaded. Resolves when no model is loading. */
+/** Logs when models start to load, their progress, and when they have loaded. Resolves when no model is loading. */
 export async function logLoading(
   pool: ModelPool,
   log: Log,

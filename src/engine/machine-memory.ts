@@ -1,11 +1,13 @@
-// Memory available to models: the machine's, limited by this process's control groups.
+// Memory available to models: the machine's memory, limited by this process's control groups.
 
 import { loadAddon } from './load-addon.js';
 
 /** Total memory in bytes. */
 export const totalMemory = (): number => loadAddon().memory().total;
 
-/** Bytes that a load could take now without swapping and without using memory that loaded models have reserved. */
+/**
+ * Bytes that loading a model could use now without swapping and without taking memory that loaded models have reserved.
+ */
 export function availableMemory(): number {
   const { available, claimed } = loadAddon().memory();
   return Math.max(0, available - claimed);

@@ -1,7 +1,7 @@
-// Decides which models are in memory. A model without a request for `idle_minutes` is unloaded, and loaded again on the
-// next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded first.
-// One instance per thread. With several threads, each follows the loads and unloads of the others, because the memory
-// is freed only when the last thread releases the engine.
+// Decides which models are in memory. A model that gets no request for `idle_minutes` is unloaded, and loaded again on
+// the next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded
+// first. One instance per thread. With several threads, each follows the loads and unloads of the others, because the
+// memory is freed only when the last thread releases the engine.
 
 import { performance } from 'node:perf_hooks';
 import { availableMemory } from './machine-memory.js';
@@ -40,7 +40,7 @@ export class ModelLifecycle {
   readonly #pool: ModelPool;
   readonly #now: () => number;
   readonly #available: () => number;
-  // By engine key: names that share an engine share its use.
+  // By engine key, because names that share an engine also share its use.
   readonly #uses = new Map<string, Use>();
   readonly #loading = new Map<string, Promise<void>>();
   readonly #timer: NodeJS.Timeout;
@@ -131,7 +131,7 @@ export class ModelLifecycle {
   }
 
   /**
-   * Before a load: unloads the least recently used models until there is enough memory, or until no other model can be
+   * Before a load: unloads the least recently used models until there is enough memory or no other model can be
    * unloaded.
    */
   async #freeMemoryFor(model: string): Promise<void> {
@@ -183,7 +183,7 @@ export class ModelLifecycle {
     return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
   }
 
-  /** The longest idle time of an engine's names. */
+  /** The longest idle time among an engine's names. */
   #idleMs(names: readonly string[]): number {
     const models = this.#models(names);
     if (models.some(({ pinned }) => pinned === true)) return Infinity;

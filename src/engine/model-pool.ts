@@ -16,7 +16,7 @@ export type ModelStatus =
   | { state: 'elsewhere' } // an upstream model
   | { state: 'failed'; error: Error }
   | { state: 'idle' } // unloaded because it was not used; loaded on the next request
-  | { state: 'unloaded' }; // unloaded, or about to be; new requests are refused
+  | { state: 'unloaded' }; // unloaded, or about to be unloaded; new requests are rejected
 
 export interface PooledModel {
   readonly model: CatalogModel;
@@ -40,7 +40,7 @@ const IDLE_LOOK_MS = 25;
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   status: ModelStatus = { state: 'unloaded' };
-  /** Resolves when the last requested change has been made. Never rejects. */
+  /** Resolves when the most recently requested change has been made. Never rejects. */
   settled: Promise<void> = Promise.resolve();
   /** True if the model is being loaded for a waiting request, not at server start or by an operator. */
   isAwaited = false;
@@ -96,7 +96,7 @@ class Slot implements PooledEngine {
     this.#wanted = loaded;
     if (!loaded && this.status.state === 'ready') {
       this.#leaving = this.status.engine;
-      this.status = this.#absent(); // effective now, not only when its turn in the queue comes
+      this.status = this.#absent(); // effective now, not only when the change's turn in the queue comes
     } else if (loaded) {
       this.status = { state: 'loading', progress: 0 };
     }
@@ -182,7 +182,7 @@ export class ModelPool {
   readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady` runs after an engine has been loaded. Requests use the engine only after it has completed. */
+  /** `onReady` runs after an engine has been loaded. Requests use the engine only after `onReady` has completed. */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
@@ -192,8 +192,8 @@ export class ModelPool {
   }
 
   /**
-   * Starts loading `model`, or joins the engine that already has its file. With `loaded` false, it is loaded only by
-   * setLoaded(). `draft` is the model's draft, which is loaded separately for it. Throws if the name is taken.
+   * Starts loading `model`, or joins the engine that already has its file. If `loaded` is false, only setLoaded() loads
+   * it. `draft` is the model's draft model, which is loaded separately for this model. Throws if the name is taken.
    */
   add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
@@ -201,7 +201,7 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // The model's own path, not the link target: links to its other parts are next to the link.
+    // The model's own path is used, not the link's target, because the links to its other parts are next to the link.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =
@@ -248,7 +248,7 @@ export class ModelPool {
     if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.unload();
   }
 
-  /** Resolves when the last requested change of this model has been made. */
+  /** Resolves when the most recently requested change of this model has been made. */
   async settledOf(name: string): Promise<void> {
     await this.#models.get(name)?.slot?.settled;
   }

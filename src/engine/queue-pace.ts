@@ -1,9 +1,9 @@
-// Measures how fast a queue moves, for the Retry-After of refused requests. Event-loop thread only.
+// Measures how fast a queue moves, for the Retry-After of rejected requests. Event-loop thread only.
 
 const REMEMBERED = 64;
 /** Older starts are ignored. */
 const WINDOW_MS = 120_000;
-/** Estimate without recent starts. */
+/** The estimate if there are no recent starts. */
 const UNKNOWN_MS = 1_000;
 
 export class QueuePace {

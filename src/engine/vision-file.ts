@@ -6,14 +6,14 @@ import type { CatalogModel } from './catalog.js';
 
 export interface VisionFile {
   readonly path: string;
-  /** Found by name, not configured: if it does not fit the model, the model is served without it. */
+  /** True: found by its name, not configured. If it does not fit the model, the model is served without it. */
   readonly found: boolean;
 }
 
-/** Maximum size of a config.json; those of models have a few kilobytes. */
+/** Maximum size of a config.json; models have files of a few kilobytes. */
 const MAX_CONFIG_BYTES = 1 << 20;
 
-/** Order of preference if a folder contains the same vision encoder in several types. */
+/** Order of preference, if a folder contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**

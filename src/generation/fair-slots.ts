@@ -1,7 +1,7 @@
 // Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, and first for the
-// organization with the fewest running tasks, so that one organization's many tasks cannot delay another's. The queue
-// is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used it up
-// waits until it has refilled, without delaying others. Event-loop thread only.
+// organization with the fewest running tasks, so that many tasks of one organization cannot delay those of another. The
+// queue is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used
+// it up waits until it has refilled, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
 /** Identifies an organization. */
@@ -23,8 +23,8 @@ export interface TimeBudget {
 /** A pool of concurrency slots. */
 export interface SlotPool<O extends Organization> {
   /**
-   * Takes a slot for an organization. `since`: time since which it waits, or null if it has not waited. Returns false
-   * if no slot is free, or if waiting tasks of other threads have precedence.
+   * Takes a slot for an organization. `since`: the time at which it started to wait, or null if it has not waited.
+   * Returns false if no slot is free, or if waiting tasks of other threads take precedence.
    */
   take(organization: O, since: number | null): boolean;
   release(organization: O): void;
@@ -36,7 +36,7 @@ export interface SlotPool<O extends Organization> {
   now(): number;
   /** Called when no task waits here any longer. */
   nobodyWaits(): void;
-  /** Calls `notify` once, when a take() with `since` may succeed after the last one failed. */
+  /** After a take() with `since` has failed, calls `notify` once, when another attempt may succeed. */
   whenFree(notify: () => void): void;
 }
 
@@ -89,13 +89,13 @@ interface Line {
   since: number;
 }
 
-/** The queue is full when this many organizations have reached their own limit. */
+/** The queue counts as full when this many organizations have reached their own limit. */
 const FULL_LINES = 4;
 const RETRY_AFTER_MS = 2_000;
 
 interface FairSlotsOptions {
   budget?: TimeBudget | undefined;
-  /** Maximum slots per organization even if no others wait, for tasks whose duration the client determines. */
+  /** Maximum slots per organization even if no others wait, for tasks whose duration depends on the client. */
   mostOfOne?: number | undefined;
   now?: (() => number) | undefined;
 }
@@ -144,7 +144,7 @@ export class FairSlots<O extends Organization = Organization> {
     }
   }
 
-  /** Takes a slot immediately, as run() does if no tasks wait. Returns false if the task has to wait. */
+  /** Takes a slot immediately, as run() does if no task is waiting. Returns false if the task has to wait. */
   take(organization: O): boolean {
     return (
       !this.#isFull &&
@@ -200,7 +200,7 @@ export class FairSlots<O extends Organization = Organization> {
         weight,
         resume: () => {
           signal?.removeEventListener('abort', leave);
-          // Deferred, so that many slots freed in sequence do not block the event loop.
+          // Deferred, so that many slots freed one after the other do not block the event loop.
           setImmediate(resolve);
         },
       };

@@ -1,5 +1,5 @@
 // The lifecycle of a model name: active, then deprecated (served, with announced dates), then retired (not served, with
-// a named successor). Declarations contain dates, and the current state follows from them. Pure.
+// a named successor). Declarations contain dates, from which the current state follows. Pure.
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 
@@ -23,7 +23,10 @@ export interface ModelDeprecation {
 /** Minimum time between deprecation and retirement, so that users of the model notice in time. */
 export const NOTICE_DAYS = 90;
 
-/** A date takes effect by itself when it has passed. A state declared before its date takes effect immediately. */
+/**
+ * A date takes effect automatically when it has passed. A state that is declared before its date takes effect
+ * immediately.
+ */
 export function lifecycleAt(
   { lifecycle, deprecated_at = null, retires_at = null, successor = null }: DeclaredDeprecation,
   now: number,

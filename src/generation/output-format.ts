@@ -1,10 +1,10 @@
-// Checks of an output format and of tool schemas that need no compilation, mainly their size. The engine's compiler
+// Checks of an output format and of tool schemas that need no compilation, mainly of their size. The engine's compiler
 // checks the schemas themselves (grammars.ts). Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
 export const MAX_SCHEMA_CHARACTERS = 256 * 1024;
-/** Sizes of the schemas of running requests, so that each is measured once. */
+/** Sizes of the schemas of running requests, so that each is measured only once. */
 const measured = new WeakMap<JsonSchema, number>();
 
 /** Returns the approximate length of the schema as compact JSON. Stops counting above the limit. */
@@ -99,7 +99,7 @@ function sizeUpTo(root: unknown, limit: number): number {
     else if (typeof value !== 'object' || value === null) size += 4;
     else if (Array.isArray(value)) {
       size += 1 + Math.max(1, value.length);
-      // Every item has at least one character, so items beyond the limit are not collected either.
+      // Every item has at least one character, so there is no need to collect items beyond the limit.
       if (size <= limit) for (const item of value) open.push(item);
     } else {
       size += 2;

@@ -27,7 +27,7 @@ export interface RequestContext {
 export interface Provider {
   /** Maximum prompt plus output, in tokens. */
   readonly contextWindow: number;
-  /** Maximum output tokens of one response, whatever the client requests. */
+  /** Maximum output tokens of one response, even if the client requests more. */
   readonly maxOutputTokens: number;
   /** `fp_` + 10 hex digits. The same fingerprint means the same arithmetic. */
   readonly fingerprint: string;
@@ -66,7 +66,7 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A request that is known to fit the context. Nothing is queued yet. */
+/** A request that is known to fit into the context. Nothing is queued yet. */
 export interface PreparedGeneration {
   /** Prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
   readonly promptTokens: TokenCount;

@@ -229,7 +229,7 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
 
 const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** Only a rough hint for clients: the progress does not include the time that loading has taken. */
+/** Only a rough hint for clients, because the progress does not say how long loading has taken. */
 const LOAD_RETRY_MS = 5_000;
 
 function engineOf({ model, status }: PooledModel): Engine {

@@ -66,8 +66,8 @@ export interface ToolDefinition {
 export interface ToolChoice {
   mode: 'none' | 'auto' | 'required';
   /**
-   * The only tools that may be called; all tools are still shown to the model. Null: all may be called. A choice that
-   * names one tool is `required` with that name.
+   * The only tools that may be called. All tools are still shown to the model. Null: all of them may be called. A
+   * choice that names one tool is `required` with that name.
    */
   allowed: readonly string[] | null;
 }

@@ -31,9 +31,9 @@ export interface PromptDeps {
 export interface GenerationDeps extends PromptDeps {
   admission: Admission;
   telemetry: Telemetry;
-  /** Receives one record for every admitted generation after it has ended. */
+  /** Receives one record for every admitted generation, after the generation has ended. */
   usage: UsageSink;
-  /** Receives one request-log entry per generation, also after its end. */
+  /** Receives one request-log entry per generation, after the generation has ended. */
   requests: RequestSink;
   limits: { maxN: number };
   /** The generations that are running on this thread. */
@@ -42,7 +42,7 @@ export interface GenerationDeps extends PromptDeps {
   affinity?: Affinity | undefined;
 }
 
-/** A request with a reservation in the limits. The owner must either run it or refund it. */
+/** A request that holds a reservation against the limits. The owner must either run it or refund it. */
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
@@ -50,7 +50,7 @@ export interface AdmittedGeneration {
   readonly asked: string;
   readonly provider: Provider;
   readonly fingerprint: string;
-  /** The request with its images loaded. GenerationRun.start() clears its messages once the run has started. */
+  /** The request, with its images loaded. GenerationRun.start() clears its messages once the run has started. */
   request: GenerationRequest;
   readonly prepared: PreparedGeneration;
   readonly reservation: Reservation;
@@ -104,7 +104,7 @@ async function loadRequest(
   await model.ensureLoaded(context);
   const provider = model.ready();
   const ready = performance.now();
-  // If the model is already loaded, it is ready within the same event-loop turn.
+  // A model that is already loaded is ready within the same event-loop turn.
   if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(context.organization, !provider.decodesImages);
@@ -200,7 +200,7 @@ export async function admit(
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
-    // Adds rate-limit headers to this refusal too. Errors from the steps below already carry them.
+    // Adds rate-limit headers to this rejection too. Errors from the steps below already have them.
     const headers = deps.admission.headers(caller.identity, model.name, errorFormat);
     setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;

@@ -8,7 +8,7 @@ import type { Content, GenerationRequest } from '../generation/types.js';
 
 export const AFFINITY_HEADER = 'x-monolith-affinity';
 
-/** Only this many characters or tokens of the beginning are hashed. For most models that is a few KV-cache pages. */
+/** Only this many characters or tokens of the beginning are hashed. For most models, that is a few KV-cache pages. */
 const CHARACTERS = 4_096;
 const TOKENS = 1_024;
 

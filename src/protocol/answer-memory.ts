@@ -1,6 +1,6 @@
 // Reserves memory for a response under construction, counted against http.max_answering_bytes: its text and its tool
-// call arguments. Small responses are not counted, because counting would cost more than it saves. Event-loop thread
-// only.
+// call arguments. Small responses are not counted, because counting them would cost more than it saves. Event-loop
+// thread only.
 import { LARGE_ANSWER_BYTES } from '../http/response-memory-budget.js';
 import type { RunEvent } from './generation-accounting.js';
 

@@ -20,8 +20,8 @@ export interface Caller {
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
   /**
-   * Calls `callback` once when the client disconnects, or immediately if it already has. Callers without this method
-   * are checked through `aborted`.
+   * Calls `callback` once when the client disconnects, or immediately if it already has. For callers without this
+   * method, `aborted` is checked.
    */
   onAborted?(callback: () => void): void;
   /** Charges event-loop time for large prompts to the organization (limits.event_loop_ms). */
@@ -48,7 +48,7 @@ class ExchangeCaller implements Caller {
   readonly requestId: string;
   readonly receivedAt: number;
   readonly trace: RequestTrace | null | undefined;
-  /** An arrow function, because it is passed on without its owner. */
+  /** This is an arrow function because it is passed on without its object. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
   constructor(
@@ -106,8 +106,8 @@ class CallerContext implements RequestContext {
   }
 
   /**
-   * Aborted when the client disconnects. Created lazily, because few readers need it and each signal has hidden classes
-   * of its own in the old generation.
+   * Aborted when the client disconnects. Created lazily, because it is rarely needed, and each signal has its own
+   * hidden classes in the old generation.
    */
   get signal(): AbortSignal | undefined {
     const { caller } = this;

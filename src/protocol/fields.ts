@@ -5,14 +5,14 @@ import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
 
-/** JSON has a single number type, so 1.0 counts as an integer and 1.5 does not. */
+/** JSON has a single number type: 1.0 counts as an integer, and 1.5 does not. */
 export const integer = () =>
   z
     .number()
     .refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } })
     .meta({ type: 'integer' });
 
-/** A part of the /openapi.json schema that zod cannot derive. */
+/** The part of the /openapi.json schema that zod cannot derive. */
 type PublishedSchema = Readonly<Record<string, unknown>>;
 
 /** For the published schema: an object in which this member is present and not null. `value` is the member's schema. */
@@ -66,7 +66,7 @@ const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 /** IDs from clients are accepted without interpretation. */
 export const clientId = () => z.string().min(1).max(256);
 
-// JSON numbers this large have already lost precision. The bound keeps the conversion to BigInt within 64 bits.
+// JSON numbers this large have already lost precision. This bound keeps the conversion to BigInt within 64 bits.
 const SEED_MAX = 2 ** 63;
 /** 2^63 - 1 is read as the double 2^63, which is out of range, so the largest double below it is used for both. */
 const LARGEST_SEED = 2 ** 63 - 1_024;

@@ -1,6 +1,6 @@
 // Final check of a response that was generated under an output format: if JSON was requested, the text must parse as
-// JSON. A response that ended by itself and fails the check is reported as a server error. A response that was cut by a
-// limit or a stop string is not checked. Event-loop thread only.
+// JSON. If a response ended naturally and fails the check, a server error is reported. Responses that were cut off by a
+// limit or a stop string are not checked. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import { GrowingText } from '../shared/growing-text.js';

@@ -422,7 +422,7 @@ export class RunText {
     for (const message of [...messages].reverse()) {
       const text = textOf(message);
       if (text.length > room) this.#cut = true;
-      // Copies the text, because a slice would keep the whole source string alive.
+      // The text is copied, because a slice would keep the whole source string alive.
       if (room > 0)
         this.#prompt.unshift({
           role: message.role,
@@ -471,7 +471,7 @@ function textOf({ content, ...message }: Message): string {
   return [said, ...calls].filter((text) => text !== '').join('\n');
 }
 
-/** The conventions' names for end reasons. All other reasons count as an early end. */
+/** The conventions' names for end reasons. All other reasons count as early ends. */
 const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
   end_of_turn: 'stop',
   stop_string: 'stop',
@@ -485,8 +485,8 @@ interface StartedAt {
 }
 
 /**
- * The parameters and results of a generation, with the names of the OpenTelemetry conventions for generative AI, and its
- * stages by the engine's own clock. Contains no text.
+ * The parameters and results of a generation, with the names of the OpenTelemetry conventions for generative AI, and
+ * its stages as timed by the engine's own clock. Contains no text.
  */
 class RunTrace {
   readonly #submittedAt = performance.now();
@@ -508,7 +508,7 @@ class RunTrace {
     });
   }
 
-  /** The vision encoder runs between several waits, which are shown as one span. */
+  /** The vision encoder runs between several waits, which are recorded as one span. */
   started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
@@ -574,7 +574,7 @@ function requestAttributes(request: GenerationRequest): SpanAttributes {
     'gen_ai.request.top_k': sampling.topK,
     'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
     'gen_ai.request.presence_penalty': sampling.presencePenalty,
-    // Integer span attributes have 53 bits here, but a seed has 64.
+    // Integer span attributes are limited to 53 bits here, but a seed has 64.
     'gen_ai.request.seed':
       sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
     'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',

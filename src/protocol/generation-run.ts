@@ -57,7 +57,7 @@ export class GenerationRun {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;
     }
-    // A conversation of any length may have become a prompt of a few thousand tokens, so the messages are freed now.
+    // The messages may be much larger than the prompt made from them, so they are freed now.
     this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
@@ -70,7 +70,10 @@ export class GenerationRun {
     this.sink.failed(error);
   }
 
-  /** Ends the run after its consumer failed. A run that has not started is refunded; a running one is cancelled. */
+  /**
+   * Ends the run after its consumer has failed. A run that has not started is refunded; one that is running is
+   * cancelled.
+   */
   abandon(): void {
     if (this.#running === null) this.#end({ status: 'abandoned' });
     else this.cancel();

@@ -1,5 +1,5 @@
 // List validation that stops at the first invalid entry. Only one fault is reported anyway, and collecting hundreds of
-// thousands would cost memory and time out of proportion to the request.
+// thousands would use memory and time out of proportion to the request.
 import { z } from 'zod';
 import { validatedEntries, FAULTY } from './validate-in-slices.js';
 

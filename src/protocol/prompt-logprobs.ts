@@ -1,5 +1,5 @@
 // Prompt log-probabilities in vLLM's format: one list entry per token. The first is null. Each other entry maps token
-// IDs to log-probabilities: that of the token itself and those of the most likely tokens at its position. Pure.
+// IDs to log-probabilities: for the token itself and for the most likely tokens at its position. Pure.
 import type { PromptLogprob } from '../generation/types.js';
 import { JsonList } from '../http/json-text.js';
 
@@ -21,7 +21,7 @@ export class PromptLogprobWriter {
     this.list.add('null');
   }
 
-  // The JSON text is concatenated by hand: building and serializing objects with IDs as keys is expensive.
+  // The JSON text is concatenated by hand, because building and serializing objects with IDs as keys is expensive.
   add(entry: PromptLogprob): void {
     const top = entry.top.slice(0, this.most);
     const own = top.some(({ id }) => id === entry.id) ? '' : wireEntry(entry, null);

@@ -1,7 +1,6 @@
 // The API generations that run on this thread, by organization, so that they can be ended when the organization is
-// suspended or deleted or the key is revoked or expires. Other threads report changes over the bus. Changes by other
-// processes are found once a second by checking the organizations that have running generations. Event-loop thread
-// only.
+// suspended or deleted or the key is revoked or expires. Other threads report changes over the bus. To find changes by
+// other processes, the organizations that have running generations are checked once a second. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { ActiveSet } from '../shared/active-set.js';
@@ -19,7 +18,7 @@ export interface Stoppable {
   stop(error: unknown): void;
 }
 
-/** The part of the accounts module that is needed here. */
+/** The part of the accounts module that this file needs. */
 export interface CallerStates {
   /** Returns a function that maps a key ID to the reason why its runs must end, or null. */
   runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => keyof typeof MESSAGES | null>;
@@ -76,14 +75,14 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      // only in this check: runs end all the time, so removing empty sets at each end would cost more
+      // empty sets are removed only here: runs end all the time, so removing them whenever one ends would cost more
       else this.#byOrganization.delete(id);
     }
   }
 
   /**
-   * Checks only the generations that were running at the start of the check: the key of a request that is admitted
-   * during it has just been verified.
+   * Checks only the generations that were running at the start of the check: a request that is admitted during the
+   * check has just had its key verified.
    */
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];

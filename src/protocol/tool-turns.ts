@@ -3,7 +3,7 @@
 import { apiError } from '../shared/errors.js';
 
 export class ToolTurns {
-  #open = new Map<string, string>(); // call ID → its path, for calls without a result so far
+  #open = new Map<string, string>(); // call ID → its path, for calls that have no result yet
   #answered = new Set<string>();
 
   /** Adds a call of the assistant's current turn. */

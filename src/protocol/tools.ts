@@ -18,8 +18,8 @@ export interface ToolInput {
 }
 
 /**
- * Throws ApiError: invalid_tool_name, duplicate_tool_name. Schemas are checked by checkToolSchemas
- * (generation/output-format) as far as possible without compiling them; the engine compiles them later.
+ * Throws ApiError: invalid_tool_name, duplicate_tool_name. checkToolSchemas (generation/output-format) checks schemas
+ * as far as that is possible without compiling them; the engine compiles them later.
  */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();

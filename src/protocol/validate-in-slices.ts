@@ -1,6 +1,6 @@
-// Validates entries of long lists in slices of a few milliseconds before the rest of a large request (Route.validateInSlices), so
-// that other requests are not delayed. Nothing is reported here: the later full validation reuses the results for valid
-// entries and validates the others again, in order. Event-loop thread only.
+// Validates entries of long lists in slices of a few milliseconds before the rest of a large request
+// (Route.validateInSlices), so that other requests are not delayed. Nothing is reported here: the later full validation
+// reuses the results for valid entries and validates the other entries again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
 /** Placeholder for the parsed value of an invalid entry. */

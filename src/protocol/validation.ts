@@ -54,7 +54,7 @@ export function validateList<T>(
 ): Validated<T[]> {
   const values: T[] = [];
   const validated = validatedEntries(item, list);
-  // copies all entries at once, possibly a hundred thousand
+  // copies all entries in one step, possibly a hundred thousand
   if (validated.length === list.length && !validated.includes(FAULTY))
     return { ok: true, value: validated.slice() as T[] };
   let content: Fault | null = null;
@@ -123,8 +123,8 @@ export function formatPath(path: readonly PropertyKey[]): string {
 }
 
 /**
- * Yields the issues of the union branch that the value evidently meant: a branch that failed inside the value, or else
- * one of the value's type.
+ * Yields the issues of the union branch that the value was evidently meant for: a branch that failed inside the value,
+ * or else one with the value's type.
  */
 function* narrow(issue: Issue): Generator<Issue> {
   const meant =

@@ -17,7 +17,7 @@ export const ERROR_TYPES = {
 export type ErrorStatus = keyof typeof ERROR_TYPES;
 export type ErrorType = (typeof ERROR_TYPES)[ErrorStatus];
 
-/** One error code. The texts are Markdown. */
+/** One error code. The strings are Markdown. */
 interface ErrorDeclaration {
   readonly status: ErrorStatus;
   readonly meaning: string;
@@ -26,7 +26,7 @@ interface ErrorDeclaration {
   readonly action: string;
 }
 
-/** By `error.code`. Adding a code is a minor release; renaming one is not allowed. */
+/** By `error.code`. Adding a code requires a minor release; renaming one is not allowed. */
 export const ERRORS = {
   invalid_json: {
     status: 400,
@@ -120,7 +120,7 @@ export const ERRORS = {
   invalid_token: {
     status: 400,
     meaning: 'A link, invitation or sign-in ticket is no longer valid.',
-    cause: 'It expired, was used or revoked, or its account or organization was deleted. Dashboard only.',
+    cause: 'It has expired, was used or revoked, or its account or organization was deleted. Dashboard only.',
     action: 'Request a new link or invitation, or sign in again.',
   },
   websocket_connection_limit_reached: {
@@ -178,23 +178,23 @@ export const ERRORS = {
     status: 403,
     meaning: 'The API key may not use this model.',
     cause: 'The model is not in the `models` list of the key.',
-    action: 'Use an allowed model, or change the key.',
+    action: 'Use an allowed model, or allow the model for the key.',
   },
   endpoint_not_allowed: {
     status: 403,
     meaning: 'The API key does not have the required scope.',
-    cause: 'The message names the scope. `/metrics` requires an operator key or `metrics.token`.',
+    cause: 'The message names the missing scope. `/metrics` requires an operator key or `metrics.token`.',
     action: 'Use another key, or add the scope to the key.',
   },
   organization_suspended: {
     status: 403,
     meaning: 'The organization is suspended.',
     cause: 'An operator suspended it. Running requests are ended too.',
-    action: 'Contact the operator of the server.',
+    action: "Contact the server's operator.",
   },
   role_not_allowed: {
     status: 403,
-    meaning: 'The role of the user does not permit this action.',
+    meaning: "The user's role does not permit this action.",
     cause: 'The action requires a higher role in the organization, or an operator. Dashboard only.',
     action: 'Ask an admin or owner of the organization.',
   },
@@ -214,7 +214,7 @@ export const ERRORS = {
     status: 403,
     meaning: 'The user account is locked.',
     cause: 'An operator locked the account. Dashboard only.',
-    action: 'Contact the operator of the server.',
+    action: "Contact the server's operator.",
   },
   second_factor_required: {
     status: 403,
@@ -226,7 +226,7 @@ export const ERRORS = {
   recent_sign_in_required: {
     status: 403,
     meaning: 'The action requires a sign-in within the last ten minutes.',
-    cause: 'The account has no password to confirm the action with. Dashboard only.',
+    cause: 'The account has no password with which to confirm the action. Dashboard only.',
     action: 'Sign out, sign in again, and repeat the action.',
   },
 
@@ -259,7 +259,7 @@ export const ERRORS = {
     status: 404,
     meaning: 'The response in `previous_response_id` does not exist.',
     cause: 'The same causes as for `response_not_found`.',
-    action: 'Send the whole conversation in `input`.',
+    action: 'Send the complete conversation in `input`.',
   },
   item_not_found: {
     status: 404,
@@ -270,7 +270,7 @@ export const ERRORS = {
   resource_not_found: {
     status: 404,
     meaning: 'The object does not exist.',
-    cause: 'An unknown ID on the dashboard or operator API, or an object of another organization.',
+    cause: 'An unknown ID on the dashboard or operator API, or an object that belongs to another organization.',
     action: 'Check the ID.',
   },
 
@@ -278,7 +278,7 @@ export const ERRORS = {
     status: 413,
     meaning: 'The request body is too large.',
     cause: 'The body exceeds `http.max_body_bytes` before or after decompression.',
-    action: 'Send a smaller request, or raise the setting.',
+    action: 'Send a smaller request, or ask the operator to raise the limit.',
   },
 
   value_out_of_range: {
@@ -321,7 +321,7 @@ export const ERRORS = {
     status: 422,
     meaning: 'The server or the model does not support this parameter.',
     cause: '`param` names the parameter, for example `stop` with an upstream API that has no stop strings.',
-    action: 'Remove the parameter.',
+    action: 'Leave the parameter out.',
   },
   unsupported_value: {
     status: 422,
@@ -333,7 +333,7 @@ export const ERRORS = {
   unsupported_feature: {
     status: 422,
     meaning: 'The model or this server does not offer the feature.',
-    cause: 'For example token IDs or grammars with an upstream model, or mail when no SMTP server is set.',
+    cause: 'For example token IDs or grammars with an upstream model, or email when no SMTP server is configured.',
     action: 'Do not use the feature, or use another model.',
   },
   unsupported_content: {
@@ -346,13 +346,13 @@ export const ERRORS = {
     status: 422,
     meaning: 'The model does not accept images.',
     cause:
-      'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces images with a text note.',
+      'The model has no vision encoder. The setting `models.<id>.image_input` = `note` replaces each image with a text note.',
     action: 'Use a vision model, or remove the images.',
   },
   unsupported_tool_type: {
     status: 422,
     meaning: 'The tool type is not supported.',
-    cause: 'For example custom (non-function) tool calls.',
+    cause: 'For example, a custom (non-function) tool.',
     action: 'Use function tools.',
   },
   duplicate_tool_name: {
@@ -370,7 +370,7 @@ export const ERRORS = {
   tool_not_found: {
     status: 422,
     meaning: '`tool_choice` names an unknown tool.',
-    cause: 'The tool is not in `tools`, or its type is not supported and was ignored.',
+    cause: 'The tool is not in `tools`, or it was ignored because its type is not supported.',
     action: 'Add the tool, or change `tool_choice`.',
   },
   tool_call_not_found: {
@@ -382,14 +382,14 @@ export const ERRORS = {
   missing_tool_output: {
     status: 422,
     meaning: 'A tool call has no result.',
-    cause: 'The conversation continues after a tool call without its result.',
+    cause: 'The conversation continues after a tool call whose result is missing.',
     action: 'Send a result for each tool call.',
   },
   invalid_json_schema: {
     status: 422,
     meaning: 'A JSON Schema is invalid.',
     cause: 'A malformed schema, a schema that no value can satisfy, or one larger than 256 KiB (2 MiB for all tools).',
-    action: 'Correct the schema. The message states the position.',
+    action: 'Correct the schema. The message says where the error is.',
   },
   unsupported_json_schema: {
     status: 422,
@@ -426,14 +426,14 @@ export const ERRORS = {
     status: 422,
     meaning: 'An image could not be downloaded.',
     cause:
-      'The host is not in `images.allowed_hosts`, its address is not public, or it did not respond correctly in time.',
+      'The host is not in `images.allowed_hosts`, its address is not public, or it did not send a valid response in time.',
     action: 'Send the image as a `data:` URL, or ask the operator to allow the host.',
   },
   response_not_usable: {
     status: 422,
     meaning: 'A stored response cannot be continued.',
     cause: 'It failed, was cancelled or is still running, or the conversation is too long.',
-    action: 'Start a new conversation with the messages that are needed.',
+    action: 'Start a new conversation that contains the messages you need.',
   },
   response_not_cancellable: {
     status: 422,
@@ -449,7 +449,7 @@ export const ERRORS = {
   },
   email_taken: {
     status: 422,
-    meaning: 'An account with this e-mail address exists.',
+    meaning: 'An account with this e-mail address already exists.',
     cause: 'A sign-up or an address change with an address that is already in use. Dashboard only.',
     action: 'Sign in instead, or use another address.',
   },
@@ -462,14 +462,14 @@ export const ERRORS = {
 
   rpm_limit_exceeded: {
     status: 429,
-    meaning: 'The limit of requests per minute was reached.',
+    meaning: 'The limit on requests per minute was reached.',
     cause: '`limits.rpm`, `limits.read_rpm`, a limit of the API key, or `limits.event_loop_ms` for large requests.',
     action: 'Wait for the time in `Retry-After`, then retry. Ask the operator for a higher limit.',
   },
   tpm_limit_exceeded: {
     status: 429,
-    meaning: 'The limit of tokens per minute was reached.',
-    cause: '`limits.tpm` or the limit of the API key. Prompt tokens and the output limit of the request are reserved.',
+    meaning: 'The limit on tokens per minute was reached.',
+    cause: "`limits.tpm` or the limit of the API key. The prompt tokens and the request's output limit are reserved.",
     action: 'Wait for the time in `Retry-After`, then retry. A lower `max_tokens` reserves fewer tokens.',
   },
   concurrency_limit_exceeded: {
@@ -480,7 +480,7 @@ export const ERRORS = {
   },
   request_exceeds_tpm_limit: {
     status: 429,
-    meaning: 'The prompt alone exceeds the limit of tokens per minute.',
+    meaning: 'The prompt alone exceeds the limit on tokens per minute.',
     cause: 'The prompt is longer than `limits.tpm`. The response has `x-should-retry: false`.',
     action: 'Shorten the prompt, or ask the operator for a higher limit. Retrying will not help.',
   },
@@ -492,7 +492,7 @@ export const ERRORS = {
   },
   too_many_attempts: {
     status: 429,
-    meaning: 'Too many failed or sensitive attempts.',
+    meaning: 'Too many failed attempts or sensitive actions.',
     cause:
       'Unknown API keys, wrong passwords or codes, or too many changes from one address or user. See [throttles](security.md#throttles).',
     action: 'Wait for the time in `Retry-After`, then retry with valid credentials.',
@@ -501,7 +501,7 @@ export const ERRORS = {
   internal_error: {
     status: 500,
     meaning: 'The server failed unexpectedly.',
-    cause: 'A defect in the server. The log has the details under the request ID.',
+    cause: 'A bug in the server. The log has the details under the request ID.',
     action: 'Retry. If it happens again, report the request ID to the operator.',
   },
   model_error: {

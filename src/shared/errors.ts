@@ -4,24 +4,26 @@ import { ERROR_TYPES, ERRORS, type ErrorCode, type ErrorStatus, type ErrorType }
 /** The error body formats: `messages` (Anthropic) for /v1/messages, `chat` (OpenAI) for all other routes. */
 export type ErrorFormat = 'chat' | 'messages';
 
-/** Response headers, in the order sent. */
+/** Response headers, in the order in which they are sent. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
 export interface ErrorExtra {
   /** Retry delay of a 429 or 503 in milliseconds, not rounded; clamped to 1 ... 60,000 when sent. */
   retryAfterMs?: number | undefined;
-  /** Additional response headers, e.g. the rate limits of a refused request. */
+  /** Additional response headers, such as the rate limits for a refused request. */
   headers?: ((format: ErrorFormat) => HeaderList) | undefined;
-  /** `error_code` for the messages format, if Anthropic's clients act on a different code for this error. */
+  /** `error_code` for the messages format, if Anthropic's clients expect a different code for this error. */
   messagesCode?: string | undefined;
-  /** HTTP status that replaces the table's, if the clients of a format act on a different status for this error. */
+  /**
+   * HTTP status to send instead of the table's, if the clients of a format expect a different status for this error.
+   */
   status?: ErrorStatus | undefined;
   /** HTTP status of the upstream server; included in `details`. */
   upstreamStatus?: number | undefined;
   cause?: unknown;
 }
 
-// Retry delays in milliseconds, used if the thrower does not set one.
+// Retry delays in milliseconds, used if the code that throws the error sets none.
 const DEFAULT_RETRY_MS: Partial<Record<ErrorCode, number>> = {
   maintenance: 10_000,
   shutting_down: 10_000,

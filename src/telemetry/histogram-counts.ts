@@ -1,6 +1,6 @@
 // Histograms and counters for values that every request and token updates. prom-client's own classes validate, hash and
-// look up the labels for each value, which would cost more than all other telemetry and produce garbage. Exported to
-// Prometheus in the same form. Event-loop thread only.
+// look up the labels for each value, which would cost more than all other telemetry and create garbage. The exported
+// form is the same. Event-loop thread only.
 
 /** How a metric is presented to Prometheus and in the documentation. */
 export interface MetricDeclaration {
@@ -28,7 +28,7 @@ export class BucketCounts {
     this.#sum += value * count;
   }
 
-  /** The cumulative form of a scrape: the number of values up to each bound, their sum and their count. */
+  /** The cumulative form that a scrape needs: the number of values up to each bound, their sum and their count. */
   series(): { upTo: number[]; sum: number; count: number } {
     let total = 0;
     const upTo = Array.from(this.#counts, (count) => (total += count));
@@ -44,8 +44,8 @@ export class Count {
 type Level = Map<string, unknown>; // nested maps by label; the last level holds the counts
 
 /**
- * Counts by label values, in the order of the label names. Its size is bounded by the number of label values. Looking
- * up an existing entry allocates nothing.
+ * Counts by label values, in the order of the label names. The number of entries is bounded by the number of label
+ * values. Looking up an existing entry allocates nothing.
  */
 class ByLabels<L extends string, T> {
   readonly #root: Level = new Map();

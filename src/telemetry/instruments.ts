@@ -10,7 +10,7 @@ import type { MetricJson } from './renamed-metrics.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
-// Fine below 10 ms for the HTTP server's share of TTFT; up to minutes for prefill on a CPU.
+// Fine-grained below 10 ms, for the HTTP server's share of TTFT. The largest are minutes, for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Buckets for delays that should be negligible. */
 const DELAY = [
@@ -32,7 +32,7 @@ interface Registered {
 }
 
 export class Instruments {
-  // Not the global registry, so that several servers can run in one process.
+  // This is not the global registry, so that several servers can run in one process.
   readonly registry = new Registry();
   /** Process-wide metrics (engines, process), which have the same value on every thread. Exported once per scrape. */
   readonly common = new Registry();
@@ -67,7 +67,7 @@ export class Instruments {
   readonly eventDelay = this.counted(
     new HistogramCounts(
       'monolith_event_delay_seconds',
-      'Time from the end of an engine step until the last of its events was written to the sockets.',
+      'Time from the end of an engine step until the last of its events has been written to the sockets.',
       DELAY,
       [],
     ),
@@ -126,7 +126,7 @@ export class Instruments {
   );
   readonly loopTime = this.counts(
     'monolith_request_event_loop_seconds_total',
-    'Event-loop time used to read and validate large requests.',
+    'Event-loop time spent reading and validating large requests.',
     ['endpoint', 'status', 'code'],
   );
   readonly loopRefusals = this.counts(
@@ -192,7 +192,7 @@ export class Instruments {
   );
   private readonly kvUsed = this.gauge(
     'monolith_kv_used_bytes',
-    'Memory of KV pages that were used at least once. The CPU backend allocates pages on first use, the GPU backend at load.',
+    'Memory of KV pages that have been used at least once. The CPU backend allocates pages on first use, the GPU backend at load.',
     ['model'],
   );
   private readonly stepAge = this.gauge(

@@ -1,5 +1,5 @@
-// Times counted in buckets that grow by a twelfth of an octave, so each is about 6 % wide. Counts of several threads
-// and several seconds add up bucket by bucket. Counting allocates nothing.
+// Counts times in buckets, each wider than the one before by a twelfth of an octave (about 6 %). Counts of several
+// threads and several seconds add up bucket by bucket. Counting allocates nothing.
 
 const PER_OCTAVE = 12;
 /** Shorter times fall into the first bucket. */
@@ -19,7 +19,7 @@ export function latencyBucket(ms: number): number {
   return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / MIN_MS) * PER_OCTAVE));
 }
 
-/** Quantiles of the counts, each the middle of its bucket; null if nothing was counted. */
+/** Quantiles of the counts. Each is the middle of its bucket. Null if nothing was counted. */
 export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   let count = 0;
   for (const n of counts) count += n;

@@ -1,4 +1,4 @@
-// What one thread has counted since the last sample, for the operators' live view. Small enough to be sent to another
+// Counts by one thread since the last sample, for the operators' live view. They are small enough to be sent to another
 // thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -76,7 +76,7 @@ export class LiveCounts {
     return counter;
   }
 
-  /** Counts API requests only. Dashboard requests, probes and scrapes do not reflect the load. */
+  /** Counts API requests only. Dashboard requests, probes and scrapes say nothing about the load. */
   request({ path, method, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
     if (!path.startsWith('/v1')) return;
     if (organizationId !== null && keyId !== null) {

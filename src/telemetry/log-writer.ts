@@ -88,7 +88,7 @@ export class LogWriter {
           this.#writeNext();
         }, RETRY_MS).unref();
       } else {
-        // The reader has closed the pipe, or the disk is full. A later line is tried again.
+        // The reader has closed the pipe, or the disk is full. Later lines are tried again.
         this.dropped += this.#lines.length;
         this.#lines = [];
         this.#bytes = 0;
@@ -109,7 +109,7 @@ export class LogWriter {
     if (left > 0) this.#lines[0] = (this.#lines[0] as Buffer).subarray(left);
   }
 
-  /** The event loop no longer runs. Writes what is left, for at most a second. */
+  /** Writes the remaining lines, for at most a second. The event loop no longer runs. */
   #flushAtExit(): void {
     if (this.#lines.length === 0 || this.#fd === null) return;
     const pause = (): unknown => Atomics.wait(this.#sleeper, 0, 0, RETRY_MS);
@@ -134,7 +134,7 @@ export class LogWriter {
 function openStderr(): number {
   if (isatty(2) || fstatSync(2).isFIFO()) {
     try {
-      // Not the inherited open file: other processes share its flags, and starting one may reset them.
+      // The inherited open file is not used: other processes share its flags, and starting a process may reset them.
       return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     } catch {
       // The pipe belongs to another user, or there is no /proc.

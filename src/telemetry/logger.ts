@@ -1,5 +1,5 @@
-// The log, as JSON (pino) or as readable lines. Never contains prompt text or keys: every field is named explicitly
-// where it is logged.
+// The log, as JSON (pino) or as readable lines. Never contains prompt text or keys: each log call names its fields
+// explicitly.
 
 import pino from 'pino';
 import { stderrLog } from './log-writer.js';

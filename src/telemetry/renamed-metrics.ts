@@ -12,7 +12,7 @@ const FORMER: Readonly<Record<string, string>> = {
   monolith_request_event_loop_seconds_total: 'monolith_request_loop_seconds_total',
 };
 
-/** A metric in prom-client's JSON form. Each value of a histogram names its series (bucket, sum or count). */
+/** A metric in prom-client's JSON form. Each value of a histogram names its own series (bucket, sum or count). */
 export interface MetricJson {
   readonly name: string;
   readonly help: string;

@@ -75,7 +75,7 @@ class ServerTelemetry implements Telemetry {
     this.live.request(record);
     this.instruments.ended(record);
     record.trace?.end(record);
-    // Successful probes and scrapes arrive every few seconds and are only logged at debug level.
+    // Successful probes and scrapes arrive every few seconds, so they are logged only at debug level.
     const routine = status === 200 && failure === null && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
     const level = routine ? 'debug' : outcome === 'failed' || (failure?.status ?? status) >= 500 ? 'warn' : 'info';
     if (this.log.writes(level)) this.log[level](lineOf(record), 'request');

@@ -1,5 +1,6 @@
 // The interface through which other modules report to telemetry. Protocols call a GenerationMeter for the events of a
-// generation; the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
+// generation; and the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or
+// keys.
 
 import type { LiveCounts } from './live-counts.js';
 import type { RequestRecord } from './outcome.js';

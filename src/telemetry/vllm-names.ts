@@ -73,7 +73,7 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
 /** vLLM's names of finish reasons. */
 const REASONS: Readonly<Record<string, string>> = { end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'stop' };
 
-/** vLLM's `engine` label counts processes that share a model; here, a model has one engine. */
+/** vLLM's `engine` label counts processes that share a model; here, each model has one engine. */
 const labelsOf = ({ model, reason, le }: Labels): Labels => ({
   model_name: model ?? '',
   engine: '0',

@@ -1,4 +1,4 @@
-// Reasons why a provider sign-in fails, as they appear in the page's address. The page has the messages.
+// Reasons why a provider sign-in fails, as they appear in the page's address. The page contains the messages.
 
 export type OidcFailure =
   | 'unreachable' // the provider is unreachable
@@ -6,7 +6,7 @@ export type OidcFailure =
   | 'denied' // the user or the provider refused
   | 'expired' // started too long ago, or in a different browser
   | 'no_email' // the provider sent no e-mail address, or an unverified one
-  | 'domain' // the address' domain is not allowed
+  | 'domain' // the domain of the address is not allowed
   | 'no_account' // no account has the address, and sign-up is closed
   | 'account_exists' // an account has the address but has not verified it
   | 'taken' // the identity is linked to a different account
@@ -29,8 +29,8 @@ export class OidcRefusal extends Error {
 const MAX_REASON = 300;
 
 /**
- * The reason of a failure for the log. Uses only the error messages: the attached responses of the provider may contain
- * tokens.
+ * The reason of a failure for the log. Uses only the error messages, because the provider's responses that are attached
+ * may contain tokens.
  */
 export function reasonOf(error: unknown): string {
   const parts: string[] = [];

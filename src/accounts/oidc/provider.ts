@@ -1,6 +1,6 @@
 // The configured OpenID Connect provider, through openid-client: authorization code flow with PKCE, state and nonce. ID
-// tokens' signatures are verified. Provider metadata is fetched when first needed and again after an hour. One per
-// thread; event-loop thread only.
+// tokens' signatures are verified. Provider metadata is fetched when it is first needed, and again after an hour. One
+// per thread; event-loop thread only.
 
 import type * as client from 'openid-client';
 import type { Config } from '../../config/settings.js';
@@ -13,7 +13,7 @@ const MAX_TEXT = 256;
 /** Maximum response size. Metadata, keys and user info typically have a few thousand bytes. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** Secrets of one sign-in attempt that travel with the browser and bind the provider's response to it. */
+/** Secrets of one sign-in attempt. The browser keeps them, and they bind the provider's response to the attempt. */
 export interface Asked {
   readonly state: string;
   readonly nonce: string;
@@ -31,7 +31,7 @@ export interface Claims {
   readonly name: string | null;
 }
 
-/** The user or the provider refused: not an error. */
+/** The user or the provider refused; this is not an error. */
 export class Denied extends Error {}
 
 export class OidcProvider {
@@ -97,7 +97,7 @@ export class OidcProvider {
         ? {}
         : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
-    // Whether the address is verified must come from the same document as the address.
+    // The address, and whether it is verified, must come from the same document.
     const { email, email_verified: seen } = (token['email'] === undefined ? more : token) as Record<string, unknown>;
     return {
       issuer: token.iss,
@@ -144,7 +144,7 @@ export class OidcProvider {
 }
 
 /**
- * Sends the client secret in the header, which every provider must support, unless the provider lists only other
+ * Sends the client secret in the header, which every provider must support, unless the provider supports only other
  * methods.
  */
 function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.ClientAuth {
@@ -154,7 +154,9 @@ function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.Cli
   };
 }
 
-/** Like fetch(), with a size limit: responses are parsed as a whole, so an endless one would exhaust the memory. */
+/**
+ * Like fetch(), with a size limit: responses are parsed as a whole, so an endless response would exhaust the memory.
+ */
 async function boundedFetch(url: string, options: client.CustomFetchOptions): Promise<Response> {
   const response = await fetch(url, { ...options, body: options.body ?? null });
   if (response.body === null) return response;

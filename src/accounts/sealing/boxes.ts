@@ -4,7 +4,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 const NONCE = 12;
 const TAG = 16;
-/** Maximum length of a value to decode: as much as a request body can contain, and more than any output. */
+/** Maximum length of a value to decode: as much as a request body can contain, and more than any value created here. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
 /** Unambiguous encoding of a list of fields: each is preceded by its length. */

@@ -6,7 +6,9 @@ export const SECRET_BYTES = 32;
 
 /** Keys derived from one secret. */
 export interface SealingKey {
-  /** Derived from the secret, so it does not depend on the position in the list. Two keys may have the same id. */
+  /**
+   * Derived from the secret, so it does not depend on the key's position in the list. Two keys may have the same ID.
+   */
   readonly id: number;
   readonly thinkingSignature: Buffer;
   readonly thinkingText: Buffer;

@@ -110,8 +110,7 @@ function sign(key: Buffer, bound: Buffer, text: string): Buffer {
 }
 
 /**
- * An unpaired surrogate is hashed like U+FFFD, so a text that contains one cannot be verified. The server never emits
- * one.
+ * Unpaired surrogates are hashed like U+FFFD, so text that contains one cannot be verified. The server never emits any.
  */
 function isWhole(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);

@@ -3,11 +3,11 @@
 
 export interface SealerState {
   /**
-   * The generated key while it is valid. `replaced`: the settings provide keys, so none is generated, and an existing
+   * The generated key while it is valid. `replaced`: the settings contain keys, so none is generated, and an existing
    * one stays valid for verification for a while. Null if there is none.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
-  /** Model names served before and now, those of `models` first, up to a maximum number. */
+  /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }
 

@@ -6,13 +6,13 @@ export interface SealContext {
   model: string;
 }
 
-/** The content of a returned value. `model` may be a different model of this server than the one of the request. */
+/** The content of a returned value. `model` may be a different model of this server than the request's. */
 export interface Unsealed {
   text: string;
   model: string;
 }
 
-/** `signed`: format 1, the text was visible. `sealed`: format 2, the text was inside the value. */
+/** `signed`: format 1, in which the text is visible. `sealed`: format 2, in which the text is inside the value. */
 export interface OpenedThinking extends Unsealed {
   format: 'signed' | 'sealed';
 }

@@ -1,6 +1,6 @@
 // This thread's unfinished requests (leases), and the finished ones that Redis has not confirmed yet. Both are sent
-// again after a reconnect. Redis drops leases that are not renewed, so the concurrency of a dead process is freed
-// automatically. Event-loop thread only.
+// again after a reconnect. Redis drops leases that are not renewed, so the concurrency slots of a dead process are
+// freed automatically. Event-loop thread only.
 
 import { ActiveSet } from '../../shared/active-set.js';
 import type { RedisConnection } from './redis-connection.js';
@@ -30,17 +30,19 @@ export interface Settlement {
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Index among the unconfirmed ends. Null: confirmed, or dropped to expire by itself. */
+  /** Index among the unconfirmed ends. Null: confirmed, or dropped and left to expire by itself. */
   place: number | null;
 }
 
 /** Leases per call, so that each call is short. */
 const AT_ONCE = 250;
-/** Maximum unconfirmed ends. Older ones are dropped and expire by themselves: leases end and buckets refill. */
+/**
+ * Maximum unconfirmed ends. Older ones are dropped, because they expire by themselves: leases end and buckets refill.
+ */
 const MAX_UNSETTLED = 50_000;
 
 export class Leases {
-  // Not Maps, because each request is added to and removed from both.
+  // These are not Maps, because each request is added to both and removed from both.
   readonly #open = new ActiveSet<Lease>();
   readonly #unsettled = new ActiveSet<Unsettled>();
   #evicted = 0; // number of dropped ends
@@ -78,7 +80,9 @@ export class Leases {
     if (this.connection().connected) this.#report(one, false).catch(() => undefined);
   }
 
-  /** Handles a reservation whose outcome is unknown: if Redis made it, it is refunded after the next reconnect. */
+  /**
+   * Handles a reservation whose outcome is unknown: if Redis has made it, it will be refunded after the next reconnect.
+   */
   doubt(settlement: Settlement): void {
     this.#await(settlement);
   }
@@ -115,7 +119,7 @@ export class Leases {
 
   #await(settlement: Settlement): Unsettled {
     const one: Unsettled = { settlement, place: null };
-    // While Redis is unreachable entries are filled roughly in order, so the oldest are at the front.
+    // While Redis is unreachable, entries are added roughly in order, so the oldest are at the front.
     if (this.#unsettled.size === MAX_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MAX_UNSETTLED));
     one.place = this.#unsettled.add(one);
     return one;

@@ -1,7 +1,7 @@
 // Admission while Redis is unreachable: this process's share of every limit, counted in the memory shared by its
 // threads. Requests admitted through Redis are counted here too, and the buckets start from the last known state of the
-// shared ones. That works because a bucket stores the empty fraction of its limit, whatever the limit is. Event-loop
-// thread only.
+// shared ones. This works because a bucket stores what fraction of its limit is empty, independent of the limit itself.
+// Event-loop thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -53,7 +53,7 @@ export class LocalQuota {
   readonly #counters: Counters;
   readonly #months: MonthUse;
   readonly #scopes: LimitScopes;
-  /** The monthly usage of each organization when Redis became unreachable. */
+  /** The monthly usage of each organization at the time when Redis became unreachable. */
   readonly #usedBefore = new Map<string, number>();
 
   constructor(
@@ -88,8 +88,8 @@ export class LocalQuota {
       if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0))
         throw noPart(owner, model);
     }
-    // Passed as an estimate, so that a prompt larger than this process's share is admitted with the whole share. Later
-    // requests wait for the excess.
+    // Passed as an estimate, so that a prompt larger than this process's share is admitted by taking the whole share.
+    // Later requests wait until the excess has refilled.
     return this.local.reserve({
       ...request,
       identity: { ...identity, monthlyTokenCap: null },
@@ -102,7 +102,7 @@ export class LocalQuota {
     if (monthUsed !== null) this.#months.saw(organizationId, monthUsed);
     const records = scopes.map(({ key }, at) => {
       const record = this.#table.enter(key, n, null);
-      if (record < 0) return -1; // then its buckets count as full here
+      if (record < 0) return -1; // its buckets then count as full here
       const { rpmUs, tpmUs } = seen[at] as LimitSnapshot;
       this.#table.store(record, 'rpm', now + BigInt(Math.round(rpmUs * 1000)));
       this.#table.store(record, 'tpm', now + BigInt(Math.round(tpmUs * 1000)));

@@ -1,6 +1,6 @@
 // The connection to the Redis server that holds the shared counters. If a call is not answered within the timeout, the
-// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. No request
-// therefore waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
+// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. Therefore,
+// no request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
 // sent and answered in the order of calls. Event-loop thread only.
 
 import { createHash } from 'node:crypto';
@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 import { ActiveSet } from '../../shared/active-set.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
-/** A call without a reply. Whether it was executed is unknown. The message is for the log. */
+/** A call got no reply, so it is unknown whether it was executed. The message is for the log. */
 export class ConnectionLost extends Error {
   constructor(reason: string) {
     super(reason);
@@ -26,11 +26,11 @@ export interface RedisConnectionOptions {
   /** Timeout of one call. */
   timeoutMs: number;
   /**
-   * Brings Redis up to date with this process after connecting. The connection counts as up when this resolves. Its
-   * calls precede all others.
+   * Brings Redis up to date with this process after connecting. The connection counts as up once this has resolved. The
+   * calls that it makes come before all others.
    */
   attach(): Promise<void>;
-  /** Called when the connection was up and is lost. */
+  /** Called when a connection that was up is lost. */
   lost(reason: string): void;
   /** Called after every call. */
   called?(script: ScriptName, outcome: CallOutcome, seconds: number): void;
@@ -43,7 +43,7 @@ const CLOSED = 'the connection was closed';
 const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
-/** Maximum pending calls. A further call fails and drops the connection. */
+/** Maximum pending calls. One more call fails and drops the connection. */
 const MAX_WAITING = 100_000;
 
 const HASHES = Object.fromEntries(

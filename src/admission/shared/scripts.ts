@@ -69,8 +69,8 @@ end
 /**
  * Keys: processes, month, then bucket and leases of each limit scope. Arguments: id, n, lease in ms, tokens wanted, the
  * prompt's tokens or -1 for an estimate, cap or -1, then the limits of each scope (concurrency, rpm, tpm; -1 off).
- * Returns verdict, scope (from 1), processes, tokens of the month, then for each scope the time in µs until its buckets
- * are full, its count and its mean duration. The values include the reservation if it was made.
+ * Returns the verdict, the scope (from 1), processes, tokens of the month, then for each scope the time in µs until its
+ * buckets are full, its count and its mean duration. The values include the reservation if it was made.
  */
 const RESERVE = `${HEAD}
 local id, n, lease, wanted, prompt, cap = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -59,16 +59,16 @@ export interface SharedOptions {
 
 /** Timeout for the first connection at startup. */
 const START_MS = 5_000;
-/** After Redis lost its data, how long to wait for the other processes before their shares are redistributed. */
+/** How long to wait for the other processes after Redis has lost its data, before their shares are redistributed. */
 const REUNION_MS = 2_000;
 const REUNION_LOOK_MS = 50;
-/** How long a month's counter is kept: longer than a month, because clocks differ. */
+/** How long a month's counter is kept. That is longer than a month, because clocks differ. */
 const MONTH_MS = 33 * 86_400_000;
 /** Buckets per call. */
 const FLOORS_AT_ONCE = 250;
 /** Maximum organizations whose monthly tokens are kept until Redis is reachable. */
 const MAX_MONTHS = 100_000;
-/** Maximum buckets remembered individually. Beyond that, all buckets are sent. */
+/** Maximum buckets remembered individually. If there are more, all buckets are sent. */
 const MAX_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {
@@ -89,7 +89,7 @@ export class SharedAdmission implements Admission {
   /** Offset of Redis's clock from this machine's clock, in ms. */
   #ahead = 0;
 
-  /** Rejects with StartError if Redis is unreachable, because this process's share of the limits is unknown then. */
+  /** Rejects with StartError if Redis is unreachable, because this process's share of the limits is then unknown. */
   static async open(settings: Config['limits'], options: SharedOptions): Promise<SharedAdmission> {
     const admission = new SharedAdmission(settings, options);
     try {
@@ -184,7 +184,7 @@ export class SharedAdmission implements Admission {
         if (this.options.thread === 0)
           await this.#connection.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
-        // The leases expire by themselves.
+        // Ignored, because the leases expire by themselves.
       }
     }
     await this.#connection.close();
@@ -366,7 +366,7 @@ export class SharedAdmission implements Admission {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // The time until all buckets have enough for the request, not only the one that rejected it first.
+    // The time until all buckets have enough for the request, not only the first one that rejected it.
     const wait = Math.max(
       1,
       ...scopes.flatMap(({ limits: their }, at) => {
@@ -412,8 +412,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Starts a month's counter once for all requests of this thread that wait for it. Tokens settled meanwhile are
-   * counted.
+   * Starts a month's counter once for all of this thread's requests that wait for it. Tokens settled in the meantime
+   * are counted.
    */
   #beginMonth(organizationId: string, month: number, key: string): Promise<void> {
     let begun = this.#beginning.get(key);
@@ -424,7 +424,7 @@ export class SharedAdmission implements Admission {
           const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
           await this.#connection.run('begin_month', [key], [stored]);
         } catch (error) {
-          if (!(error instanceof ConnectionLost)) throw error; // waiting requests retry and get the error then
+          if (!(error instanceof ConnectionLost)) throw error; // waiting requests retry, and get the error then
         }
       })().finally(() => this.#beginning.delete(key));
       this.#beginning.set(key, begun);
@@ -455,17 +455,20 @@ export class SharedAdmission implements Admission {
       this.#processes.see(all);
       if (leases) await this.#leases.renew();
     } catch {
-      // A lost connection reports itself.
+      // Ignored, because a lost connection is reported elsewhere.
     } finally {
       this.#renewing = false;
     }
   }
 
-  /** Until this is complete, the process keeps its previous share. Newly seen processes count afterwards. */
+  /**
+   * Until this is complete, the process keeps its previous share. Processes seen for the first time count only
+   * afterwards.
+   */
   async #attach(): Promise<void> {
     const before = this.#processes.count;
     let { fresh, all } = await this.#join();
-    // If Redis does not know this process, it has lost its data or has dropped the process, so the full state is sent.
+    // If Redis does not know this process, it has lost its data or dropped the process, so the full state is sent.
     await this.#reportAll(fresh);
     for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
@@ -534,7 +537,7 @@ export class SharedAdmission implements Admission {
   }
 }
 
-/** Removes the parts of the URL that only the operator may see. */
+/** Removes the parts of the URL that are secret. */
 function shown(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;

@@ -6,7 +6,7 @@ export const accounts = {
   signup: setting(
     kind.choice('auto', 'open', 'invited'),
     'auto',
-    'Who may sign up on the dashboard. open: anyone; invited: invited users; auto: anyone while the server listens on this machine only, otherwise invited users. The first user can always sign up, with a setup code unless the server is local.',
+    'Who may sign up on the dashboard. open: anyone; invited: invited users; auto: anyone if the server listens only on this machine, otherwise invited users. The first user can always sign up, with a setup code unless the server is local.',
   ),
   operator_second_factor: setting(
     kind.choice('optional', 'required'),

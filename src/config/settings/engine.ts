@@ -59,7 +59,7 @@ export const engine = {
     'Maximum tokens per engine step, decoding first; 0 = automatic (256 on CPU, 2048 on GPU).',
     { main: true },
   ),
-  max_sequences: setting(kind.integer(1, 4_096), 32, 'Maximum sequences of one model that run concurrently.', {
+  max_sequences: setting(kind.integer(1, 4_096), 32, 'Maximum concurrently running sequences per model.', {
     main: true,
   }),
   step_ms: setting(
@@ -103,7 +103,7 @@ export const engine = {
   snapshot_tokens: setting(
     kind.integer(16, 1_048_576),
     1024,
-    'Distance between saved states of a prompt, in tokens, for models with recurrent state (prefix caching). A state is also saved at the end of each prompt. `monolith inspect` shows the size of one state.',
+    'Number of prompt tokens between saved states, for models with recurrent state (prefix caching). A state is also saved at the end of each prompt. `monolith inspect` shows the size of one state.',
   ),
   speculation: setting(
     kind.choice('auto', 'off'),

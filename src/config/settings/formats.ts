@@ -41,7 +41,7 @@ export const images = {
   max_tiles: setting(
     kind.integer(0, 1_000),
     0,
-    "Maximum tiles per image, for models that split images into tiles; 0 = the model's own maximum.",
+    'Maximum tiles per image, for models that split images into tiles; 0 = the maximum of the model itself.',
   ),
   max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Maximum prompt tokens of one image. Larger images get 422.'),
   max_request_tokens: setting(
@@ -52,7 +52,7 @@ export const images = {
   cache_bytes: setting(
     kind.bytes(0, 2 ** 40),
     268_435_456,
-    'Memory per model for cached image embeddings, in bytes. Images of running requests may use as much again.',
+    'Memory per model for cached image embeddings, in bytes. Images of running requests may use the same amount again.',
   ),
   max_held_bytes: setting(
     kind.bytes(1024, 2 ** 40),
@@ -76,7 +76,7 @@ export const messages = {
   foreign_thinking: setting(
     kind.choice('reject', 'drop'),
     'reject',
-    'What to do with thinking blocks whose signature was not made by this server. reject: 400; drop: ignore the block.',
+    'What to do with thinking blocks that this server did not sign. reject: 400; drop: ignore the block.',
   ),
 };
 
@@ -84,7 +84,7 @@ export const responses = {
   retention_days: setting(
     kind.integer(1, 36_500),
     30,
-    'Days for which a stored response can be retrieved and continued.',
+    'Number of days for which a stored response can be retrieved and continued.',
   ),
   reasoning_events: setting(
     kind.choice('auto', 'openai', 'openresponses'),

@@ -26,7 +26,7 @@ export const http = {
   keepalive_ms: setting(
     kind.integer(100, 3_600_000),
     15_000,
-    'Interval of keep-alive messages on a silent stream, in ms. The response headers of a stream wait at most this long for the first event.',
+    'Interval of keep-alive messages on a silent stream, in ms. The response headers of a stream are sent after at most this long, even before the first event.',
   ),
   cors_origins: setting(kind.list, ['*'], 'Origins that browsers may call the API from; * = any.', { shown: '*' }),
   threads: setting(
@@ -73,7 +73,7 @@ export const ws = {
   max_connections: setting(
     kind.integer(1, 1_000_000),
     64,
-    'Maximum open WebSocket connections per organization; further ones get 429. Their number times ws.max_message_bytes must fit into half of http.max_reading_bytes; connections beyond that get 503.',
+    'Maximum open WebSocket connections per organization; further ones get 429. The number of connections times ws.max_message_bytes must fit into half of http.max_reading_bytes; connections beyond that get 503.',
   ),
   max_message_bytes: setting(
     kind.bytes(1024, 1024 ** 3),

@@ -53,12 +53,12 @@ export const upstream = {
   max_event_bytes: setting(
     kind.bytes(1024, 1024 ** 3),
     4_194_304,
-    'Maximum size of one event in an upstream stream, in bytes. Above it the request fails with 500.',
+    'Maximum size of one event in an upstream stream, in bytes. If an event is larger, the request fails with 500.',
   ),
   max_answer_bytes: setting(
     kind.bytes(1024, 1024 ** 4),
     268_435_456,
-    'Maximum size of one upstream response, in bytes. Above it the request fails with 500. Text and tool arguments are limited separately, by max_tokens.',
+    'Maximum size of one upstream response, in bytes. If a response is larger, the request fails with 500. Text and tool arguments are limited separately, by max_tokens.',
   ),
 };
 

@@ -44,15 +44,15 @@ export const secrets = {
 };
 
 export const usage = {
-  row_days: setting(kind.integer(1, 36_500), 90, 'Days for which the usage row of each request is kept.'),
-  aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days for which hourly usage totals are kept.'),
+  row_days: setting(kind.integer(1, 36_500), 90, "Number of days for which each request's usage row is kept."),
+  aggregate_days: setting(kind.integer(1, 36_500), 730, 'Number of days for which hourly usage totals are kept.'),
 };
 
 export const requests = {
   days: setting(
     kind.integer(0, 365),
     7,
-    'Days for which the request log is kept; 0 = no request log. It contains prompts and responses only for organizations that enable this.',
+    'Number of days for which the request log is kept; 0 = no request log. It contains prompts and responses only for organizations that enable this.',
   ),
   max_rows: setting(
     kind.integer(1_000, 1e8),
@@ -67,6 +67,6 @@ export const requests = {
   text_characters: setting(
     kind.integer(100, 1e6),
     32_768,
-    'Characters of each prompt, and of each response, that the request log keeps for organizations that enable this.',
+    'Maximum characters of each prompt, and of each response, that the request log keeps for organizations that enable this.',
   ),
 };

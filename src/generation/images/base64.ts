@@ -23,8 +23,8 @@ export function decodeBase64(data: string, maxBytes: number, path: string): Buff
   const expected = (data.length / 4) * 3 - padding;
   if (expected > maxBytes)
     throw apiError('image_too_large', `${path}: the image is larger than ${maxBytes} bytes.`, path);
-  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. The length reveals the former, and a
-  // search for - and _ the latter.
+  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. The former is detected by the
+  // length, the latter by searching for - and _.
   const bytes = Buffer.from(data, 'base64');
   if (bytes.length === 0 || bytes.length !== expected || data.includes('-') || data.includes('_')) {
     throw apiError('invalid_image', `${path}: the image is not valid base64.`, path);

@@ -1,6 +1,6 @@
-// Checks and decodes image files: the format by the first bytes, the size by the header, and the integrity by decoding
-// the file once, here or where the pixels are used. Decoding runs on libuv's threads, at most two images concurrently
-// (decoders.ts).
+// Checks and decodes image files: the format from the first bytes, the size from the header, and the integrity by
+// decoding the file once, either here or where the pixels are used. Decoding runs on libuv's threads, at most two
+// images concurrently (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../shared/errors.js';
 import type { Requester } from '../fair-slots.js';
@@ -27,12 +27,12 @@ const decoders = new Decoders();
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
 
-/** Loaded with the first image, because loading takes time and most servers never process one. */
+/** Loaded when the first image arrives, because loading takes time and most servers never process one. */
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
-    sharp.concurrency(1); // the other cores are for the engine
-    // Restricts libvips to these loaders, whatever format a file claims to have.
+    sharp.concurrency(1); // the other cores are needed by the engine
+    // Restricts libvips to these loaders, regardless of the format that a file claims to have.
     sharp.block({ operation: ['VipsForeignLoad'] });
     sharp.unblock({
       operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'],
@@ -46,8 +46,8 @@ export interface DecodeOptions {
   readonly path: string;
   readonly requester: Requester;
   /**
-   * 'sound': decoded by an earlier request. 'decoded later': the caller decodes the pixels. In both cases reading the
-   * header is enough.
+   * 'sound': an earlier request has decoded it. 'decoded later': the caller decodes the pixels. In both cases, reading
+   * the header is enough.
    */
   readonly known: 'nothing' | 'sound' | 'decoded later';
   /** Called with the size before any pixel is decoded. Throws if there are too many pixels. */
@@ -55,7 +55,7 @@ export interface DecodeOptions {
 }
 
 /**
- * Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; the errors of `spend`; the reason of
+ * Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; errors thrown by `spend`; the reason of
  * the requester's signal.
  */
 export async function decodeImage(
@@ -94,7 +94,7 @@ export async function decodeImage(
 
 /**
  * Decodes a loaded image to RGB with 8 bits per channel: the first frame, rotated for display. Alpha is dropped (the
- * color below it remains), gray is expanded to three channels, and color profiles are not applied. The decoder slot is
+ * color under it remains), gray is expanded to three channels, and color profiles are not applied. The decoder slot is
  * held until `use` resolves. Throws like decodeImage().
  */
 export async function decodeRgb<T>(

@@ -1,6 +1,6 @@
 // Downloads images that clients give by URL, only from hosts that the operator allows and never from internal networks.
 // Only https on port 443 is used. Names are resolved once, all addresses are checked, and exactly those addresses are
-// connected to. Every redirect goes through the same checks. Event-loop thread only.
+// connected to. Every redirect target goes through the same checks. Event-loop thread only.
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
@@ -50,7 +50,7 @@ export class ImageFetcher {
   }
 
   /**
-   * Returns the bytes without checking their format. Throws ApiError: image_fetch_failed, image_too_large; the abort
+   * Returns the bytes, without checking their format. Throws ApiError: image_fetch_failed, image_too_large; the abort
    * reason if `signal` aborts.
    */
   async fetch(url: string, path: string, signal: AbortSignal): Promise<Buffer> {
@@ -72,7 +72,7 @@ export class ImageFetcher {
       if (error instanceof ApiError) throw error;
       if (signal.aborted) throw signal.reason;
       if (deadline.aborted) return refuse(`the image could not be downloaded within ${this.settings.timeoutMs} ms`);
-      // The client must not learn which host responded, how, or on which address.
+      // The client must not learn which host responded, what it responded, or from which address.
       throw apiError('image_fetch_failed', `${path}: the image could not be downloaded.`, path, { cause: error });
     }
   }
@@ -104,8 +104,8 @@ export class ImageFetcher {
     const family = isIP(host);
     const addresses =
       family === 0 ? await unlessAborted(this.#deps.resolve(host, signal), signal) : [{ address: host, family }];
-    // A single internal address is enough to reject the host, because no legitimate name resolves to both kinds. The
-    // error does not reveal whether an internal name exists.
+    // A single internal address is enough to reject the host, because no legitimate name resolves to both kinds of
+    // address. The error does not reveal whether an internal name exists.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
       refuse('the host of the image has no public address');
     return addresses;
@@ -143,7 +143,8 @@ export class ImageFetcher {
         port,
         method: 'GET',
         path: `${url.pathname}${url.search}`,
-        // The checked address is used without another lookup, but the certificate must match the URL's host name.
+        // The checked address is used without looking the name up again, but the certificate must match the host name
+        // of the URL.
         host: isName ? name : first.address,
         ...(isName ? { servername: name } : {}),
         lookup: pinned,
@@ -157,7 +158,7 @@ export class ImageFetcher {
         ...(this.#deps.ca === undefined ? {} : { ca: this.#deps.ca }),
       });
       sent.on('error', fail);
-      // On status 101 there is neither a response nor an error event, and nothing else closes the socket.
+      // If the status is 101, there is neither a response event nor an error event, and nothing else closes the socket.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
         fail(new Error('the server switched protocols'));
@@ -201,7 +202,7 @@ export class ImageFetcher {
       else parts.push(part);
     });
     response.on('end', () => resolve(Buffer.concat(parts, size)));
-    // 'end' comes before 'close', and is missing if the connection was cut.
+    // 'end' comes before 'close', and does not occur if the connection was cut.
     response.on('close', () => fail(new Error('the connection was closed during the download')));
   }
 }

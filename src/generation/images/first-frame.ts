@@ -3,8 +3,8 @@
 // segments take 2 GB, and the frame headers of a 5 MB animated WebP take half a minute. A JPEG's cost grows with its
 // scans, so these are counted and limited.
 //
-// The walkers only follow block lengths. If damage stops a walker, the rest of the file is passed to the decoder
-// unchanged, and the decoder stops at the same position.
+// The walkers only follow block lengths. If a walker is stopped by damage, the rest of the file is passed to the
+// decoder unchanged, and the decoder stops at the same position.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { apiError } from '../../shared/errors.js';
 import type { LoadedImage } from '../types.js';
@@ -13,7 +13,7 @@ import type { LoadedImage } from '../types.js';
 export const MAX_JPEG_SCANS = 100;
 
 export interface FirstFrame {
-  /** The bytes for the decoder. The file itself if no block was removed. */
+  /** The bytes for the decoder. This is the file itself if no block was removed. */
   readonly bytes: Uint8Array;
   /** Passes over the pixels during decoding. */
   readonly scans: number;
@@ -27,9 +27,9 @@ const SLICE_MS = 2;
 /** Blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
 
-/** Throws ApiError invalid_image. Never blocks the event loop for long, whatever the file contains. */
+/** Throws ApiError invalid_image. Never blocks the event loop for long, regardless of what the file contains. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
-  // Only a Buffer has native search and number reading.
+  // Only a Buffer has native functions for searching and for reading numbers.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
   for (let began = performance.now(), step = walk.next(); ; step = walk.next()) {
     if (step.done === true) return step.value.bytes.length === bytes.length ? { ...step.value, bytes } : step.value;
@@ -66,7 +66,7 @@ const MARKER = 0xff,
  * the first segment of each kind is kept.
  */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
-/** Bytes that are compared one by one before a native search, whose call costs about as much. */
+/** Number of bytes that are compared one by one before a native search is called. One call costs about as much. */
 const NEAR = 64;
 
 /** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */
@@ -179,14 +179,14 @@ function* walkWebp(bytes: Buffer): Walk {
     if (blocks % STEP_BLOCKS === 0) yield;
   }
   const frame = kept.end();
-  // A truncated file stays recognizable: the length in its header is reduced only by the removed blocks.
+  // A truncated file can still be recognized, because the length in its header is reduced only by the removed blocks.
   if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.skippedBytes), 4);
   return { bytes: frame, scans: 1 };
 }
 
-/** A file with some blocks removed. It is copied once, when the first block is removed. */
+/** A file from which blocks may be removed. It is copied once, when the first block is removed. */
 class Kept {
-  /** Removed bytes that the file really contained. */
+  /** Number of removed bytes that the file actually contained. */
   skippedBytes = 0;
   #copy: Buffer | null = null;
   #length = 0; // bytes used in the copy

@@ -1,10 +1,10 @@
 // Limits the memory for images of all requests in this thread, from loading until the request ends. One organization
-// may use half of it. The limits per request do not bound the total of many requests. Event-loop thread only.
+// may use half of it. The limits per request do not limit the total of many requests. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 
 /**
- * Memory per byte of an image that is sent to an upstream: the file, its base64 text as received, in the new request
- * and in that request's JSON, and the part that waits for the socket.
+ * Memory per byte of an image that is sent to an upstream: the file; its base64 text as received, in the new request,
+ * and in that request's JSON; and the part that is waiting to be sent.
  */
 const ELSEWHERE = 5;
 const RETRY_AFTER_MS = 2_000;
@@ -15,7 +15,9 @@ export class ImageBudget {
   readonly #perOrganization = new Map<number, number>();
   #taken = 0;
 
-  /** An organization's share is large enough for the images of one request, which have at most `largest` bytes. */
+  /**
+   * An organization's share is always large enough for the images of one request, which have at most `largest` bytes.
+   */
   constructor(maxBytes: number, largest: number) {
     this.#share = Math.max(Math.floor(maxBytes / 2), largest * ELSEWHERE);
     this.#most = Math.max(maxBytes, this.#share);

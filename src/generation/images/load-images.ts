@@ -18,7 +18,7 @@ export interface ImageLoader {
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
-   * Returns the messages with every image loaded, or the same array if there is none to load. Throws ApiError 422:
+   * Returns the messages with every image loaded, or the same array if no image has to be loaded. Throws ApiError 422:
    * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
    * capacity_exhausted. If the requester's signal aborts, stops and throws the signal's reason. `decodedLater`: only
    * headers are read, because the provider decodes each image and then rejects damaged ones. `held` accounts for the
@@ -30,7 +30,7 @@ export interface ImageLoader {
 /** Maximum concurrent downloads, per request and in total. Every open download may fill its buffer. */
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
-/** Maximum share of one organization, because clients choose the addresses and thereby the duration. */
+/** Maximum share of one organization, because clients choose the addresses, and thus influence the duration. */
 const FETCHES_OF_ONE = 0.75;
 /** Maximum waiting URLs of one organization. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
@@ -38,8 +38,8 @@ const MAX_WAITING_FETCHES = shareOf(1_000);
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
 /**
- * Maximum width and height, the maximum of JPEG and GIF. Longer rows occur only in PNG, and cost the decoder 20 bytes
- * of memory per pixel.
+ * Maximum width and height, the maximum of JPEG and GIF. Only PNG allows longer rows, and each of their pixels takes 20
+ * bytes of the decoder's memory.
  */
 const MAX_SIDE = 65_535;
 
@@ -91,7 +91,7 @@ class Loading {
     this.#requester = { organization: from.organization, signal: this.#abort.signal };
   }
 
-  /** If images fail, aborts the others and throws the error of the first failed image in the request's order. */
+  /** If an image fails, aborts the others. Throws the error of the first failed image in the order of the request. */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const { signal } = this.from;
     const left = (): void => this.#abort.abort(signal?.reason);

@@ -1,5 +1,5 @@
-// Decides which network addresses are on the public internet. Images are downloaded from no others, so that clients
-// cannot use the server to reach internal hosts. Pure.
+// Decides which network addresses are on the public internet. Images are not downloaded from any others, so that
+// clients cannot use the server to reach internal hosts. Pure.
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /** From IANA's registry of special-purpose addresses: not globally reachable, or forwarded to other addresses. */
@@ -39,7 +39,7 @@ const refusedV4 = listOf(REFUSED_V4, 'ipv4');
 const globalV6 = listOf(GLOBAL_V6, 'ipv6');
 const refusedV6 = listOf(REFUSED_V6, 'ipv6');
 
-/** Returns false also for text that is not an address and for addresses with a zone. */
+/** Also returns false for text that is not an address, and for addresses with a zone. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !refusedV4.check(address, 'ipv4');
   if (!isIPv6(address) || address.includes('%')) return false;

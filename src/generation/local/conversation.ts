@@ -1,6 +1,6 @@
 // Converts internal messages to a form that the model's template supports. If a template does not support later system
-// messages, system messages at all, or tool calls, or requires alternating roles, the messages are restructured so that
-// no text is lost silently.
+// messages, system messages at all, or tool calls, or requires alternating roles, the messages are restructured, so
+// that no text is silently lost.
 import { imageNote } from '../image-note.js';
 import type { TemplateMessage } from './template/context.js';
 import type { ReasoningMarkers } from './reasoning.js';
@@ -96,7 +96,7 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 
 /**
  * Returns the template's messages with all client text shielded. Past reasoning is included only after the last user
- * message, i.e. in the running tool loop, because only there it still matters.
+ * message, that is, in the running tool loop, because that is the only place where it still matters.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
@@ -215,7 +215,7 @@ class Folder {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
     const text = this.shield.protect(reasoning);
-    // A template with its own reasoning field may reject content next to reasoning and calls.
+    // A template with its own reasoning field may reject a message that has content as well as reasoning and calls.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;
     else if (inlineReasoning !== null)

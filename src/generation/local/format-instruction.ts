@@ -1,5 +1,5 @@
 // The instruction that describes the output format to the model. Decoding enforces the format anyway, but a model that
-// does not know the format would be forced through it token by token and produce worse content. Pure.
+// does not know the format would be forced into it token by token, and its content would be worse. Pure.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { OutputFormat } from '../types.js';
 

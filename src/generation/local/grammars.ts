@@ -1,6 +1,6 @@
 // Compiles the output format and tool parameters of a request to grammars that constrain the engine's sampling.
 // Compilation runs in the engine off the event loop, before anything is reserved. The grammars of one request are
-// compiled in sequence, and organizations take turns, so that one cannot delay another. Event-loop thread only.
+// compiled in sequence, and organizations take turns, so that they cannot delay each other. Event-loop thread only.
 import type {
   CompiledGrammar,
   GrammarOptions,
@@ -38,7 +38,7 @@ export const COMPILE_BUDGET_MS = 6_000;
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), {
   budget: { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 },
 });
-/** Minimum weight of a schema, because a short one may also take long to compile. */
+/** Minimum weight of a schema, because even a short one may take long to compile. */
 const MIN_WEIGHT = 1 << 14;
 
 /** An object without properties. */
@@ -133,7 +133,7 @@ function compileTool(
   { callWhiteSpace }: GrammarSettings,
   ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
-  // Tool arguments are always an object, whatever else the schema allows.
+  // Tool arguments are always an object, even if the schema allows something else.
   const schema = parameters === null ? NO_PARAMETERS : withMembers(parameters, { type: 'object' });
   const { tail, lead, spelling } = syntax;
   const options = {

@@ -131,7 +131,7 @@ export class LocalProvider implements Provider {
         markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true
           ? markers.label
           : null,
-      // A request that generates nothing cannot produce tool calls.
+      // A request that generates nothing cannot make tool calls.
       calls:
         tools.size === 0 || maxTokens === 0
           ? null
@@ -157,8 +157,8 @@ export class LocalProvider implements Provider {
   }
 
   /**
-   * The engine may be closed while images are decoded or long texts wait: an operator or the model lifecycle may unload
-   * it.
+   * While images are decoded or long texts wait, an operator or the model lifecycle may unload the model, which closes
+   * the engine.
    */
   async #whileLoaded<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -220,7 +220,7 @@ export class LocalProvider implements Provider {
       returnTokens: request.returnTokens === true,
       stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
-      // In formats with channels, the marker that closes the reasoning also ends every other part.
+      // In formats with channels, the marker that closes the reasoning also closes every other section.
       markersInPlace: raw === undefined && markers?.turn === undefined,
       ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined
         ? {}
@@ -289,7 +289,7 @@ function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => 
       return apiError('context_length_exceeded', messageOf(error), promptParam);
     case 'closed':
       return goingAway();
-    // A value that passed validation but that the engine rejects is still the request's fault.
+    // If the engine rejects a value that has passed validation, the request is still at fault.
     case 'invalid_argument':
       return apiError('invalid_value', `Invalid request: ${messageOf(error)}.`, null);
     default:
@@ -297,7 +297,7 @@ function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => 
   }
 }
 
-/** The engine does not know why it was closed. A retry some seconds later gets the precise error. */
+/** The engine does not know why it was closed. A retry a few seconds later gets the precise error. */
 const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
 

@@ -45,7 +45,7 @@ export const SOLAR_MARKS: MessageMarks = {
   section: (header) => Object.entries(SOLAR_TEXTS).find(([mark]) => header.endsWith(mark))?.[1] ?? 'content',
 };
 
-/** Longer text is not a header. */
+/** Text longer than this is not a header. */
 const MAX_HEADER = 1_024;
 
 export class MessageParts {

@@ -10,7 +10,7 @@ import type { RequestContext } from '../provider.js';
 import type { ImagePart, LoadedImage, Message } from '../types.js';
 
 export class PromptImages {
-  /** Cached by image size and detail, because fitting a prompt needs them many times. */
+  /** Cached by image size and detail, because they are needed many times while a prompt is fitted into the context. */
   readonly #plans = new Map<string, PlannedImage>();
 
   constructor(

@@ -1,5 +1,5 @@
-// Measures a request's text before any of it is rendered. Pure; takes time linear in the number of messages, not in
-// their length.
+// Measures a request's text before any of it is rendered. Pure; the time it takes depends on the number of messages,
+// not on their length.
 import { schemaCharacters } from '../output-format.js';
 import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js';
 
@@ -7,9 +7,9 @@ import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js
 type PromptFields = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
 
 export interface PromptSize {
-  /** Characters of the client that appear in the prompt whatever the template. */
+  /** Characters from the client that appear in the prompt, whichever template is used. */
   readonly characters: number;
-  /** Characters including those that may appear: the cost of reading them. */
+  /** All characters that may appear in the prompt, as a measure of the cost of reading them. */
   readonly weight: number;
   /** Characters of tool definitions and call arguments, which the template processes in detail. */
   readonly parts: number;
@@ -37,7 +37,7 @@ export function promptSizeOf({ messages, tools, raw }: PromptFields): PromptSize
   return { characters, weight: characters + reasoning, parts, turns };
 }
 
-/** Tokens cost as much to read as text with one character per token. */
+/** Reading tokens costs as much as reading text with one character per token. */
 function promptSizeOfRaw(raw: RawPrompt): PromptSize {
   if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
   const characters = raw.text.length + (raw.suffix?.length ?? 0);

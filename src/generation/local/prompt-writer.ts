@@ -68,7 +68,7 @@ export class PromptWriter {
       messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
-    // The end of a continued message is found by a mark that no text can contain: elsewhere a guard only follows a
+    // The end of a continued message is found by a mark that no text can contain: elsewhere, a guard only follows a
     // starter.
     const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
@@ -109,7 +109,7 @@ export class PromptWriter {
 
   /**
    * Finds the first message that the template rejects by rendering increasingly long beginnings of the conversation.
-   * All of them together cost at most one render budget.
+   * Together, these renders cost at most one render budget.
    */
   #refusal({ messages, promptParam }: PromptRequest, error: TemplateError): ApiError {
     if (error.exhausted)
@@ -136,7 +136,7 @@ export class PromptWriter {
     );
   }
 
-  /** Returns null if the budget was used up before the answer was known. */
+  /** Returns null if the budget was used up before it could be determined. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape);

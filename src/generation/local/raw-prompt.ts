@@ -1,4 +1,4 @@
-// Prompts without messages: a text or tokens that the model reads as they are, or the text around a gap to fill. One
+// Prompts without messages: text or tokens that the model reads unchanged, or the text around a gap to be filled. One
 // instance per loaded model; holds no state of requests. Event-loop thread only.
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
@@ -8,7 +8,7 @@ import type { TokenTexts } from './token-texts.js';
 
 /**
  * The tokens with which models are trained to fill a gap: before the prefix, before the suffix, and before the
- * generated text. The first entry whose tokens are all in the vocabulary is used. Without `middle`, the suffix comes
+ * generated text. The first entry whose tokens are all in the vocabulary applies. Without `middle`, the suffix comes
  * first.
  */
 interface GapTokens {

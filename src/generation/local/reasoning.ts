@@ -7,15 +7,13 @@ export interface ReasoningMarkers {
   open: string;
   close: string;
   /**
-   * The end of a rendered prompt that lets the model choose the kind of part. `open` is appended to it, so that every
-   * response starts with its reasoning. The markers have no lines of their own.
+   * The end of a rendered prompt that lets the model choose which kind of section follows. `open` is appended to it, so
+   * that every response starts with its reasoning. The markers are not on separate lines.
    */
   turn?: string;
   /** For responses of several messages: their syntax. `turn` is set too. */
   messages?: MessageMarks;
-  /**
-   * Text between the close marker and the answer. Absent: an empty line. With `turn`, a call has a header of its own.
-   */
+  /** Text between the close marker and the answer. Absent: an empty line. With `turn`, a call has its own header. */
   answer?: string;
   /** A label after the open marker that is not part of the reasoning. */
   label?: string;
@@ -47,7 +45,7 @@ const IN_MESSAGES: readonly { readonly markers: ReasoningMarkers; readonly shown
   },
 ];
 
-/** Delimiters in use. The first pair that occurs in a model's template or vocabulary is used. */
+/** Known delimiters. The first pair that occurs in a model's template or vocabulary is used. */
 const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: '<think>', close: '</think>' },
   { open: '[THINK]', close: '[/THINK]' },
@@ -80,7 +78,7 @@ function formattedMarkers(template: string): ReasoningMarkers | null {
   return suffix === undefined ? null : { open: `<think${suffix}>`, close: `</think${suffix}>`, answer: '' };
 }
 
-/** Appends the open marker to a rendered prompt, for models whose templates leave that to them. */
+/** Appends the open marker to a rendered prompt, for models whose templates leave this to the model. */
 export function withReasoningOpened(rendered: string, markers: ReasoningMarkers | null): string {
   return markers?.turn !== undefined && rendered.endsWith(markers.turn) ? rendered + markers.open : rendered;
 }
@@ -108,9 +106,9 @@ export interface OpenReasoning {
 }
 
 /**
- * Whether generation starts inside the reasoning section. The end of the prompt decides: either the template has opened
- * the section and only white space follows, or a continued response stopped inside it. Client text cannot fake this,
- * because guards break up its markers (shield.ts). Returns null if not.
+ * Whether generation starts inside the reasoning section. This follows from the end of the prompt: either the template
+ * has opened the section and only white space follows, or a continued response stopped inside it. Client text cannot
+ * fake this, because guards break up any markers in it (shield.ts). Returns null if generation does not start there.
  */
 export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
   const opened = rendered.lastIndexOf(markers.open);

@@ -1,4 +1,4 @@
-// Converts the engine events of one request to generation events: adds the texts of log-probability tokens, separates
+// Converts the engine events of one request to generation events: adds the text of log-probability tokens, separates
 // tool calls from text, and reports stop strings as text. Event-loop thread only.
 import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { TokenTexts } from './token-texts.js';
@@ -125,8 +125,8 @@ export class RequestEvents {
 }
 
 /**
- * Re-sorts text into sections. Its tokens and log-probabilities go with the first text emitted from it, or with the
- * next one.
+ * Sorts text into sections again. Its tokens and log-probabilities are emitted with the first piece of that text, or
+ * with the next text.
  */
 class PartsOfChoice {
   readonly #messages: MessageParts | null;
@@ -189,7 +189,7 @@ export class ReasoningLabel {
     const begun = this.#held.trimStart();
     if (begun.length < this.label.length && this.label.startsWith(begun)) return;
     const rest = begun.startsWith(this.label) ? begun.slice(this.label.length) : null;
-    // A longer word is reasoning. Line breaks after the label are dropped.
+    // If the word is longer, it is reasoning. Line breaks after the label are dropped.
     if (rest !== null && rest.trimStart() === '') return;
     const visible = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
     this.#held = null;

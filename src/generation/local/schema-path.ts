@@ -2,9 +2,7 @@
 import type { GrammarProblem } from '../../engine/addon-grammar-types.js';
 import type { JsonSchema } from '../types.js';
 
-/**
- * `path`: the path of `schema`. The result contains names from the client and is truncated, because they may be long.
- */
+/** `path`: the path of `schema`. The result contains names from the client, which may be long, so it is truncated. */
 export function pathOf(
   schema: JsonSchema,
   path: string,

@@ -3,7 +3,7 @@
 // guard and removes guards from ordinary text, so the text itself is tokenized exactly as the client wrote it.
 //
 // A guard is inserted after a character that starts some special token if the next character could be that token's
-// second one, or if the text ends there. No spelling can therefore form across the end of a text either.
+// second one, or if the text ends there. Therefore, no spelling can form across the end of a text either.
 
 /** Noncharacters first, which do not occur in valid text, then the private-use area. */
 function* candidates(): Generator<number> {
@@ -11,7 +11,7 @@ function* candidates(): Generator<number> {
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** All candidates in one expression; most texts contain none. */
+/** Matches any candidate; most texts contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
 /** Where the spelling of a special token could start. */
@@ -23,8 +23,8 @@ export interface Starters {
 }
 
 /**
- * Longer texts get a guard after every first character, because millions of regular-expression matches would block the
- * event loop.
+ * In longer texts, a guard is inserted after every character that starts a special token, because millions of
+ * regular-expression matches would block the event loop.
  */
 const LONG_TEXT = 1 << 20;
 

@@ -7,7 +7,7 @@ interface RawLogprob {
 }
 
 export class TokenTexts {
-  // A cache: the vocabulary is small and tokens recur at every step.
+  // A cache, because the vocabulary is small and tokens recur at every step.
   readonly #known = new Map<number, { token: string; bytes: number[] }>();
 
   constructor(private readonly vocabulary: { tokenBytes(token: number): Uint8Array }) {}

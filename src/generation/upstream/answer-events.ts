@@ -50,10 +50,10 @@ interface Choice {
   calls: number;
   complete: number;
   malformed: boolean;
-  /** The upstream's key of the open call. Undefined: no call is open. */
+  /** The upstream's key of the open call. Undefined if no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Whether arguments were emitted. Until then they may still turn out to be `null`. */
+  /** Whether arguments were emitted. As long as none were, they may still turn out to be `null`. */
   given: boolean;
   /** Whether the open call and all later ones are dropped. */
   dropped: boolean;
@@ -61,8 +61,8 @@ interface Choice {
 }
 
 /**
- * More tokens than any context has. Higher counts are ignored, because they would corrupt counters and tables
- * permanently.
+ * More tokens than fit into any context. Higher counts are ignored, because they would permanently corrupt counters and
+ * tables.
  */
 const MAX_TOKENS = 2 ** 24;
 /** Maximum tool calls per choice. */
@@ -127,7 +127,7 @@ export class AnswerEvents {
     return this.#over;
   }
 
-  /** Whether the choice has ended. Some upstreams report an end twice. */
+  /** Whether the choice has ended. Some upstreams report the end twice. */
   hasEnded(index: number): boolean {
     return this.#over || this.#choices[index]?.end != null;
   }
@@ -290,7 +290,9 @@ export class AnswerEvents {
     this.sink.onOver();
   }
 
-  /** Distinguishes two cases for which most formats have one end reason: the output cap and the end of the context. */
+  /**
+   * Distinguishes two cases for which most formats have the same end reason: the output cap and the end of the context.
+   */
   #isFull(used: number, completion: number): boolean {
     const { n, cap, context } = this.facts;
     return n === 1 && context !== null && used >= context && (cap === null || completion < cap);

@@ -1,5 +1,5 @@
 // Length limits that are checked before schema validation. The schema reports every fault it finds, so an unbounded
-// list of faults would cost memory and time out of proportion to the request. This file covers maps and nested lists;
+// list of faults would use memory and time out of proportion to the request. This file covers maps and nested lists;
 // top-level lists have limits in the schema, which rejects longer ones without reading their entries. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
@@ -18,7 +18,7 @@ export function overlong(body: unknown): ApiError | null {
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
-    // Validates up to 100,000 messages without a pause; other requests wait for that long.
+    // Validates up to 100,000 messages without a pause. Other requests wait during that time.
     const message = messages[index];
     if (!isRecord(message)) continue;
     const { content, tool_calls: calls } = message;

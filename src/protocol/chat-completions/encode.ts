@@ -19,7 +19,7 @@ export interface ChatEnvelope {
   newCallId: () => string;
   /** The prompt's token IDs, which are sent with those of the output. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
-  /** Number of most likely tokens per prompt log-probability. Null: prompt log-probabilities were not requested. */
+  /** Number of most likely tokens per prompt log-probability. Null: not requested. */
   promptLogprobs: number | null;
 }
 
@@ -81,7 +81,7 @@ interface CollectedChoice {
   content: GrowingText;
   reasoning: GrowingText;
   calls: { id: string; name: string; arguments: GrowingText }[];
-  logprobs: JsonList; // kept as text, because long responses with many alternatives are large
+  logprobs: JsonList; // stored as text, because long responses with many alternatives are large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
   stop: string | null; // the stop string that ended the choice
@@ -205,7 +205,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   readonly #fixed: string; // the beginning of every chunk
   readonly #head: string; // up to and including `"choices":`
   readonly #choiceHeads: string[]; // continues from `#head` up to and including `"delta":`
-  // the end of a chunk whose delta is its only content; null: chunks always have more fields
+  // the end of a chunk that contains only a delta; null: chunks always have more fields
   readonly #plainEnd: string | null;
   readonly #ids: number[][]; // token IDs not sent yet, by choice
   #isFirst = true;

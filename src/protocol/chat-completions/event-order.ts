@@ -1,6 +1,6 @@
 // Checks the order of a response's events: no event after a choice's end, one open tool call at a time, and every call
-// opened, closed and numbered in sequence. A wrong order is a bug in the server. It ends the response with an error, so
-// that the client never receives inconsistent chunks. Pure.
+// is opened, closed and numbered in sequence. A wrong order is a bug in the server. It ends the response with an error,
+// so that the client never receives inconsistent chunks. Pure.
 import type { GenerationEvent } from '../../generation/types.js';
 
 /** Events that belong to a single choice. */

@@ -134,7 +134,7 @@ function toGeneration(
   };
 }
 
-/** Rejects known fields that this server does not support, unless their value has no effect. */
+/** Rejects known fields that this server does not support, unless the value has no effect. */
 function refuseUnserved(chat: ChatEnvelopeFields): void {
   for (const name of ['audio', 'web_search_options', 'moderation'] as const) {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not supported.`);

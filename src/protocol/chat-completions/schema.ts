@@ -26,7 +26,7 @@ import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
-// The schema accepts every part in every role. Parts that a role does not support are rejected with the content (422).
+// The schema accepts every part in every role. The content checks (422) reject parts that a role does not support.
 const part = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text }),
   z.object({

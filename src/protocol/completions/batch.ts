@@ -58,7 +58,7 @@ export class CompletionBatch {
         if (admitted === null) return;
         withAdmitted(admitted, () => this.#start(index, request, admitted));
       } catch (error) {
-        if (index === 0) throw error; // nothing has started: reported like any other rejection
+        if (index === 0) throw error; // nothing has started, so the error is reported like any other rejection
         this.fail(error);
       }
     }
@@ -122,7 +122,8 @@ export class CompletionBatch {
       this.#running--;
       throw error;
     }
-    // The stream is opened only here, so that an error from start() can still be sent with a plain HTTP status.
+    // The stream is opened only at this point, so that an error from start() can still be sent with a normal HTTP
+    // status.
     if (asked.stream && this.#stream === null && !this.#over) this.#stream = this.exchange.sse();
   }
 
@@ -170,8 +171,7 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // Building the body may throw, and that must fail the response, so this happens before the response counts as
-    // ended.
+    // Building the body may throw, which must fail the response, so it is done before the response counts as ended.
     const whole = this.asked.stream
       ? null
       : completionBody(

@@ -60,12 +60,12 @@ export function addUsage(all: readonly Usage[]): Usage {
   };
 }
 
-/** The output for one prompt. */
+/** The output of one prompt. */
 export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
   readonly #prompt: PromptLogprobWriter | null;
-  /** The echoed prompt's log-probabilities, until every choice has started with them. */
+  /** The echoed prompt's log-probabilities, kept until every choice has started with them. */
   #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
@@ -192,8 +192,8 @@ export class PromptAnswer {
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /**
- * Builds the JSON of a response or of a chunk, which have the same form. `usage`: undefined omits the field, null means
- * it follows later.
+ * Builds the JSON of a response or of a chunk, which have the same form. `usage`: undefined omits the field; null means
+ * that the usage follows later.
  */
 export function completionBody(
   { id, created, model, fingerprint }: CompletionEnvelope,

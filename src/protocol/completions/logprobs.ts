@@ -30,7 +30,7 @@ export class LegacyLogprobs {
     this.#offsets.add(String(offset));
   }
 
-  /** Appends another object's entries. */
+  /** Appends the entries of another object. */
   append(other: LegacyLogprobs): void {
     this.#tokens.append(other.#tokens);
     this.#logprobs.append(other.#logprobs);

@@ -91,7 +91,7 @@ function toGeneration(
     refuse(
       'conflicting_parameters',
       'best_of',
-      'best_of greater than n cannot be streamed: the best choices are known only at the end.',
+      'best_of greater than n cannot be streamed, because the best choices are known only at the end.',
     );
   if (fields.stream_options && !stream)
     refuse('conflicting_parameters', 'stream_options', 'stream_options requires stream: true.');

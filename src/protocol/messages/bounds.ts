@@ -1,4 +1,4 @@
-// Length limits that are checked before schema validation: the later checks cost time per entry, so the number of
+// Length limits that are checked before schema validation: later checks take time for each entry, so the number of
 // entries is bounded first. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../entry-limits.js';
@@ -8,7 +8,7 @@ import { MAX_TOOLS } from '../tools.js';
 const MAX_MESSAGES = 100_000;
 /** Total of content blocks in all messages and the system prompt, including nested blocks. */
 const MAX_BLOCKS = 200_000;
-/** Far more than any conversation has. Each block costs a keyed hash to verify. */
+/** Far more than any conversation has. Verifying a block takes a keyed hash. */
 export const MAX_THINKING_BLOCKS = 10_000;
 
 /** Returns an error for the first list or map that is longer than valid requests may have, or null. */

@@ -89,7 +89,7 @@ export function toMessages(
 
 function* userTurn({ path, blocks }: Turn, calls: ToolTurns): Generator<Message> {
   const rest: Placed<ReadableBlock>[] = [];
-  // Tool results go first, wherever they appear: templates support no other position.
+  // Tool results go first, wherever they appear in the message, because templates support no other position.
   for (const placed of blocks) {
     if (isToolResult(placed)) yield toolMessage(placed, calls);
     else rest.push(placed as Placed<ReadableBlock>);
@@ -186,8 +186,8 @@ function systemPrompt(system: MessagesRequest['system']): string {
 }
 
 /**
- * Claude Code starts its system prompt with a line that changes with every request and has no meaning for the model. It
- * is removed, because it would prevent any reuse of the prefix cache.
+ * Claude Code starts its system prompt with a line that changes with every request and means nothing to the model. The
+ * line is removed, because it would make the prefix cache useless.
  */
 function withoutBillingLines(text: string): string {
   let rest = text;

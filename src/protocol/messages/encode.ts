@@ -16,7 +16,7 @@ export interface MessageEnvelope {
   visibleThinking: boolean;
   /** Returns the signature that the client must send back with a thinking block. */
   signature(thinking: string): string;
-  /** No output was requested, so the response has no blocks. */
+  /** True: no output was requested, so the response has no blocks. */
   empty: boolean;
   /** Whether the output cap comes from the context window rather than from the request. */
   cappedByContext: boolean;
@@ -26,7 +26,10 @@ type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 type BlockStart = { type: 'thinking' } | { type: 'text' } | { type: 'tool_use'; id: string; name: string };
 
-/** Receives the state machine's output: per block a start, any number of appends, at most one signature, and a stop. */
+/**
+ * Receives the state machine's output: for each block, a start, any number of appends, at most one signature, and a
+ * stop.
+ */
 interface BlockWriter {
   start(block: BlockStart): void;
   append(text: string): void;
@@ -92,7 +95,7 @@ class Blocks {
       case 'finished':
         this.#close();
         if (this.envelope.empty || this.#last === 'text' || this.#last === 'tool_use') return;
-        // Clients read the final text from the last block, so one is added.
+        // Clients read the final text from the last block, so a text block is added.
         this.#start({ type: 'text' });
         this.#close();
     }
@@ -172,7 +175,8 @@ function message(
 }
 
 /**
- * Has no `citations` field, like Anthropic's own responses: clients with an optional field in their schema reject null.
+ * Has no `citations` field, as in Anthropic's own responses: clients whose schema has it as an optional field reject
+ * null.
  */
 const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
@@ -190,7 +194,7 @@ function inputOf(text: string): object {
   try {
     value = parseExact(text);
   } catch {
-    value = null; // cut by the output cap: the complete members are kept
+    value = null; // cut off by the output cap: the complete members are kept
   }
   const input = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : completePart(text);
   return isDeeper(input, MAX_CALL_DEPTH) ? {} : input;

@@ -180,7 +180,7 @@ function refuseUnserved(wire: MessagesRequest): void {
     refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   if (wire.thread == null) return;
-  // Anthropic's tool runner first requests a thread. On this error code it continues without one.
+  // Anthropic's tool runner first requests a thread. If it receives this error code, it continues without one.
   throw apiError('unsupported_feature', 'thread is not supported; send the whole conversation without it.', 'thread', {
     messagesCode: 'thread_unsupported_request',
   });

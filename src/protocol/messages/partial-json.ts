@@ -1,12 +1,12 @@
 // Parses the complete part of a truncated JSON object, for tool arguments that were cut by the output cap. Pure.
 import { parseExact } from '../../shared/exact-json.js';
 
-/** A complete string, number or literal. A number counts as complete only if a delimiter follows. */
+/** A complete string, number or literal. A number is complete only if a delimiter follows it. */
 const SCALAR = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*(?=[\s,\]}])|true|false|null/y;
 
 /**
- * Returns the complete members and items of all objects and lists that were opened. A member that was cut in its key or
- * value is omitted, as in the streaming clients. Returns {} if `text` is not the beginning of an object.
+ * Returns the complete members and items of all objects and lists that were opened. A member that was cut off in its
+ * key or value is omitted, as the streaming clients do. Returns {} if `text` is not the beginning of an object.
  */
 export function completePart(text: string): Record<string, unknown> {
   const open: ('}' | ']')[] = [];

@@ -132,13 +132,16 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
   const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream is opened only here, so that an error from start() can still be sent with a plain HTTP status.
+  // The stream is opened only at this point, so that an error from start() can still be sent with a normal HTTP status.
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
 type RunEvent = Parameters<RunSink['event']>[0];
 
-/** Checks that a response matches the requested format. Responses that were cut or that call tools are not checked. */
+/**
+ * Checks that a response matches the requested format. Responses that were cut off, and responses that call tools, are
+ * not checked.
+ */
 class FormatCheck {
   readonly #text = new GrowingText();
 
@@ -205,7 +208,7 @@ class StreamedAnswer implements RunSink {
   }
 
   event(event: RunEvent): void {
-    // Thinking is kept until it is signed, and content until it has been checked.
+    // Thinking is kept until it has been signed, and content until it has been checked.
     if (event.type === 'text' && (event.section === 'reasoning' || this.check.keepsContent)) this.#memory.take(event);
     if (event.type === 'started') this.#encoder.start(event);
     else this.#encoder.take(event);

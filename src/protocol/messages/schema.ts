@@ -177,7 +177,10 @@ export const messagesRequestSchema = z.object({
   thread: z.unknown().optional(),
 });
 
-/** `max_tokens` is optional when counting but affects the count: a cap too small for reasoning changes the prompt. */
+/**
+ * `max_tokens` is optional when counting but affects the count, because a cap that is too small for reasoning changes
+ * the prompt.
+ */
 export const countTokensSchema = messagesRequestSchema.extend({
   max_tokens: integer().min(0).nullish(),
   stream: z.unknown().optional(),

@@ -11,12 +11,15 @@ import { VERSION } from '../../shared/version.js';
 export interface ModelState {
   readonly description: ModelDescription;
   readonly file: string;
-  /** Quantization of the weights, e.g. Q8_0. This and all following fields are null while the model is not loaded. */
+  /**
+   * Quantization of the weights, e.g. Q8_0. This field and all the following ones are null while the model is not
+   * loaded.
+   */
   readonly quantization: string | null;
   readonly chatTemplate: string | null;
   readonly bos: string | null;
   readonly eos: string | null;
-  /** Maximum and current number of running sequences, over all models that share the weights. */
+  /** Maximum and current number of running sequences, summed over all models that share the weights. */
   readonly sequences: { readonly most: number; readonly running: number } | null;
   /** Whether the model is unloaded until the next request. */
   readonly unloaded: boolean;

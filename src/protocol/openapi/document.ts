@@ -1,5 +1,5 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
-// schemas of responses (answers/), which tests compare with real responses. Pure.
+// schemas of responses (answers/), which tests check against real responses. Pure.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
@@ -182,7 +182,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/messages/count_tokens',
     id: 'countMessageTokens',
-    summary: 'Count the input tokens of a messages request.',
+    summary: 'Count the input tokens of a Messages request.',
     request: 'TokenCountRequest',
     answer: 'TokenCount',
   },
@@ -319,7 +319,7 @@ function operationOf(operation: Operation): Json {
   };
 }
 
-/** The complete document. Takes several milliseconds; create it once. */
+/** The complete document. Building it takes several milliseconds, so do it once. */
 export function openApiDocument(limits: PublishedLimits): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);

@@ -45,7 +45,7 @@ const FLUSH_MS = 200;
 /** Pending events of a response that trigger an immediate write; also the maximum per commit. */
 const FLUSH_EVENTS = 512;
 /**
- * Pause between two commits while clients follow the stream. The database has a single writer lock that is not fair,
+ * Pause between two commits while clients follow the stream. The database has a single writer lock, which is not fair,
  * and other processes need it too.
  */
 const REST_MS = 25;
@@ -55,20 +55,20 @@ const REST_MS = 25;
  */
 const CANCEL_MS = 10_000;
 /**
- * For PATIENCE_MS after its end a response waits for an unavailable database and retries every AGAIN_MS. After that the
- * response counts as failed, and storing that is retried at growing intervals up to LATEST_AGAIN_MS.
+ * For PATIENCE_MS after its end, a response waits for an unavailable database and retries every AGAIN_MS. After that,
+ * the response counts as failed, and storing this result is retried at growing intervals of up to LATEST_AGAIN_MS.
  */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 200;
 const LATEST_AGAIN_MS = 30_000;
-/** A shorter patience for cancel requests. */
+/** Like PATIENCE_MS, but for cancel requests. */
 const CANCEL_PATIENCE_MS = 2_000;
-/** Maximum pending events in memory while the database is unavailable. Beyond that the log has a gap. */
+/** Maximum pending events in memory while the database is unavailable. If there are more, the log has a gap. */
 const KEPT_EVENTS = 20_000;
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
-/** Thrown if the end of a response cannot be stored now. BackgroundRun stores it as soon as possible. */
+/** Thrown if the end of a response cannot be stored at the moment. BackgroundRun stores it as soon as possible. */
 export function endNotStored(): ApiError {
   return apiError('maintenance', 'The server cannot store responses at the moment. Retry later.');
 }
@@ -84,7 +84,7 @@ export class BackgroundResponses {
   ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel().catch(() => undefined); // the stored status shows the client that the response has not ended
+      await run?.cancel().catch(() => undefined); // the client sees from the status that it has not ended
       return run !== null;
     });
   }
@@ -127,8 +127,8 @@ export class BackgroundResponses {
 
   /**
    * Admits the request, stores the response as queued and starts it (see `queued`). Returns null if the client
-   * disconnected before the admission. Throws ApiError 422, 429, 503 without starting anything. `kept`: memory that
-   * stays reserved until the response ends.
+   * disconnected before the admission. Throws ApiError 422, 429, 503 without starting anything. `kept`: a memory
+   * reservation that lasts until the response ends.
    */
   async start(
     deps: ResponseRunDeps,
@@ -159,7 +159,7 @@ export class BackgroundResponses {
     try {
       await stored;
     } catch (error) {
-      run.abort(); // the client receives this error, so no retries follow
+      run.abort(); // the client receives this error, so nothing is retried
       await run.cancel().catch(() => undefined);
       throw error;
     }
@@ -167,7 +167,7 @@ export class BackgroundResponses {
   }
 
   /**
-   * Abandons all running responses; the next start finds them unfinished. Resolves when their pending writes are
+   * Abandons all running responses; the next start will find them unfinished. Resolves when their pending writes are
    * complete.
    */
   async close(): Promise<void> {
@@ -218,12 +218,12 @@ export class BackgroundRun implements EventSource {
   #queued: ResponseRecord | null = null;
   #stored: Promise<void> = Promise.resolve(); // stored as queued
   #tail: StoredEvent[] = []; // the events logged last and all later ones, without gaps
-  #logged = 0; // how many events of `#tail` are logged or given up
+  #logged = 0; // number of events of `#tail` that have been logged or dropped
   #last: StoredEvent | null = null;
   readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
-  #resting = false; // pausing between commits, so that others can write to the database
+  #resting = false; // pausing between commits, so that others can use the database
   #progress: Promise<void> = Promise.resolve(); // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   #patientUntil = Infinity;
@@ -251,8 +251,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Delays the usage record until the end of the response has been stored. If storing never succeeds, the next server
-   * start counts the usage from the log; it must not be counted twice.
+   * Delays the usage record until the end of the response has been stored. If storing never succeeds, the next start of
+   * the server counts the usage from the log, and it must not be counted twice.
    */
   usageInto(sink: UsageSink): UsageSink {
     return {
@@ -279,7 +279,8 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
-      // Only polling clients see this status, so the code below does not wait for it. The final state overwrites it.
+      // Only polling clients see this status, so the code below does not wait until it is stored. The final state
+      // overwrites it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
@@ -299,8 +300,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Stops the response. Resolves when its final state is stored; it may have ended before. Rejects with ApiError 503 if
-   * that cannot be stored now.
+   * Stops the response. Resolves when its final state is stored, even if the response had ended before. Rejects with
+   * ApiError 503 if its state cannot be stored now.
    */
   async cancel(): Promise<void> {
     this.#endIsNear(CANCEL_PATIENCE_MS);
@@ -317,8 +318,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Stops writing. Resolves when the current write is complete. A response that has ended is written completely if
-   * possible.
+   * Stops writing. Resolves when the current write is complete. If the response has ended, its remaining events are
+   * written if possible.
    */
   async abandon(): Promise<void> {
     this.abort();
@@ -381,7 +382,7 @@ export class BackgroundRun implements EventSource {
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
     if (before.length > 0) return before;
-    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more was logged meanwhile
+    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more events were logged meanwhile
   }
 
   watch(wake: () => void): () => void {
@@ -405,7 +406,7 @@ export class BackgroundRun implements EventSource {
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
       this.#unexpected(error);
-      // Keeps the events for the next attempt while memory allows, so that the log has no gap.
+      // Keeps the events for the next attempt as long as memory allows, so that the log has no gap.
       if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
@@ -420,7 +421,7 @@ export class BackgroundRun implements EventSource {
     this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
-        this.#reportUsage(); // nothing is stored from which the next start could count the usage
+        this.#reportUsage(); // nothing has been stored from which the next start could count the usage
         throw error;
       });
       await this.#saveEnd(record);
@@ -464,13 +465,13 @@ export class BackgroundRun implements EventSource {
     }
   }
 
-  /** Retries until the final state is stored or the server stops. Without it, a polling client would wait forever. */
+  /** Retries until the final state is stored or the server stops. Otherwise, a polling client would wait forever. */
   async #saveEnd(record: ResponseRecord): Promise<void> {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
       try {
         const stored = await this.responses.head(record.organizationId, record.id);
-        // A response that has expired meanwhile cannot be read, but the next start would still find it unfinished, so
-        // it is saved too.
+        // A response that has expired in the meantime cannot be read, but it is saved too, because the next start would
+        // still find it unfinished.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
         if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // gives its log more time
@@ -495,7 +496,7 @@ export class BackgroundRun implements EventSource {
     for (const wake of [...this.#watchers]) wake();
   }
 
-  /** Errors of the storage are ApiErrors here; the storage logs them itself. */
+  /** Storage errors arrive here as ApiErrors; the storage has already logged them. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
     this.telemetry.log.error(
@@ -506,8 +507,8 @@ export class BackgroundRun implements EventSource {
 }
 
 /**
- * Answers the request that created the response with the queued response or with its events. Closing the stream does
- * not stop the response.
+ * Responds to the request that created the response: with the queued response, or with its events. Closing the stream
+ * does not stop the response.
  */
 export function answerBackground(
   exchange: Exchange,
@@ -520,7 +521,7 @@ export function answerBackground(
   else exchange.json(200, run.queued.resource);
 }
 
-/** Replaces the request's caller, so that the ended request can be freed except for its log fields. */
+/** Replaces the request's caller, so that everything of the ended request except its log fields can be freed. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;

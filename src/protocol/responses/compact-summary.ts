@@ -1,6 +1,6 @@
-// Generates the summary for a compaction. The conversation is converted to one text. If it exceeds the model's context,
-// it is summarized in several generations, oldest part first, each including the summary so far. Event-loop thread
-// only.
+// Generates the summary for a compaction. The conversation is converted to one text. If that exceeds the model's
+// context, it is summarized in several generations, starting with the oldest part; the prompt of each generation
+// includes the summary so far. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
@@ -17,7 +17,7 @@ export const TASK =
  * Upper bound on characters per token, for the first estimate of how much text fits. Counting tokens then reduces it.
  */
 const CHARACTERS_PER_TOKEN = 8;
-/** If a part this short does not fit, no part will. */
+/** If a part of this length does not fit, no shorter part is tried. */
 const SMALLEST_PIECE = 64;
 
 export interface Summary {
@@ -161,8 +161,8 @@ export class Summarizer {
 }
 
 /**
- * Returns at most `length` characters from `at`: up to the end of an entry if that is close enough, and never half a
- * character.
+ * Returns at most `length` characters from `at`: ending at the end of an entry if that is close enough, and never
+ * within a character.
  */
 function cut(text: string, at: number, length: number): string {
   if (at + length >= text.length) return text.slice(at);

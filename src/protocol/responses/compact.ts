@@ -116,7 +116,7 @@ export function pick(body: Readonly<Record<string, unknown>>, names: readonly st
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Returns every user message of the conversation as it was sent, with ID and status. */
+/** Returns every user message of the conversation as it was sent, with its ID and status. */
 function userMessages(chain: readonly ChainedResponse[], input: readonly StoredItem[]): object[] {
   return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
@@ -129,7 +129,7 @@ function userMessages(chain: readonly ChainedResponse[], input: readonly StoredI
   });
 }
 
-/** Storage keeps the data of data URLs separate from the item, so it is added back here. */
+/** The data of a data URL is stored separately from its item, so it is added back here. */
 function withData(
   parts: readonly Readonly<Record<string, unknown>>[],
   images: readonly Uint8Array[] | undefined,

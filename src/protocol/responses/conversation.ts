@@ -1,5 +1,5 @@
 // Converts items to messages of the internal request. Reasoning, text and calls of one assistant turn become one
-// message. Its tool results follow directly, whatever items were in between. Pure.
+// message. Its tool results follow directly, even if other items came between them. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 
@@ -7,14 +7,15 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 /**
  * Items that arrive while tool calls are open are deferred until all calls have results. Templates and models accept
- * results only directly after the calls, but clients that steer a running tool loop put their message in between.
+ * results only directly after the calls, but clients that steer a running tool loop put their message between the calls
+ * and the results.
  */
 export class Conversation {
   readonly messages: Message[] = [];
-  #turn: AssistantMessage | null = null; // the last message, while it can still receive items of its turn
+  #turn: AssistantMessage | null = null; // the last message, as long as more items of its turn may follow
   #caller: AssistantMessage | null = null; // the message with the open calls
   #reasoning: string[] = []; // reasoning of the turn that is starting
-  readonly #open = new Map<string, string>(); // call ID → its path, for calls without a result so far
+  readonly #open = new Map<string, string>(); // call ID → its path, for calls that have no result yet
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 

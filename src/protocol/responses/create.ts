@@ -130,7 +130,8 @@ async function whole(exchange: Exchange, turn: ResponseRun): Promise<void> {
 
 async function streamed(exchange: Exchange, turn: ResponseRun, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
-  // The stream is opened only here, so that an error from startResponseRun() can still be sent with a plain HTTP status.
+  // The stream is opened only at this point, so that an error from startResponseRun() can still be sent with a normal
+  // HTTP status.
   const stream = (out.stream = exchange.sse(lateFailure));
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {

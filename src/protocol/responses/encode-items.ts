@@ -1,6 +1,6 @@
-// The three kinds of output items while they are open. An item emits its start when it is created and is closed once.
-// Only an open item accepts deltas, so no delta can precede its start. The state machine (encode.ts) keeps one item
-// open at a time. Pure.
+// The three kinds of output items while they are open. An item emits its start event when it is created, and it is
+// closed once. Only an open item accepts deltas, so no delta can come before the start. The state machine (encode.ts)
+// keeps one item open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';

@@ -1,4 +1,4 @@
-// Numbers and serializes the events of one response. Without a consumer nothing is serialized.
+// Numbers and serializes the events of one response. If there is no consumer, nothing is serialized.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 

@@ -22,7 +22,7 @@ export interface MachineOptions {
   take: ((event: WireEvent) => void) | null;
 }
 
-/** End reasons of a complete response. With any other reason it was cut. */
+/** End reasons of a complete response. With any other reason, it was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
 type Phase = 'new' | 'created' | 'running' | 'ended';
@@ -85,11 +85,11 @@ export class ResponseMachine {
     }
   }
 
-  /** The generation ended by itself or at a limit: closes open items. terminal() emits the event for it. */
+  /** The generation ended naturally or at a limit: closes open items. terminal() emits the event for it. */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);
-    // A generation without any token still counts as a response, and clients expect it to contain a message.
+    // A generation without tokens still counts as a response, and clients expect it to contain a message.
     if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning')) this.#message();
     this.#close(whole ? 'completed' : 'incomplete');
     this.#settle(whole ? 'completed' : 'incomplete', usage);
@@ -97,7 +97,7 @@ export class ResponseMachine {
     else this.resource.incomplete_details = { reason: 'max_output_tokens' };
   }
 
-  /** Ends a request that only prepared the prompt and generates nothing. */
+  /** Ends a request that only prepares the prompt and generates nothing. */
   endPrewarm(usage: Usage, completedAt: number): void {
     this.#run();
     this.#settle('completed', usage);
@@ -190,7 +190,7 @@ export class ResponseMachine {
   }
 }
 
-/** Whether a background response was rejected for lack of capacity, which cannot be reported with an HTTP status. */
+/** Whether a background response was rejected for lack of capacity. An HTTP status can no longer report that. */
 function isShed(error: ApiError, resource: ResponseResource): boolean {
   return resource.background && (error.status === 429 || error.code === 'capacity_exhausted');
 }

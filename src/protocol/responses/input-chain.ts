@@ -24,8 +24,8 @@ export interface Continued {
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
 
 /**
- * Like findChain(), but queued and charged to the organization by the chain's size, because a short request can refer
- * to a long chain. Also rejects with ApiError 429.
+ * Like findChain(), but queued, and charged to the organization by the size of the chain, because a short request can
+ * refer to a long chain. Also rejects with ApiError 429.
  */
 export async function findChainEnqueued(
   exchange: Pick<Exchange, 'enqueue'>,
@@ -38,7 +38,7 @@ export async function findChainEnqueued(
 }
 
 /**
- * Finds the chain that ends with `id` and holds it against erasure. Rejects with ApiError: previous_response_not_found,
+ * Finds the chain that ends with `id` and protects it from erasure. Rejects with ApiError: previous_response_not_found,
  * response_not_usable.
  */
 export async function findChain(
@@ -113,8 +113,8 @@ export async function readContent(
 }
 
 /**
- * Reads the referenced items that the chain does not contain, up to the maximum total size. If some are left out, the
- * input reader rejects the request.
+ * Reads the referenced items that are not in the chain, up to the maximum total size. If any are left out, the input
+ * reader rejects the request.
  */
 function findItems(
   ids: readonly string[],

@@ -1,4 +1,4 @@
-// Reads the input of a request together with the chain that it continues, and returns the items in their stored form
+// Reads the input of a request together with the chain that it continues, and returns the items in their stored form,
 // and the messages made from them (contract sections 2 and 6). Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
@@ -92,7 +92,7 @@ class Reader {
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
 
-  /** Items of the chain by ID, each at its first occurrence, whatever the status of its response. */
+  /** Items of the chain by ID. Each is the first occurrence, regardless of its response's status. */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
 
@@ -137,7 +137,7 @@ class Reader {
       case 'program':
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
-      default: // belongs to a hosted tool, which this server cannot run or interpret
+      default: // the item belongs to a hosted tool, which this server can neither run nor interpret
     }
   }
 
@@ -185,7 +185,7 @@ class Reader {
         else conversation.add({ role: 'system', content: textOf(kept.content), path });
         return;
       case 'function_call':
-        // The call was cut by a limit and has no result, so the model did not make a complete call.
+        // The call was cut off by a limit and has no result, so the model made no complete call.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
         conversation.call(
           { id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments },

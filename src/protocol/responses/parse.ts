@@ -27,9 +27,9 @@ export interface ParseContext {
 }
 
 export interface ParseOptions {
-  /** True: nothing is generated, whatever the body says. */
+  /** True: nothing is generated, even if the body asks for it. */
   prewarm?: boolean;
-  /** True: the caller reports a missing model, because the continued response does not supply one there. */
+  /** True: the caller reports a missing model, because in its case, the continued response does not supply one. */
   looksAtModel?: boolean;
 }
 
@@ -38,7 +38,10 @@ export interface ContentContext {
   model: ServedModel;
   /** The chain that `previousId` names, root first; [] without one. See findChain(). */
   chain: readonly ChainedResponse[];
-  /** Number of responses at the end of the chain that are not stored but kept in a WebSocket's memory. 0 if absent. */
+  /**
+   * Number of responses at the end of the chain that are not stored, but kept in a WebSocket connection's memory. 0 if
+   * absent.
+   */
   unsaved?: number;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
@@ -193,7 +196,7 @@ function toGeneration(
       : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
   if (messages.length === 0) {
     if (!prewarm) refuse('missing_required_parameter', 'input', 'input contains nothing to respond to.');
-    messages.push({ role: 'system', content: '', path: 'input' }); // templates require at least one message
+    messages.push({ role: 'system', content: '', path: 'input' }); // chat templates require at least one message
   }
 
   return {

@@ -10,7 +10,8 @@ import type { EventSource } from './stored-stream.js';
 
 const LOOK_MS = 1_000;
 /**
- * The end is stored before the last events are logged. If they are missing after this many polls, they never arrive.
+ * The end is stored before the last events are logged. If they are still missing after this many polls, they will never
+ * arrive.
  */
 const PATIENCE = 3;
 
@@ -82,12 +83,12 @@ export class RemoteRun implements EventSource {
           if (head === null || !isUnfinished(head.status)) this.#looks++;
         })
         .finally(wake)
-        .catch(() => undefined); // the watcher reads next, meets the same error and reports it
+        .catch(() => undefined); // the watcher reads next, gets the same error and reports it
     }, LOOK_MS);
     timer.unref();
     const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {
       if (id !== this.id) return;
-      if (ended) this.#looks = PATIENCE; // events that are not in the log now are lost
+      if (ended) this.#looks = PATIENCE; // events that are not in the log by now are lost
       if (end.length > 0) this.end = end;
       wake();
     });

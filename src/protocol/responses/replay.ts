@@ -56,8 +56,8 @@ export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type)
 export const isOfEnd = (event: StoredEvent): boolean => isTerminal(event) || event.type === 'error';
 
 /**
- * Returns the events directly after number `after`, up to the first missing number. A log has a gap if the database was
- * unavailable for long.
+ * Returns the events from number `after` + 1 to the first gap. A log has a gap if the database was unavailable for a
+ * long time.
  */
 export function unbroken(events: readonly StoredEvent[], after: number): readonly StoredEvent[] {
   const end = events.findIndex(({ sequence }, at) => sequence !== after + 1 + at);
@@ -90,7 +90,10 @@ export async function endOfStored(
     : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
 }
 
-/** The standard has no event for a cancelled response, so it ends with response.incomplete and the status cancelled. */
+/**
+ * The standard has no event for a cancelled response, so the stream ends with response.incomplete and the status
+ * cancelled.
+ */
 function writeTerminal(out: EventList, resource: ResponseResource): void {
   const { status, error } = resource;
   switch (status) {

@@ -43,8 +43,8 @@ export interface ResponseRunOptions {
   /** Stores the response instead of the store's own save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /**
-   * Whether bytes of the response were already sent, so that a failure before the first event must be sent as events
-   * too.
+   * Whether bytes of the response have already been sent. Even a failure before the first event must then be sent as
+   * events.
    */
   sent?: () => boolean;
 }
@@ -54,11 +54,11 @@ const LOGPROB_BYTES = 200;
 
 /** The result of a turn. */
 export interface ResponseRunEnd {
-  /** The ended response. It is already stored, if it had to be, unless it failed before the client received its ID. */
+  /** The ended response. If it had to be stored, it has been, unless it failed before the client received its ID. */
   readonly record: ResponseRecord;
   /** The reason of a failure, else null. */
   readonly error: ApiError | null;
-  /** Whether events were emitted. If not, only `error` is to be sent. */
+  /** Whether events were emitted. If not, only `error` must be sent. */
   readonly announced: boolean;
 }
 
@@ -165,7 +165,7 @@ export class ResponseRun implements RunSink {
     };
   }
 
-  /** Frees the input after it has been stored. Later saves leave the stored input unchanged. */
+  /** Frees the input after it has been stored. Later saves do not change the stored input. */
   forgetInput(): void {
     this.#input = [];
   }
@@ -202,7 +202,7 @@ export class ResponseRun implements RunSink {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
-    // If nothing is generated, the engine's end event means only that the prompt is done.
+    // If nothing is to be generated, the engine's end event means only that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
   }
 
@@ -230,7 +230,7 @@ export class ResponseRun implements RunSink {
     }
   }
 
-  /** Every failure ends here. Errors within must not leave `done` pending. */
+  /** Every failure ends here. An error in this function must not leave `done` pending. */
   async #fail(thrown: unknown): Promise<void> {
     let error = toApiError(thrown);
     this.#unexpected(thrown);
@@ -277,7 +277,7 @@ export class ResponseRun implements RunSink {
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 
-  /** ApiErrors are expected failures, and the storage logs its own errors. */
+  /** ApiErrors are expected failures; the storage logs its own errors. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
     this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');

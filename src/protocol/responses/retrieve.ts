@@ -99,8 +99,8 @@ async function loggedEvents(
 ): Promise<EventSource | null> {
   const last = record.background ? await responses.lastEvent(record.id) : null;
   if (last === null) return null;
-  // If the end of the log is missing, the last events are recreated from the response, unless the client already has
-  // later events.
+  // If the end of the log is missing, the last events are recreated from the response, unless the client has already
+  // received later events.
   let sent = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   const end = await endOf(responses, record.id);
   return {

@@ -57,7 +57,7 @@ const messageSchema = z.discriminatedUnion('role', [
   }),
 ]);
 
-/** Calls and results of tools that this service does not support, which occur in histories from other providers. */
+/** Calls and results of tools that this service does not support, which occur in conversations from other providers. */
 const hostedItemTypes = [
   'web_search_call',
   'file_search_call',
@@ -91,8 +91,8 @@ const functionTool = z.object({
 });
 
 /**
- * Hosted tools and any other entries of the list. They are ignored without validation. Aborts, because otherwise a
- * union would select this branch for error reports.
+ * Hosted tools and any other entries of the list. They are ignored without validation. This check aborts, because a
+ * union would otherwise select this branch for error reports.
  */
 const otherTool = z.object({
   type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }),

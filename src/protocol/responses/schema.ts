@@ -20,7 +20,7 @@ const text = z.string();
 const summary = z.enum(['auto', 'concise', 'detailed']).nullish();
 
 /**
- * Maximum input items per request, far more than fit in a context. Longer lists are rejected without validating
+ * Maximum input items per request, far more than fit in a context. Longer lists are rejected without validating their
  * entries.
  */
 export const MAX_ITEMS = 32_768;

@@ -26,7 +26,7 @@ export class SocketMemory {
   }
 
   /**
-   * Finds the chain that ends with `id` in memory or storage. Its stored part is held against erasure. Rejects with
+   * Finds the chain that ends with `id` in memory or storage. Its stored part is protected from erasure. Rejects with
    * ApiError: previous_response_not_found, response_not_usable.
    */
   async find(

@@ -23,7 +23,7 @@ import { startResponseRun, type ResponseRun, type ResponseRunDeps, type Response
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
-/** How long a turn may continue after the connection has reached its maximum age. */
+/** Time that a turn may continue after the connection has reached its maximum age. */
 const OVERTIME_MS = 600_000;
 /** Rejected messages longer than this are not parsed to find their stream ID. */
 const SMALL_MESSAGE = 65_536;
@@ -32,8 +32,8 @@ export interface SocketDeps extends ResponseRunDeps {
   settings: DialectSettings;
   maxAgeS: Config['ws']['max_age_s'];
   /**
-   * Maximum message size in bytes. It also limits the total of queued messages; the memory for continued responses has
-   * twice as much.
+   * Maximum message size in bytes. It is also the limit for all queued messages together. The memory for responses that
+   * can be continued is twice as large.
    */
   maxMessageBytes: number;
   /** How long a turn may continue after the maximum age, in ms. */
@@ -59,7 +59,7 @@ interface Current {
   onClosed?: () => void; // called if the client disconnects before that
 }
 
-/** A started turn and the parts of its request that are needed at its end. */
+/** A turn that has started, and the parts of its request that are needed at its end. */
 interface Begun {
   readonly turn: ResponseRun;
   readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'>;
@@ -116,7 +116,8 @@ class Session implements SocketListener {
   }
 
   drain(): void {
-    // If a turn is running, its end must be the last message: a client would assign an error message to its next turn.
+    // If a turn is running, its end must be the last message: clients would assign a later error message to their next
+    // turn.
     this.#endWith({
       error: apiError('shutting_down', 'The server is shutting down.'),
       code: CLOSE.serviceRestart,
@@ -170,7 +171,7 @@ class Session implements SocketListener {
     try {
       if (bytes.length <= SMALL_MESSAGE) streamId = streamIdOf(parseMessage(bytes, binary));
     } catch {
-      // An invalid stream ID does not matter here: the message is rejected in any case.
+      // An invalid stream ID does not matter here, because the message is rejected anyway.
     }
     this.socket.send(errorMessage(error, streamId));
     turn.end(error.status, error);
@@ -189,7 +190,7 @@ class Session implements SocketListener {
     try {
       const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
       const identified = this.socket.identify();
-      // Pending promises must not reference the message.
+      // No pending promise may reference the message.
       const started =
         identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
       work = started.then((begun) => this.#follow(current, begun));
@@ -201,14 +202,14 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory. Errors in it are reported after the checks of key and age. */
+  /** Parses the message while it is in memory. Its errors are reported only after the checks of key and age. */
   #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
     try {
       fields = parseMessage(bytes, binary);
       if (typeof fields['previous_response_id'] === 'string') current.previousId = fields['previous_response_id'];
-      current.streamId = streamIdOf(fields); // set early, for the errors of the checks above
+      current.streamId = streamIdOf(fields); // set early, because the errors of the checks above contain it
     } catch (error) {
       problem = error;
     }
@@ -326,7 +327,10 @@ class Session implements SocketListener {
   }
 }
 
-/** A turn as a Caller for the code that all formats share. A class for the same reason as the one in caller.ts. */
+/**
+ * Makes a turn a Caller, for the code that all formats share. It is a class for the same reason as the one in
+ * caller.ts.
+ */
 class TurnCaller implements Caller {
   readonly identity: Caller['identity'];
   readonly requestId: string;
@@ -355,7 +359,7 @@ class TurnCaller implements Caller {
   keeping(): BufferReservation {
     return this.current.turn.keeping();
   }
-  setHeader(): void {} // frames have no headers; error messages contain the important ones
+  setHeader(): void {} // WebSocket frames have no headers; error messages contain the important ones
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
     this.current.turn.annotate(fields);
   }

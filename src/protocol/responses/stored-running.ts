@@ -1,5 +1,5 @@
 // The foreground responses that are being generated. They are not stored yet, but a client that tries to cancel one
-// receives an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
+// gets an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
 
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { ResponseRecord } from '../../storage/response-store.js';
@@ -30,8 +30,8 @@ export class RunningResponses {
   }
 
   /**
-   * Checks the other threads. Background responses are excluded: one that cannot be read but still runs there has ended
-   * as far as clients can see.
+   * Checks the other threads. Background responses are excluded: to clients, one that still runs there but cannot be
+   * read has ended.
    */
   async runningElsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);

@@ -1,6 +1,6 @@
 // Streams the events of a stored response to a client at the client's reading speed: first the existing events, then,
-// while the response runs, new ones. Nothing is buffered for a slow reader, which is served from the log when it is
-// ready again. Event-loop thread only.
+// while the response runs, new ones. Nothing is buffered for a slow reader: it is served from the log when it can read
+// again. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
@@ -17,7 +17,7 @@ const SLOW_MS = 20;
 export interface EventSource {
   /**
    * Returns consecutive events after number `after`, about `atLeast` of them if available, or null if the source is
-   * gone. If events were lost, returns nothing until the response ends, and then its last events, which contain the
+   * gone. If events were lost, nothing is returned until the response ends, and then its last events, which contain the
    * full output.
    */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
@@ -119,7 +119,7 @@ class Sender {
       bytes += data.length;
     }
     if (events.length > 0) {
-      this.#timer = setImmediate(() => void this.send()); // lets other work run in between
+      this.#timer = setImmediate(() => void this.send()); // lets other work run first
     } else if (ended) {
       this.#done();
     }

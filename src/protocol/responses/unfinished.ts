@@ -9,7 +9,7 @@ const RESTARTED = 'The server process or thread that generated this response was
 
 export const unfinishedResponses: LogFinalizer = {
   fail(stored, log, usage) {
-    const output = outputOf(unbroken(log, -1)); // events after a gap would be joined to the wrong text
+    const output = outputOf(unbroken(log, -1)); // text from events after a gap would be appended in the wrong place
     const resource: ResponseResource = {
       ...(stored.resource as unknown as ResponseResource),
       status: 'failed',

@@ -19,7 +19,7 @@ const MAX_TOKENS = 1_000_000;
 export const tokenizeSchema = z.object({
   model: z.string().nullish(),
   prompt: z.string().nullish(),
-  /** An alternative to `prompt`. Other chat completions fields are accepted with it. */
+  /** An alternative to `prompt`. Other fields of chat completions are accepted together with it. */
   messages: z.array(z.unknown()).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),

@@ -135,7 +135,7 @@ function keep(attributes: SpanAttributes, into: Record<string, Known>): Attribut
   return into as Attributes;
 }
 
-/** The address the client used, from the Host header; a proxy in front may have another. */
+/** The address that the client used, from the Host header; it may be the address of a proxy. */
 function addressOf(host: string): SpanAttributes {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
   return name === undefined || name === ''

@@ -94,7 +94,7 @@ export class SpanQueue {
     };
   }
 
-  /** Logs when the collector starts or stops failing, not each failed message. */
+  /** Logs when the collector starts or stops failing, but not each failed message. */
   #report(ok: boolean, error: Error | undefined): void {
     if (ok !== this.#failing) return;
     this.#failing = !ok;

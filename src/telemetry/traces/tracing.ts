@@ -12,7 +12,7 @@ import { RequestSpans } from './request-spans.js';
 import { SpanQueue } from './span-queue.js';
 import type { SpanCounts } from './span-queue.js';
 
-/** Without the setting, the standard OpenTelemetry environment variables decide whether traces are enabled. */
+/** If the setting is absent, the standard OpenTelemetry environment variables decide whether traces are enabled. */
 function isOn({ endpoint }: TraceSettings, env: NodeJS.ProcessEnv): boolean {
   if (endpoint !== null) return true;
   const off = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none';

@@ -5,7 +5,7 @@ import type { TemplateCapabilities } from '../template/probe.js';
 import { Dict, TemplateFault, type Value } from '../template/values.js';
 import { At, JsonScanner } from './json-scanner.js';
 
-/** Arguments nested deeper than this are passed as text. This also bounds the recursions below. */
+/** Arguments nested deeper than this are passed as text. This also limits the depth of the recursions below. */
 const MAX_DEPTH = 256;
 
 const QUOTE = 0x22,
@@ -22,7 +22,7 @@ export class CallArguments {
     private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'textArguments'>,
   ) {}
 
-  /** Arguments that are not a JSON object never make the template fail. */
+  /** Even arguments that are not a JSON object never make the template fail. */
   forTemplate(text: string): Value {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments, textArguments } = this.can;
@@ -32,7 +32,7 @@ export class CallArguments {
     return callArguments === 'text' || textArguments ? shielded : new Dict().set('arguments', shielded);
   }
 
-  /** For a call that is written without the template. */
+  /** For calls that are written without the template. */
   asText(text: string): string {
     return this.shield.protect(text.trim() === '' ? '{}' : text);
   }
@@ -70,7 +70,7 @@ export function parseObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Whether a JSON text is nested too deeply, checked before a parser spends time on it. */
+/** Whether a JSON text is nested too deeply, so that no parser spends time on it. */
 function opensTooDeep(text: string): boolean {
   if (text.length <= MAX_DEPTH) return false;
   let depth = 0;

@@ -39,7 +39,7 @@ export function callOptions(
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0)
     return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
-  // A response that starts like a bare call may not be a call, so its text is not constrained.
+  // A response that starts like a bare call need not be a call, so its text is not constrained.
   const isFree = syntax.bare && !required;
   const binds = !isFree && names.every((name) => grammars.has(name));
   return {

@@ -4,7 +4,7 @@
 /** Receives a call in this order: started, arguments as they arrive, finished. */
 export interface CallSink {
   started(name: string): void;
-  /** Concatenated: the JSON text of an object, or the beginning of one. */
+  /** Concatenated, the texts are the JSON of an object, or the beginning of it. */
   arguments(text: string): void;
   finished(complete: boolean): void;
 }
@@ -24,7 +24,7 @@ export interface CallReader {
   /** Whether the end of the call also closes the section and is consumed with it. */
   readonly closes?: boolean;
   /**
-   * Reads from `text[at]` while in state `reading` and returns the index after the consumed text. The result does not
+   * Reads from `text[at]` while in state `reading` and returns the index after the consumed text. The results do not
    * depend on where the text is split.
    */
   read(text: string, at: number): number;
@@ -33,7 +33,10 @@ export interface CallReader {
 /** The tools that may be called: name → schema of the parameters. */
 export type CallableTools = ReadonlyMap<string, Readonly<Record<string, unknown>> | null>;
 
-/** Maximum characters that a call holds back: arguments before the name, or a value that is emitted as a whole. */
+/**
+ * Maximum characters that a call holds back: arguments that come before the name, or a value that is emitted as a
+ * whole.
+ */
 export const MAX_HELD = 1 << 20;
 
 /** Returns how many characters at the end of `text` could be the beginning of `marker`. */

@@ -28,8 +28,8 @@ export interface CallStreamSink extends CallSink {
 }
 
 /**
- * After this many texts that only looked like calls, nothing is read as a call any more. This bounds the repeated
- * reading.
+ * After this many texts that only looked like calls, nothing more is read as a call. This limits how often text is read
+ * again.
  */
 const MAX_FOREIGN = 16;
 
@@ -70,7 +70,8 @@ export class CallStream {
 
   /**
    * The engine has left the section after a close marker, even if the parser treats that marker as text (within a
-   * string of the arguments). This breaks a call that is still being read. An open marker without a call becomes text.
+   * string of the arguments). A call that is still being read is then broken. An open marker without a call becomes
+   * text.
    */
   leave(): void {
     if (this.#state === 'between' && !this.#afterCall) {
@@ -93,7 +94,8 @@ export class CallStream {
     const rest = this.#raw + this.#taken + this.#text.slice(this.#at);
     if (this.#state === 'call' && this.#reader?.started === true) this.sink.finished(false);
     else if (this.#state === 'junk' || this.#state === 'over' || rest === '') return;
-    // A call cut before its name was complete is dropped. If the model itself stopped there, the text is its response.
+    // A call cut before its name was complete is dropped. If the model itself ended its turn there, the text is its
+    // response.
     else if (this.#state === 'content' || natural || bare) this.sink.text(rest);
   }
 
@@ -169,7 +171,7 @@ export class CallStream {
         break;
       case 'foreign':
         this.#foreign++;
-        // How much was read depends on where the text was split, so it is read again as text.
+        // How much has been read depends on where the text was split, so it is read again as text.
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';

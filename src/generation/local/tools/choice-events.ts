@@ -1,5 +1,5 @@
 // One choice of a request with tools: separates the engine's output into text and tool calls. White space around calls
-// is dropped, except that texts separated only by calls keep some between them. Event-loop thread only.
+// is dropped, except for some between two texts that are separated only by calls. Event-loop thread only.
 import type { FinishedEvent, TextEvent } from '../../../engine/events.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../../types.js';
 import { CallStream } from './call-stream.js';
@@ -16,7 +16,7 @@ export interface CallRules {
 }
 
 type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
-/** An event without choice and tokens, which are added the same way to every event. */
+/** An event without `choice` and `tokens`, which are added to every event in the same way. */
 type UnnumberedEvent<T = ChoiceEvent> = T extends ChoiceEvent ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
@@ -24,7 +24,7 @@ export class ChoiceEvents {
   #started = 0;
   #complete = 0;
   #tokens = 0; // generated tokens not reported yet
-  #answerTokens = 0; // generated tokens that were needed, excluding reasoning
+  #answerTokens = 0; // generated tokens that belong to the response, excluding reasoning
   #logprobs: TokenLogprob[] = []; // log-probabilities of content not reported yet
   #white = ''; // white space that belongs to the content if text follows
   #inCalls = false; // bare syntax only: the whole response is being read as a call
@@ -102,7 +102,8 @@ export class ChoiceEvents {
   }
 
   #read(text: string): void {
-    // From here on the parser handles all text of a bare call, whichever section the engine assigns it to.
+    // From here on, the parser handles all text of a bare call, regardless of the section that the engine assigns it
+    // to.
     this.#inCalls = this.rules.syntax.bare;
     this.#calls.push(text);
   }
@@ -130,8 +131,8 @@ export class ChoiceEvents {
   }
 
   /**
-   * Trailing white space is held until text follows. Of the white space around calls between two texts, only one side
-   * is kept.
+   * Trailing white space is held until text follows. Of the white space around calls between two texts, only that on
+   * one side is kept.
    */
   #content(piece: string): void {
     if (this.#over) return;

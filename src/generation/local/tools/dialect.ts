@@ -15,8 +15,8 @@ export interface ToolDialect {
 }
 
 /**
- * The template's own rendering of a call decides. Without a template, or with an unknown rendering, the syntax is that
- * of the markers in the vocabulary, or else the most common one.
+ * The syntax follows from how the template renders a call. If there is no template, or if its rendering is unknown, it
+ * follows from the markers in the vocabulary, or else it is the most common one.
  */
 export function findDialect(template: ChatTemplate, hasToken: (spelling: string) => boolean): ToolDialect {
   const written = writtenCall(template);
@@ -27,7 +27,7 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
     }
   }
   const spoken = SPOKEN.find(({ token }) => token !== undefined && hasToken(token));
-  // A template that shows tools but no calls relies on the syntax that the model was trained with.
+  // A template that shows tools but no calls relies on the syntax with which the model was trained.
   return {
     syntax: spoken?.usual ?? HERMES,
     showsTools: spoken !== undefined && written === null && template.capabilities.tools,

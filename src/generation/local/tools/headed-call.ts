@@ -1,11 +1,11 @@
 // Reads calls with a header before their JSON arguments, as Mistral, Kimi, DeepSeek and gpt-oss write them. The header
-// has the tool's name, perhaps a number, and markers; each syntax defines its own. Pure.
+// contains the tool's name, possibly a number, and markers. Each syntax defines its own header. Pure.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { At, JsonScanner } from './json-scanner.js';
 
 /**
- * A header at the start of a text, with the tool's name and its length. `more`: may become a header. Null: not a
- * header.
+ * A header at the start of a text, with the tool's name and its length. `more`: the text may become a header. Null: it
+ * is not a header.
  */
 export type Header = { readonly name: string; readonly length: number } | 'more' | null;
 
@@ -94,7 +94,7 @@ export function headerOf(parts: readonly (string | RegExp)[]): (text: string) =>
       }
       const [found, captured] = part.exec(rest) ?? [null];
       if (found === null) return rest === '' ? 'more' : null;
-      // What follows has not arrived yet.
+      // The text that follows has not arrived yet.
       if (found.length === rest.length && index < parts.length - 1) return 'more';
       if (captured !== undefined) name = captured;
       at += found.length;

@@ -1,6 +1,6 @@
 // Reads a call written as a JSON object: {"name": "get_weather", "arguments": {...}}. Keys may come in any order,
 // unknown keys are skipped, and the arguments may be a string that contains their JSON. The arguments are emitted
-// character by character as the model wrote them, and only as far as they are valid JSON. Pure.
+// character by character, as the model wrote them, as long as they are valid JSON. Pure.
 import { MAX_HELD, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
 import { At, isJsonSpace, JsonScanner } from './json-scanner.js';
 
@@ -150,7 +150,7 @@ export class JsonCall implements CallReader {
   }
 
   #emit(): void {
-    // Escapes arrive one UTF-16 unit at a time, but a character is emitted as a whole.
+    // Escapes produce one UTF-16 unit at a time, but characters are emitted as a whole.
     const half = this.state === 'reading' && /[\ud800-\udbff]$/.test(this.#fresh) ? 1 : 0;
     const text = this.#fresh.slice(0, this.#fresh.length - half);
     this.#fresh = this.#fresh.slice(text.length);
@@ -166,7 +166,7 @@ const ESCAPES: ReadonlyMap<string, number> = new Map([
   ['f', 0x0c],
 ]);
 
-/** Arguments inside a JSON string: unescapes them and checks that they are an object. */
+/** Reads arguments inside a JSON string: unescapes them and checks that they are an object. */
 class StringArguments {
   readonly #scanner = new JsonScanner();
   #escape = ''; // the escape so far without the backslash; for \u it starts with 'u'

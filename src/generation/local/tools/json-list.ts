@@ -25,7 +25,7 @@ function listIn(name: string, open: string, close: string): ToolSyntax {
     bare: false,
     separators: '[],',
     engineOpen: open,
-    // Whichever syntax the template shows, the model may also use the other one.
+    // The model may use either syntax, regardless of which one the template shows.
     reader: (first, tools, sink) => {
       if (first === '{') return new JsonCall(tools, sink, false);
       return name === 'mistral' ? new HeadedCall(mistralHeader, tools, sink) : null;
@@ -43,7 +43,7 @@ const SYNTAXES = MARKERS.map(([name, open, close]) => listIn(name, open, close))
 /** Mistral's markers. */
 export const MISTRAL = SYNTAXES[0] as ToolSyntax;
 
-/** Recognized by a token that only one of them has in its vocabulary. */
+/** Each is recognized by a token that only its models have in their vocabulary. */
 export const spokenLists: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   { usual: MISTRAL, token: MISTRAL.open },
   { usual: SYNTAXES[1] as ToolSyntax, token: '<TOOLCALL>' },

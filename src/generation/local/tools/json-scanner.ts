@@ -63,7 +63,10 @@ export class JsonScanner {
   #literal = '';
   #literalAt = 0;
 
-  /** Whether the text may continue with this UTF-16 unit. After a false the scanner must not be used again. */
+  /**
+   * Whether the text may continue with this UTF-16 unit. Once this has returned false, the scanner must not be used
+   * again.
+   */
   accept(code: number): boolean {
     switch (this.at) {
       case At.Object:

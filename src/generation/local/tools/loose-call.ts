@@ -10,7 +10,7 @@ export interface Notation {
   readonly open: string; // opens the arguments: ( or {
   readonly close: string;
   readonly assign: string; // between a name and its value: = or :
-  /** Delimiters of strings, longest first. Backslash escapes are processed only within some of them. */
+  /** Delimiters of strings, longest first. Backslash escapes are processed only within some of these delimiters. */
   readonly quotes: readonly { readonly mark: string; readonly escapes: boolean }[];
 }
 
@@ -212,7 +212,7 @@ export class LooseCall extends TextCall {
       plain += escape.text;
       at += escape.length - 1;
     }
-    // A character is emitted as a whole.
+    // Characters are emitted as a whole.
     if (endsInHalf(plain) && !(at < text.length && text[at] !== '\\')) {
       const rest = text.slice(at);
       const half = plain.at(-1) as string;

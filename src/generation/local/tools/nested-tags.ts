@@ -44,7 +44,7 @@ export const nestedTail = (mark: string): string => `${mark}</invoke>`;
  */
 export function writeNested(mark: string, text: string): string {
   const digits: string[] = [];
-  // Numbers keep their digits: they are replaced by a mark, which no argument contains, and an index.
+  // So that numbers keep their digits, each is replaced by a mark, which no argument contains, and an index.
   const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
     token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`),
   );
@@ -161,7 +161,7 @@ export class NestedTagCall extends TextCall {
     const may = (type: string): boolean => this.#allowed === null || this.#allowed.has(type);
     if (!this.text.startsWith(this.mark)) {
       const isString = this.#allowed?.size === 1 && this.#allowed.has('string');
-      // Text that cannot start a JSON value is a string, if the schema allows strings.
+      // If the schema allows strings, text that cannot start a JSON value is a string.
       const streams = isString || (may('string') && !/^[\s"{[\-0-9tfnTFN]/.test(this.text));
       this.#held = '';
       if (streams) this.sink.arguments('"');
@@ -209,13 +209,13 @@ export class NestedTagCall extends TextCall {
   }
 
   /**
-   * Returns the text itself if it is JSON of an allowed type, so that numbers keep their digits, and otherwise as a
-   * string.
+   * Returns the text unchanged if it is JSON of an allowed type, so that numbers keep their digits. Otherwise, returns
+   * it as a JSON string.
    */
   #asJson(text: string): string {
     const allowed = this.#allowed;
     const word = jsonWord(text);
-    // For a value that is a string or null, only the word null is special.
+    // For a value that may be a string or null, only the word null is special.
     if (allowed?.size === 2 && allowed.has('string') && allowed.has('null'))
       return word === 'null' ? word : JSON.stringify(text);
     let value: unknown;

@@ -7,11 +7,14 @@ import type { ParametersSchema } from './value-kinds.js';
 
 export interface ToolSyntax extends CallSyntax {
   readonly name: string;
-  /** The text by which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
+  /** The text from which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
   readonly engineOpen: string;
   /** The text from there to the arguments, or to the part that the model generates before them. */
   head(tool: string): string;
-  /** Like head(), for tools whose name is a prefix of another's, if the head itself has nothing that ends the name. */
+  /**
+   * Like head(), for tools whose name is a prefix of another tool's name. Needed only if nothing in the head itself
+   * ends the name.
+   */
   headApart?(tool: string): string;
   /** Text that the model chooses between head and arguments: an ID, and the text after it. */
   readonly lead?: GrammarOptions['lead'];
@@ -19,7 +22,7 @@ export interface ToolSyntax extends CallSyntax {
   spelling?(schema: ParametersSchema): NonNullable<GrammarOptions['spelling']>;
   /** The text after the arguments: the end of the call, and of the section if it contains only one call. */
   readonly tail: string;
-  /** The section ends with the tail although there is no close marker, and another section may follow. */
+  /** The section ends with the tail even though there is no close marker, and another section may follow. */
   readonly endsItself?: boolean;
   /** For sections that may contain several calls. */
   readonly several?: {
@@ -36,11 +39,11 @@ export interface ToolSyntax extends CallSyntax {
 
 export type WrittenArguments = Pick<ToolCall, 'name' | 'arguments'>;
 
-/** A syntax with the spacing of a template, because that is what the model was trained with. */
+/** A syntax with the spacing that a template uses, because the model was trained with that spacing. */
 export interface SyntaxFamily {
   /** Returns null if the call has another syntax. */
   recognize(written: WrittenCall): ToolSyntax | null;
-  /** With the usual spacing: for templates that do not show calls, if the vocabulary has `token`. */
+  /** The syntax with the usual spacing, for templates that do not show calls, if the vocabulary has `token`. */
   readonly usual: ToolSyntax;
   readonly token?: string;
 }

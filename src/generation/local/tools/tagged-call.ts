@@ -16,11 +16,11 @@ import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
-  /** The texts around the tool's name. Without the second one, the name extends to white space or a tag. */
+  /** The texts around the tool's name. If the second text is null, the name extends to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
   /**
-   * The texts around a parameter's name. White space may separate the texts after it. If they differ, they distinguish
-   * strings from other values.
+   * The texts around a parameter's name. White space may separate the texts after the name. If there are different
+   * texts, they distinguish strings from other values.
    */
   readonly parameter: readonly [before: string, behindText: readonly string[], behindJson: readonly string[]];
   readonly endParameter: string;
@@ -30,8 +30,8 @@ export interface Tags {
   /** Whether a line break at either end of a value is not part of it. */
   readonly framed: boolean;
   /**
-   * Optional delimiters around a value. Within them the end tag counts only after the closing delimiter, or if a valid
-   * continuation of the call follows it.
+   * Optional delimiters around a value. Between them, the end tag counts only after the closing delimiter, or if a
+   * valid continuation of the call follows it.
    */
   readonly wrapped?: readonly [before: string, behind: string];
 }
@@ -182,7 +182,7 @@ export class TaggedCall extends TextCall {
       if (this.text.length < before.length && before.startsWith(this.text)) return false;
       const isFramed = this.text.startsWith(before);
       if (isFramed) this.take(before.length);
-      // A line break only at the end is not part of the value either.
+      // A line break that is only at the end is not part of the value either.
       this.#frame = isFramed || this.tags.framed ? behind : '';
     }
     const { endParameter } = this.tags;
@@ -243,7 +243,9 @@ export class TaggedCall extends TextCall {
   }
 }
 
-/** Returns the text unchanged if it is JSON, so that numbers keep their digits, and otherwise as a string. */
+/**
+ * Returns the text unchanged if it is JSON, so that numbers keep their digits. Otherwise, returns it as a JSON string.
+ */
 function asJson(text: string, kind: ValueKind): string {
   const word = jsonWord(text);
   const bare = kind === 'nullable' ? word === 'null' : isJson(word);

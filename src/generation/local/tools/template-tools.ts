@@ -56,7 +56,7 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
   };
 }
 
-/** Templates iterate over the properties without checking that there are any. */
+/** Adds the members that templates expect: they iterate over the properties without checking that there are any. */
 function completed(parameters: Record<string, unknown>): Record<string, unknown> {
   const complete = Object.hasOwn(parameters, 'properties') && Object.hasOwn(parameters, 'type');
   if (complete && parameters['properties'] !== null) return parameters;

@@ -3,7 +3,7 @@
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { isJsonSpace } from './json-scanner.js';
 
-/** Longer text is not a tag. */
+/** Text longer than this is not a tag. */
 const MAX_TAG = 1_024;
 
 export abstract class TextCall implements CallReader {
@@ -35,8 +35,8 @@ export abstract class TextCall implements CallReader {
   protected emit(): void {}
 
   /**
-   * Starts a call of this tool and returns its parameters' schema. Returns undefined if there is no such tool, in which
-   * case the call fails.
+   * Starts a call of this tool and returns its parameters' schema. If there is no such tool, returns undefined, and the
+   * call fails.
    */
   protected start(name: string): Readonly<Record<string, unknown>> | null | undefined {
     const schema = this.tools.get(name);

@@ -11,7 +11,7 @@ export interface Asked {
   readonly request: GenerationRequest;
   /** The output cap of each choice. Null: the upstream's default. */
   readonly cap: number | null;
-  /** Used by formats in which a cap is mandatory. */
+  /** Used for formats in which a cap is mandatory. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
 }
@@ -64,7 +64,7 @@ export const argumentsIn = (value: unknown): string =>
       ? stringifyExact(value)
       : textIn(value);
 
-/** Returns the entries of a list of log-probabilities, a long list in batches. */
+/** Returns the entries of a list of log-probabilities. A long list is returned in batches. */
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> =>
   value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : [];
 

@@ -59,7 +59,7 @@ class ChatReader implements AnswerReader {
       const choice = objectIn(entry);
       const index = placeIn(choice['index']);
       const ends = isEnd(choice['finish_reason']);
-      // Some upstreams send the final chunk twice, the second time with the usage.
+      // Some upstreams send the final chunk twice, with the usage only in the second one.
       if (ends && this.answer.hasEnded(index)) continue;
       // Some upstreams send a message in the last chunk of a stream. It is used only if no delta arrived.
       const message =

@@ -7,7 +7,7 @@ import type { AnswerEvents, ReportedUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';
 import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
 
-/** Sends only the requested fields. For all others the upstream uses its own defaults. */
+/** Sends only the requested fields. For all others, the upstream uses its own defaults. */
 export function samplingFields({ sampling, stop, n, ...request }: GenerationRequest): Body {
   return {
     temperature: sampling.temperature,
@@ -32,8 +32,8 @@ export function samplingFields({ sampling, stop, n, ...request }: GenerationRequ
 }
 
 /**
- * Requests the usage at the end of the stream, and continuously from upstreams that support it. Streams then start with
- * the exact prompt token count, and cut streams are counted correctly.
+ * Requests the usage at the end of the stream, and continuously from upstreams that support it. Such streams start with
+ * the exact prompt token count, and are counted correctly even if they are cut off.
  */
 export function streamOptions(held: Upstream['structured_outputs']): Body {
   return { include_usage: true, ...(held === 'vllm' || held === 'monolith' ? { continuous_usage_stats: true } : {}) };
@@ -64,7 +64,7 @@ export const isEnd = (reason: unknown): boolean => reason != null && reason !== 
 
 /**
  * Returns how a choice ended. vLLM and Monolith report the stop string or token, or null, in `stop_reason`, and SGLang
- * in `matched_stop`. For other upstreams `stopString` is undefined: a stop string may have ended it.
+ * in `matched_stop`. For other upstreams, `stopString` is undefined, because a stop string may have ended the choice.
  */
 export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
   const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];

@@ -127,7 +127,7 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
         }),
       ];
     case 'tool': {
-      // Tool results are text in this format, so their images follow in a user message.
+      // In this format, tool results are text, so their images follow in a user message.
       const { content } = message;
       const images = typeof content === 'string' ? [] : content.filter((part) => part.type === 'image');
       return [
@@ -157,7 +157,7 @@ function contentOf(content: Content): string | object[] {
   );
 }
 
-/** The image data itself, also for images given by URL: the upstream never has to download anything. */
+/** The image data itself, even for images given by URL, so that the upstream never has to download anything. */
 export function imageData({ source }: ImagePart): { mime: string; data: string } {
   if (source.kind !== 'loaded') throw new Error('the image was not loaded');
   return {

@@ -139,7 +139,7 @@ function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   switch (message.role) {
     case 'user':
       return contentOf(message.content);
-    // Earlier thinking is omitted: its signature is this server's, and the upstream's is not known.
+    // Earlier thinking is left out: its signature is from this server, and the upstream's signature is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),

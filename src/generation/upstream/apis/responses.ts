@@ -1,4 +1,4 @@
-// Requests to upstreams with the responses format, and their responses, streamed or whole. Nothing is stored there:
+// Requests to upstreams with the responses format, and their responses, streamed or whole. Upstreams store nothing:
 // chains are stored here and sent in full. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
@@ -96,7 +96,7 @@ function itemsOf(message: Message): object[] {
       return [{ type: 'message', role: 'system', content: message.content }];
     case 'user':
       return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
-    // Earlier thinking is omitted, because the upstream's sealed form of it is not known.
+    // Earlier thinking is left out, because the form in which the upstream sealed it is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content === ''
@@ -241,7 +241,8 @@ class ResponsesReader implements AnswerReader {
 
   #item(index: number | null, id: string, call: 'added' | 'part' | null): Item {
     const byPlace = index === null ? undefined : this.#items.get(index);
-    // A call added at another call's index is a new call. A delta with a new ID belongs to the call without arguments.
+    // A call added at another call's index is a new call. A delta with a new ID belongs to the call that has no
+    // arguments yet.
     const isOther =
       call !== null &&
       byPlace !== undefined &&
@@ -364,7 +365,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** Emits the items of the final list that no event contained: all items of a kind, or further calls. */
+  /** Emits the items of the final list that no event has contained: all items of one kind, or further calls. */
   *#missing(items: readonly Json[]): Generator<void, void> {
     const isCall = (reported: Json): boolean => reported['type'] === 'function_call';
     const hasText = this.#hasText,
