@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line. Each command's module is loaded on demand, so that --help and keys start fast.
+// The command line. Each command's module is loaded on demand, so that commands such as --help and keys start fast.
 
 import { parseArgs } from 'node:util';
 import { asksForHelp, noWords, readArguments } from './config/arguments.js';
@@ -69,7 +69,7 @@ const commands: readonly Command[] = [
   },
 ];
 
-/** `words`: the arguments next to --help. Settings are allowed. */
+/** `words`: the arguments besides --help, which may include settings. */
 async function help(words: readonly string[]): Promise<string> {
   const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([
     import('./config/settings.js'),
@@ -134,13 +134,13 @@ async function main(argv: string[]): Promise<number> {
   return command.run(argv.slice(1));
 }
 
-/** Whether the settings request debug logging. Invalid settings count as no. */
+/** Whether the settings request debug logging. Returns false if the settings are invalid. */
 function debugging(argv: readonly string[]): boolean {
   const { values } = parseArgs({ args: [...argv], strict: false, options: { 'log-level': { type: 'string' } } });
   return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
 }
 
-// Errors whose message is sufficient. For all others, the place where they were thrown may be needed.
+// Errors whose message is sufficient. For all other errors, the place where they were thrown may be needed too.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',
@@ -151,14 +151,14 @@ const PLAIN_ERRORS = new Set([
   'LoadError',
 ]);
 
-// The reader of the output may close the pipe; the rest of the output is then discarded.
+// If the reader of the output closes the pipe, the rest of the output is discarded.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   const thrown = error instanceof Error ? error : new Error(String(error));
-  // A client of the API does not see the cause; the operator who runs a command does.
+  // Clients of the API do not see the cause, but an operator who runs a command does.
   const {
     name,
     message,

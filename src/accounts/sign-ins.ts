@@ -21,7 +21,7 @@ export type Refused = 'changed' | 'locked';
 export interface SignIns {
   /** The user of a cookie, in current state; null if the session has ended, or the user is locked or deleted. */
   find(cookie: string): Promise<SignedIn | null>;
-  /** Records that a session is used. Not durable immediately; a failure does not affect the request. */
+  /** Records that a session is used. This is not durable immediately, and a failure does not affect the request. */
   seen(cookie: string, session: Session): void;
   /** `email`: in the form that normalEmail() returns. */
   withEmail(email: string): Promise<User | null>;

@@ -1,6 +1,6 @@
 // Delivers events that take long to process, such as the thousands of log-probabilities of a prompt, without blocking
-// other requests of this thread. Delivery runs in slices, and requests take turns. After each slice, the event loop is
-// left to other work for as long as the slice took. Event-loop thread only.
+// other requests of this thread. Delivery runs in slices, and requests take turns. After each slice, other work gets
+// the event loop for as long as the slice took. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Maximum time per slice, in ms. */

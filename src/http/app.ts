@@ -67,7 +67,7 @@ export interface HttpOptions {
 
 const BODY_TIMEOUT_MS = 300_000;
 const ANSWER_TIMEOUT_MS = 300_000;
-/** How long a looked-up API key is trusted, in ms. Changes take about as long to reach the other processes. */
+/** How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes. */
 const KNOWN_MS = 1_000;
 /** Maximum time per slice of work on a large request, in ms. */
 const SLICE_MS = 5;
@@ -83,7 +83,7 @@ export class HttpServer {
   private readonly turns = new ParseQueue();
   private readonly starts = new StartQueue();
   private readonly loopTime: EventLoopBudget;
-  private live = 0; // requests without a complete response
+  private live = 0; // number of requests whose response is not complete
   private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
@@ -143,8 +143,8 @@ export class HttpServer {
   }
 
   /**
-   * Port 0 picks any free port. Resolves to the port. Rejects with advice that names `flag` if the address cannot be
-   * bound.
+   * Port 0 picks any free port. Resolves to the port. If the address cannot be bound, rejects with advice that names
+   * `flag`.
    */
   listen(host: string, port: number, flag = '--port'): Promise<number> {
     return new Promise((resolve, reject) => {
@@ -178,7 +178,7 @@ export class HttpServer {
   }
 
   /**
-   * While true, new requests are refused with shutting_down, except health checks. A WebSocket is closed when its
+   * While true, new requests are refused with shutting_down, except health checks. WebSockets are closed when their
    * current turn ends.
    */
   get draining(): boolean {
@@ -191,7 +191,7 @@ export class HttpServer {
     if (draining) this.sockets.drain();
   }
 
-  /** Number of requests and WebSocket turns without a complete response. */
+  /** Number of requests and WebSocket turns whose response is not complete. */
   get inFlight(): number {
     return this.live + this.sockets.inFlight;
   }
@@ -238,9 +238,8 @@ export class HttpServer {
     const exchange = this.exchangeOf(res, req);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // Deferred: after an immediate response, the library would parse the bytes after the body (as it determines the
-      // body) as a new request. While the first request has no response, a second one makes the library close the
-      // connection.
+      // Deferred: after an immediate response, the library would parse the bytes after what it takes for the body as a
+      // new request. While the first request has no response, a second one makes the library close the connection.
       setImmediate(() => exchange.fail(unclearEnd));
       return;
     }
@@ -448,9 +447,7 @@ export class HttpServer {
     else void this.serveAgain(route, exchange);
   }
 
-  /**
-   * Receiving the body took long enough for the key to have been revoked, so the key is looked up again. Never rejects.
-   */
+  /** Receiving the body took so long that the key may have been revoked, so it is looked up again. Never rejects. */
   private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
     try {
       exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
@@ -485,7 +482,7 @@ export class HttpServer {
     } catch (error) {
       exchange.fail(error);
     } finally {
-      exchange.body = undefined; // Already read. It may be large, and generating the response may take an hour.
+      exchange.body = undefined; // no longer needed; it may be large, and the response may take an hour
     }
   }
 
@@ -547,7 +544,7 @@ const hasNoBody = (header: (name: string) => string): boolean =>
 const shuttingDown = (): Error =>
   apiError('shutting_down', 'The server is shutting down and does not accept new requests.');
 
-// Removes the library's name and version from responses. The argument is a magic value of the library.
+// Removes the library's name and version from responses. The argument is a magic value defined by the library.
 function hideLibraryHeader(uws: Uws): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');

@@ -1,4 +1,4 @@
-// Finds the API key of a request. Both headers are accepted on every path, because clients differ in which one they
+// Finds the API key of a request. Both headers are accepted on every path, because clients differ in which header they
 // send. If both are present, one valid key is enough.
 
 import { apiError } from '../shared/errors.js';

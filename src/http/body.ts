@@ -1,6 +1,6 @@
 // Reads one request body from uWebSockets.js. Limits its duration, and its size: by Content-Length, while reading, and
-// while decompressing. Holds at most `max_body_bytes` per request, plus the same amount decompressed. All requests
-// together are limited by the reading budget.
+// while decompressing. Holds at most `max_body_bytes` per request, and the same amount again when decompressed. The
+// memory budget for request bodies limits all requests together.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
@@ -17,22 +17,23 @@ import type { StartQueue } from './start-queue.js';
 // server therefore reads and discards the rest of the body for this long before it closes the connection.
 const SWALLOW_MS = 2_000;
 // If the organization's event-loop budget is used up, reading and the error response are delayed by this long. A
-// connection that keeps repeating a large body is then read once per second.
+// connection that sends a large body over and over is thus read only once per second.
 const HOLD_MS = 1_000;
 // uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused socket
-// restarts that timer. Doing so at this interval makes our own timeout the effective one.
+// restarts that timer. Doing this at the following interval makes our own timeout the effective one.
 const RENEW_MS = 4_000;
 /** A chunk extension makes uWebSockets.js wait for bytes that never arrive, so a silent chunked body times out. */
 const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;
 /**
- * Maximum extra capacity allocated beyond a chunk, for the chunks after it. Never more than the bytes gathered so far.
+ * Maximum extra capacity that is allocated with a chunk, for the chunks after it. Never more than the bytes gathered so
+ * far.
  */
 const MAX_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
-  /** From the headers to the last byte. After that: 400 request_timeout. */
+  /** Maximum time from the headers to the last byte; then 400 request_timeout. */
   timeoutMs: number;
   /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;
@@ -49,12 +50,12 @@ export interface BodyHeaders {
 export interface BodyState {
   gzip: boolean;
   oversized: boolean;
-  /** The body is not read; this error is returned. */
+  /** If set, the body is not read and this error is returned. */
   refused?: ApiError | null;
   chunked?: boolean;
 }
 
-/** Throws ApiError if the headers rule the body out. Returns how to read it. */
+/** Returns how to read the body. Throws ApiError if the headers already show that it is unacceptable. */
 export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
   if (contentLength !== '' && !/^\d+$/.test(contentLength))
@@ -272,7 +273,7 @@ export function readJsonBody(
     return step(() =>
       account.charged(length, () => {
         const body = jsonObject(text);
-        reading.release(); // before `done` reserves memory of its own
+        reading.release(); // before `done` reserves its own memory
         return done(body, length);
       }),
     );
@@ -293,7 +294,7 @@ export function readJsonBody(
 }
 
 /**
- * Collects copies of the body's chunks, because the library owns the memory of the originals. One-byte chunks cost
+ * Collects copies of the body's chunks, because the library owns the memory of the originals. Even one-byte chunks take
  * little more than one byte each.
  */
 class Gathered {

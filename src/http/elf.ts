@@ -100,7 +100,8 @@ export function readElf(file: Buffer): Elf | null {
     needs: () =>
       ofType(VERNEED).flatMap(({ start, size, link }) => {
         const found: ElfNeed[] = [];
-        // Two nested linked lists. A zero or negative step ends the loop, so a damaged file cannot make it run forever.
+        // Two nested linked lists. A step that is zero or negative ends the loop, so that a damaged file cannot make it
+        // run forever.
         for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
           const library = textAt(link, u32(at + 4));
           for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {

@@ -1,6 +1,6 @@
-// Measures how much event-loop time of this thread large requests take, and charges it to the requesting organization.
-// The time is recorded with the request. An organization that has used up its share is refused before its request is
-// read (admission/event-loop-budget.ts). Small requests are not measured.
+// Measures how much of this thread's event-loop time large requests take, and charges it to the requesting
+// organization. The time is recorded with the request. If an organization has used up its share, its request is
+// rejected before it is read (admission/event-loop-budget.ts). Small requests are not measured.
 
 import { performance } from 'node:perf_hooks';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
@@ -9,7 +9,7 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 
 /** Requests of at least this many bytes are charged. */
 export const CHARGED_BYTES = 16_384;
-/** Responses that take less time than this, in ms, are not charged. */
+/** Building a response is not charged if it takes less time than this, in ms. */
 const LONG_MS = 1;
 
 /** Event-loop time that one request has taken. */
@@ -59,7 +59,7 @@ export class EventLoopMeter {
     private readonly noted: Noted,
   ) {}
 
-  /** The error if work on `bytes` bytes must be refused now, or null. */
+  /** The error with which work on `bytes` bytes must be rejected now, or null. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {
@@ -91,7 +91,7 @@ export class EventLoopMeter {
   }
 
   /**
-   * Runs work that builds a response and charges its time if it is long. The size of the response is not known in
+   * Runs work that builds a response, and charges its time if it takes long. The size of the response is not known in
    * advance.
    */
   measured<T>(work: () => T): T {

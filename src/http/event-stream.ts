@@ -20,7 +20,7 @@ export interface StreamOptions {
   bufferBytes: number;
   /** Writes status and headers; called inside the cork of the first write. */
   writeHead(): void;
-  /** The response is complete, or the client read too slowly (`dropped`). Called once; not called after close(). */
+  /** The response is complete, or the client has read too slowly (`dropped`). Called once; not called after close(). */
   onEnd(dropped: boolean): void;
 }
 
@@ -35,7 +35,7 @@ function writeDue(): void {
     } catch (error) {
       queueMicrotask(() => {
         throw error;
-      }); // reported as an uncaught exception, so that the other streams are still written
+      }); // rethrown as an uncaught exception, so that the other streams are still written
     }
   }
   due.length = 0;
@@ -60,7 +60,7 @@ export class SseStream implements EventStream {
     private readonly res: HttpResponse,
     private readonly options: StreamOptions,
   ) {
-    // Every write restarts the timer (refresh), so it measures silence on the connection, not engine progress.
+    // Every write restarts the timer, so it measures silence on the connection, not the progress of the engine.
     this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
     this.clock.unref();
   }
@@ -88,7 +88,9 @@ export class SseStream implements EventStream {
     this.schedule();
   }
 
-  /** Writes what this tick has queued immediately, for callers that need to know whether headers have been sent. */
+  /**
+   * Immediately writes what has been queued in this tick, for callers that need to know whether headers have been sent.
+   */
   flush(): void {
     this.scheduled = false;
     if (this.closed) return;
@@ -154,7 +156,7 @@ export class SseStream implements EventStream {
   private keepAlive(): void {
     if (this.closed) return;
     this.clock.refresh();
-    if (this.blocked) return; // data is already waiting: the client is not reading
+    if (this.blocked) return; // data is already waiting, so the client is not reading
     this.queue += this.options.keepalive;
     this.flush();
   }

@@ -20,13 +20,16 @@ export interface Exchange {
    */
   onAccountOf(organizationId: string): void;
   /**
-   * The client's address: the connection's, or with http.trust_proxy the one reported by the proxy. '' after the client
-   * has disconnected.
+   * The client's address: that of the connection or, with http.trust_proxy, the one that the proxy reports. '' after
+   * the client has disconnected.
    */
   readonly remoteAddress: string;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
-  /** Parsed JSON. Undefined for GET, and after handler() has returned or awaited: generation must not retain the body. */
+  /**
+   * Parsed JSON. Undefined for GET, and after handler() has returned or awaited: because generation must not keep the
+   * body in memory.
+   */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;
@@ -35,7 +38,7 @@ export interface Exchange {
   header(name: string): string; // lower-case name; '' if absent
   readonly aborted: boolean;
   /**
-   * Runs work on `bytes` bytes or characters and charges its time to the organization (limits.event_loop_ms). The
+   * Runs work on `bytes` bytes or characters, and charges its time to the organization (limits.event_loop_ms). The
    * budget may be overdrawn.
    */
   charged<T>(bytes: number, work: () => T): T;
@@ -57,12 +60,13 @@ export interface Exchange {
   /** Sets a response header; call before json() or sse(). A second value for a name replaces the first. */
   setHeader(name: string, value: string): void;
   /**
-   * Sends a complete response. A JsonText is sent as is. Allowed after sse() while nothing of the stream has been sent.
+   * Sends a complete response. A JsonText is sent as is. Allowed after sse() as long as nothing of the stream has been
+   * sent.
    */
   json(status: number, body: unknown): void;
   /**
-   * Sends a complete response of about `bytes` bytes. A large response is serialized in slices, in the organization's
-   * turn and charged to it. Throws like reserve(); later failures are sent as the response.
+   * Sends a complete response of about `bytes` bytes. A large response is serialized in slices when it is the
+   * organization's turn, and is charged to it. Throws like reserve(); later failures are sent as the response.
    */
   jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */
@@ -74,8 +78,9 @@ export interface Exchange {
    */
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream;
   /**
-   * Ends with an error. Before anything is sent, this is an error status in the path's error format; afterwards, the
-   * error events of the stream. An error that is not an ApiError is logged and sent as internal_error.
+   * Ends with an error. If nothing has been sent yet, the error is sent as a status in the path's error format;
+   * otherwise, as the error events of the stream. An error that is not an ApiError is logged and sent as
+   * internal_error.
    */
   fail(error: unknown): void;
   /** Null if the request is not traced. */
@@ -91,7 +96,7 @@ export interface StreamEvent {
 
 export interface EventStream {
   /**
-   * Queues one event; `event` is the SSE event name, if the format has one. Writes of one engine step are corked
+   * Queues one event; `event` is the SSE event name, if the format has one. Writes of one engine step are sent
    * together.
    */
   send(data: string, event?: string): void;
@@ -110,11 +115,11 @@ export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   path: string; // pattern: '/v1/models/:id'
   scope: Scope | null;
-  /** The route calls permit() itself after the model lookup, so that 404 takes precedence over 403. */
+  /** The route itself calls permit() after looking up the model, so that 404 takes precedence over 403. */
   checksScope?: true;
   /**
-   * The route generates: it counts toward the model's limits instead of limits.read_rpm, and refused requests appear in
-   * the usage.
+   * The route generates output: it counts toward the model's limits instead of limits.read_rpm, and rejected requests
+   * appear in the usage.
    */
   generates?: true;
   /** The path under which this route's generations and refusals are counted, if it differs from `path`. */
@@ -134,7 +139,7 @@ export interface Route {
   onRequest?(exchange: Exchange): void | Promise<unknown>;
   /**
    * Validates a large body in steps before preHandler() and handler(), so that other requests run between the steps. It
-   * returns no result and must not throw. Null: the route has no such work.
+   * returns no result and must not throw. Null: there is nothing to validate in advance.
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */

@@ -35,7 +35,7 @@ export interface Health {
   models: readonly ModelHealth[];
   /** Null or absent: limits are counted in this process only. */
   counters?: CountersHealth | null;
-  /** Null or absent: no other machine's clock is known. */
+  /** Null or absent: the clocks of other machines are not known. */
   skew?: ClockSkew | null;
   /** Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
@@ -46,7 +46,7 @@ export interface Health {
 export interface HealthOptions {
   health(): Health;
   telemetry: Telemetry;
-  /** If requests are running or waiting and no step ends for this long, the model counts as stalled. */
+  /** If requests are running or waiting but no step has ended for this long, the model counts as stalled. */
   stallMs: number;
   metricsPublic: boolean;
   /** Decides which clients may see operator details. */
@@ -58,7 +58,8 @@ export interface HealthOptions {
 }
 
 /**
- * The reason why only a restart would help, or null. A model that failed to load does not count: it would fail again.
+ * The reason why only a restart would help, or null. A model that failed to load is no such reason: it would fail
+ * again.
  */
 export function notAlive(health: Health): string | null {
   const model = health.models.find(({ stopped }) => stopped);
@@ -67,11 +68,11 @@ export function notAlive(health: Health): string | null {
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
-  // takes precedence over the drain that it causes
+  // checked first, because it takes precedence over the drain that it causes
   if (health.storage !== null && health.storage !== undefined) return health.storage;
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
-  // With its share of the limits, the process keeps serving. Under the policy `refuse` it would reject every request.
+  // With the policy `share`, the process keeps serving. With the policy `refuse`, it would reject every request.
   if (health.counters?.state === 'away' && health.counters.policy === 'refuse') return 'Redis is unreachable';
   // A worker that is restarting or lost is reported, but the server stays ready while another worker serves.
   if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no HTTP worker is serving';
@@ -79,7 +80,7 @@ export function notReady(health: Health, stallMs: number): string | null {
     if (model.state === 'unloaded' || model.state === 'idle') continue; // unloaded by an operator, or not requested yet
     if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    // Waiting requests count too: requests that arrive while a step hangs are equally stuck.
+    // Waiting requests count too, because requests that arrive while a step hangs are just as stuck.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)
       return `${model.name} has requests but completed no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
@@ -138,7 +139,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       handler: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        // errors contain file names, and the load is other clients' information
+        // errors contain file names, and the load reveals information about other clients
         const whole = await options.readers.has(exchange);
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',

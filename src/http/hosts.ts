@@ -1,4 +1,4 @@
-// Validates the Host header against DNS rebinding. A page in a browser can point its own host name at 127.0.0.1, but it
+// Validates the Host header against DNS rebinding. A web page can make its own host name resolve to 127.0.0.1, but it
 // cannot make the browser send a different Host header. IP addresses and loopback names are therefore safe.
 
 import { isIP } from 'node:net';
@@ -16,8 +16,8 @@ export function hostName(header: string): string {
 }
 
 /**
- * Returns a function that decides whether a Host header is accepted. A server that listens beyond loopback is exposed
- * on purpose, and its host names are unknown: it checks the header only if names are configured.
+ * Returns a function that decides whether a Host header is accepted. A server that listens on more than loopback is
+ * exposed on purpose, and its host names are unknown, so it checks the header only if names are configured.
  */
 export function hostGuard(listenHost: string, allowedHosts: readonly string[]): (header: string) => boolean {
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;

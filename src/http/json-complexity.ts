@@ -1,6 +1,6 @@
 // Measures a JSON text in its bytes before parsing: nesting depth, number of values and members, and numbers that
 // overflow. JSON.parse turns `{},{},…` into fifty times its size and blocks the event loop for seconds; counting takes
-// one pass over the bytes. Pure.
+// only one pass over the bytes. Pure.
 
 /** Limits of a JSON text. */
 export interface JsonLimits {
@@ -44,11 +44,11 @@ const LONG_NUMBER = 300;
 
 /**
  * Returns the first limit that the text exceeds, or null. Opening brackets and commas are counted as values, which
- * covers every value except the first. For text that is not JSON the result is arbitrary: JSON.parse fails on it before
+ * covers every value except the first. For text that is not JSON, the result is arbitrary, but JSON.parse fails before
  * it has created more values than were counted.
  */
 export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | null {
-  // A Buffer searches with the C library; a plain Uint8Array does not.
+  // A Buffer uses the C library for searching; a plain Uint8Array does not.
   const bytes = Buffer.from(text.buffer, text.byteOffset, text.byteLength);
   const maxStrings = limits.values + limits.members + 1;
   let depth = 0,
@@ -91,7 +91,7 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
   return null;
 }
 
-/** Position of the string's closing quote, or -1. `at`: first byte of the string. */
+/** Position of the string's closing quote, or -1 if there is none. `at`: position of the string's first byte. */
 function endOfString(bytes: Buffer, at: number): number {
   for (;;) {
     const near = Math.min(at + NEAR, bytes.length);

@@ -15,8 +15,8 @@ const FEW = 64;
 const LEVELS = 6;
 
 /**
- * Appends `value` (plain data) to `text` as JSON.stringify() would write it, yielding after each slice. Surrogate pairs
- * are never split.
+ * Appends `value` (plain data) to `text` as JSON.stringify() would write it, and yields after each slice. Surrogate
+ * pairs are never split.
  */
 export function* jsonSlices(value: unknown, text: JsonText, level = 0): Generator<void, void> {
   if (typeof value === 'string' && value.length > SHORT_CHARACTERS) {

@@ -1,6 +1,6 @@
 // JSON text that grows while a response is generated, stored in chunks outside the JavaScript heap. The
-// log-probabilities of a prompt can reach 100 MB of text. As objects they would take a gigabyte, and as one string they
-// could exceed the maximum string length.
+// log-probabilities of a prompt can reach 100 MB of text. As objects, they would take a gigabyte; as one string, they
+// could exceed the maximum length of a string.
 
 /** Characters collected before they become a chunk. */
 const PIECE_CHARACTERS = 65_536;

@@ -8,8 +8,8 @@ import type { JsonExcess, JsonLimits } from './json-complexity.js';
 
 export const MAX_JSON_DEPTH = 512;
 /**
- * Maximum members of all objects together. JSON.parse blocks the event loop; with distinct names, more members would
- * take too long.
+ * Maximum members of all objects together. JSON.parse blocks the event loop, and parsing more members with distinct
+ * names would take too long.
  */
 export const MAX_JSON_MEMBERS = 500_000;
 /**
@@ -36,8 +36,8 @@ export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
   return jsonObject(jsonText(bytes, what), what);
 }
 
-// The three steps of parseJsonBody(), for callers that run other requests between them. Each takes about 20 ms for a 3
-// MB body.
+// The three steps of parseJsonBody(), for callers that let other requests run between them. Each takes about 20 ms for
+// a 3 MB body.
 
 export function checkJsonComplexity(bytes: Uint8Array, what = BODY): void {
   if (bytes.length === 0) throw empty(what);

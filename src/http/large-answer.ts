@@ -1,6 +1,6 @@
-// Sends a complete response that does not fit into one socket write. The library would copy the rest of it. Here the
-// rest is written as the client reads it, so the response is held in memory only once and is counted. A client that
-// reads at loopback speed gets 1 MiB per iteration of the event loop, so that other requests do not wait for it.
+// Sends a complete response that does not fit into one socket write. The library would copy the rest of it. Here, the
+// rest is written as the client reads it, so the response is in memory only once, and its memory is accounted for. A
+// client that reads at loopback speed gets 1 MiB per iteration of the event loop, so other requests do not wait for it.
 // Event-loop thread only.
 //
 //   sendLarge ─► tryEnd, chunk by chunk ─► the socket is full ─► onWritable ─► … ─► sent
@@ -12,7 +12,7 @@ import type { HttpResponse } from 'uWebSockets.js';
 const TURN_BYTES = 1 << 20;
 
 /**
- * Must be called inside a cork, after the headers. `sent` is called once, after the last byte has been handed to the
+ * Must be called inside a cork, after the headers. `sent` is called once, when the last byte has been passed to the
  * socket, but not if the client disconnects. `isGone`: the client has disconnected and `res` must no longer be used.
  */
 export function sendLarge(

@@ -1,5 +1,5 @@
-// Finds out why an address cannot be listened on. The HTTP library reports only that listening failed, and only after
-// models have been loaded.
+// Finds out why the server cannot listen on an address. The HTTP library reports only that listening failed, and only
+// after models have been loaded.
 
 import { createServer } from 'node:net';
 import type { Config } from '../config/settings.js';
@@ -27,9 +27,9 @@ export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' 
   }
 }
 
-/** Returns a sentence that ends with what to do. `flag`: the flag that sets the port. */
+/** Returns the reason and what to do about it. `flag`: the flag that sets the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
-  // free by now, so it was in use a moment ago
+  // it is free now, so it was in use a moment ago
   return describe(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
 }
 
@@ -38,7 +38,7 @@ function describe(host: string, port: number, flag: string, code: string): strin
   return `Cannot listen on ${host} port ${port}: ${REASONS[code] ?? code}. Choose another one with ${other}${other === flag ? ' (0 = any free port)' : ''}.`;
 }
 
-/** Error code of listening there, or null if it works. */
+/** The error code of an attempt to listen, or null if it succeeds. */
 function failure(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();

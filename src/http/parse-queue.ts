@@ -1,12 +1,12 @@
 // Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
 // responses. Organizations take turns. Within an organization tasks run in order of arrival, but responses run before
 // reads. A task may continue for several slices before the next task starts, so only one body at a time is held as
-// objects. A shared database is queried while the next task runs, so a slow database does not delay other bodies. After
-// each slice, the event loop is left to other work for as long as the slice took. Event-loop thread only.
+// objects. While a task waits for a shared database, the next one runs, so a slow database does not delay other bodies.
+// After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
-/** Smaller bodies run immediately: waiting for a turn would cost more. */
+/** Smaller bodies are parsed immediately, because waiting for a turn would cost more. */
 export const SMALL_BYTES = 131_072;
 
 /** Work of one slice. Returns the next slice, if any work is left. */
@@ -29,8 +29,8 @@ export class ParseQueue {
   }
 
   /**
-   * Queues work that follows from a finished task, ahead of the organization's other tasks: they would add memory while
-   * this result is still held.
+   * Queues work that follows from a finished task before the organization's other tasks, which would take more memory
+   * while this result is still held.
    */
   resume(organizationId: string, work: Task): void {
     this.#wait(organizationId, (line) => line.unshift(work));

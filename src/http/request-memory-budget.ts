@@ -1,5 +1,5 @@
 // Limits the bytes of request bodies held in memory while they are read and decompressed: per process, and half of that
-// per organization. The size limit of one body does not bound the memory of a hundred. Event-loop thread only.
+// per organization. The size limit for one body does not limit the memory of a hundred bodies. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
@@ -8,7 +8,7 @@ import type { ApiError } from '../shared/errors.js';
 const MANY = 1_024;
 
 /**
- * Bytes that one organization may hold: half of the total, but always enough for one body of `maxBodyBytes` and its
+ * Bytes that one organization may hold: half of the total, but at least enough for one body of `maxBodyBytes` and its
  * decompressed form.
  */
 export function organizationShare(maxBytes: number, maxBodyBytes: number): number {
@@ -20,7 +20,7 @@ export class RequestMemoryBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  // entries with 0 are kept: a table that shrinks and grows with each body keeps old tables alive
+  // entries with 0 are kept, because a table that shrinks and grows with each body keeps old tables alive
   readonly #perOrganization = new Map<string, number>();
 
   /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */
@@ -47,7 +47,7 @@ export class RequestMemoryBudget {
     return new Reading(this, organizationId);
   }
 
-  /** For Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases. */
+  /** Called by Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases. */
   take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
     if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;

@@ -1,10 +1,10 @@
 // Limits the bytes of large responses held in memory, from assembly until the client has read them. The limit is per
-// process; one organization may use half of it. A slow reader uses its own organization's share. Event-loop thread
-// only.
+// process; one organization may use half of it. A slow reader uses up only its own organization's share. Event-loop
+// thread only.
 import { apiError, type ApiError } from '../shared/errors.js';
 import { RequestMemoryBudget, type Reading } from './request-memory-budget.js';
 
-/** Responses below this size are not counted: the kernel's socket buffer takes them. */
+/** Responses below this size are not counted, because they fit into the kernel's socket buffer. */
 export const LARGE_ANSWER_BYTES = 65_536;
 
 export class ResponseMemoryBudget {

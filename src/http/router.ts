@@ -1,5 +1,5 @@
-// The routing table. Matching is done here instead of in uWebSockets.js, because the table also returns the methods
-// that a path supports and whether a path exists under /v1.
+// The routing table. Routes are matched here and not by uWebSockets.js, because the table must also show which methods
+// a path supports and whether a path exists under /v1.
 
 import type { Route } from './exchange.js';
 

@@ -1,8 +1,8 @@
 // Starts requests so that one organization's burst does not block the event loop. libuv delivers everything that has
-// arrived in one batch, often hundreds of requests, and starting one takes a few tenths of a millisecond: parsing,
-// rendering the template, tokenizing, submitting. In each iteration of the loop, an organization's first request starts
-// immediately. Others wait and start in slices, with organizations taking turns; between two slices the event loop does
-// its other work. Event-loop thread only.
+// arrived in one batch, which is often hundreds of requests. Starting one takes a few tenths of a millisecond, for
+// parsing, rendering the template, tokenizing and submitting. In each iteration of the loop, an organization's first
+// request starts immediately. Others wait and start in slices, with organizations taking turns; between two slices, the
+// event loop does other work. Event-loop thread only.
 
 /** Milliseconds per slice; a single start may exceed it. */
 const SLICE_MS = 3;
@@ -46,8 +46,8 @@ export class StartQueue {
       this.#scheduled = false;
       return;
     }
-    // A tick scheduled from a microtask runs after all microtasks, hence after everything that the request does without
-    // waiting.
+    // A tick scheduled from a microtask runs after all microtasks, and therefore after everything that the request does
+    // without waiting.
     queueMicrotask(() => process.nextTick(() => this.#next(until)));
     start();
   }

@@ -37,7 +37,7 @@ export interface ExchangeHost {
   answers: ResponseMemoryBudget;
   /** Maximum time, in ms, that a client may take to read a large response. */
   answerTimeoutMs: number;
-  /** Take the client's address from X-Forwarded-For. */
+  /** Whether to take the client's address from X-Forwarded-For. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
   /** Reports an error that the client did not cause. */
@@ -79,7 +79,7 @@ const MAX_METHOD = 17;
 
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
-/** Removes the client's port, which some proxies add and which differs between connections. */
+/** Removes the client's port, which some proxies add, and which differs between connections. */
 const withoutPort = (address: string): string =>
   /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 
@@ -94,13 +94,13 @@ export class UwsExchange implements Exchange {
   body: unknown = undefined;
   bodyBytes = 0;
   aborted = false;
-  /** The connection closes after the response, because the end of the request body is not reliable. */
+  /** True: the connection closes after the response, because the end of the request body is uncertain. */
   closes = false;
   /** Why the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
   readonly framingError: ApiError | null;
   sameOrigin = false;
   readonly loop = new EventLoopClock();
-  /** The route's pattern once known: a bounded label for metrics. */
+  /** The route's pattern once known: a label for metrics with a limited number of values. */
   label = 'unmatched';
   trace: RequestTrace | null = null;
 
@@ -142,12 +142,12 @@ export class UwsExchange implements Exchange {
     });
     this.framingError = lengthsDiffer
       ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
-      : // The library treats any value as `chunked`, and an empty value as absent.
+      : // The library treats any value as `chunked`, and an empty value as if the header were absent.
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
         ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
         : null;
-    // A request without these headers has no body. But the library may hide a header that says otherwise, so further
-    // bytes on the connection cannot be trusted.
+    // A request without these headers has no body. However, the library may hide a header that says otherwise, so
+    // further bytes on the connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
     this.closes = this.framingError !== null || saysNoLength;
     this.errorFormat = errorFormatOf(this.path, (name) => this.header(name));
@@ -169,7 +169,7 @@ export class UwsExchange implements Exchange {
     this.knownAt = performance.now();
   }
 
-  /** Milliseconds since the API key was looked up; Infinity without one. */
+  /** Milliseconds since the API key was looked up; Infinity if there is none. */
   get knownForMs(): number {
     return performance.now() - this.knownAt;
   }
@@ -192,7 +192,7 @@ export class UwsExchange implements Exchange {
     return this.requestHeaders.get(name) ?? '';
   }
 
-  /** Also true if the header is empty, or if the library does not decode its bytes as text. */
+  /** Also true if the header is empty, or if the library cannot decode its bytes as text. */
   hasHeader(name: string): boolean {
     return this.requestHeaders.has(name);
   }
@@ -292,7 +292,7 @@ export class UwsExchange implements Exchange {
   upgrade<T>(context: us_socket_context_t, data: T): void {
     this.open = false;
     this.writeHead(101);
-    // No subprotocol and no extension is negotiated; the client's offers are ignored.
+    // No subprotocol or extension is negotiated; what the client offers is ignored.
     this.res.upgrade(data, this.header('sec-websocket-key'), '', '', context);
     this.finish(101, null);
   }
@@ -307,7 +307,7 @@ export class UwsExchange implements Exchange {
       keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
-        // One combined header, so that a route's `no-store` is kept.
+        // The values are combined into one header, so that a route's `no-store` is kept.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, 'text/event-stream; charset=utf-8');
@@ -381,8 +381,8 @@ export class UwsExchange implements Exchange {
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);
       else if (closeAfter) this.res.endWithoutBody(length(), true);
       else {
-        // Passing the length to endWithoutBody() makes the library wait for that many bytes and close the connection at
-        // its next request.
+        // Passing the length to endWithoutBody() would make the library wait for that many bytes, and close the
+        // connection at its next request.
         this.res.writeHeader('Content-Length', String(length()));
         this.res.endWithoutBody();
       }

@@ -19,8 +19,8 @@ const PREFIX = '__isoc23_';
 const SAME = new Set(['strtol', 'strtoul', 'strtoll', 'strtoull', 'sscanf']);
 
 /**
- * Returns a copy that needs glibc 2.36 instead of 2.38, or the original if there is nothing to change or the change is
- * not known to be safe.
+ * Returns a copy that needs glibc 2.36 instead of 2.38, or the original if there is nothing to change or if it is not
+ * certain that the change is safe.
  */
 export function withOlderGlibc(original: Buffer): Buffer {
   const elf = readElf(original);

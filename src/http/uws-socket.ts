@@ -22,8 +22,8 @@ import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './sock
 import type { StartQueue } from './start-queue.js';
 
 /**
- * User data that the library stores with a connection. It copies the fields of this object, so the socket is a field of
- * it.
+ * User data that the library stores with a connection. The library copies the fields of this object, so the socket must
+ * be one of its fields.
  */
 export interface SocketData {
   socket: UwsSocket;
@@ -39,7 +39,7 @@ export interface SocketHost {
   maxMessageBytes: number;
   loopTime: EventLoopBudget;
   answers: ResponseMemoryBudget;
-  /** A message may start a turn, which costs as much as a request. */
+  /** Queue for messages: a message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
@@ -139,7 +139,10 @@ export class UwsSocket implements ServerSocket {
     this.unanswered = 0;
   }
 
-  /** Called after the library has answered a ping. It does so even if many pongs are already waiting to be sent. */
+  /**
+   * Called after the library has answered a ping. The library answers even if many pongs are already waiting to be
+   * sent.
+   */
   pinged(): void {
     if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
   }
@@ -163,7 +166,7 @@ export class UwsSocket implements ServerSocket {
   send(text: string): void {
     if (!this.open || this.dropping) return;
     if (this.full) {
-      // Only earlier messages count: a client that keeps up is not disconnected because of one long message.
+      // Only earlier messages count, so that a client that keeps up is not disconnected because of one long message.
       if (this.queueBytes > this.host.bufferBytes) {
         this.drop();
         return;
@@ -215,7 +218,7 @@ export class UwsSocket implements ServerSocket {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Deferred: the caller of send() is in the middle of other work and learns of the close through closed(). */
+  /** Deferred: the caller of send() is in the middle of other work, and is notified through closed(). */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;

@@ -83,7 +83,7 @@ export class UwsSockets {
       app.ws<SocketData>(path, {
         // Above this limit the library closes the connection without a close frame. Messages that exceed the limit
         // slightly are therefore accepted and closed with 1009. The margin is small, because the library buffers
-        // unfinished messages and does not report their size.
+        // unfinished messages without reporting their size.
         maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
         maxBackpressure: 0, // UwsSocket.send enforces our own limit
         idleTimeout: 0, // our own pings detect silence: the library has no close code for it
@@ -112,8 +112,8 @@ export class UwsSockets {
   }
 
   /**
-   * The library collects a message in its own memory and reports it only when it is complete. The total is therefore
-   * limited by the number of connections: each may hold one message of the maximum size.
+   * The library collects a message in its own memory, and reports it only when it is complete. Their total size is
+   * therefore limited through the number of connections, each of which may hold one message of the maximum size.
    */
   private enter(organizationId: string): () => void {
     const { http, ws } = this.options.config;

@@ -47,8 +47,8 @@ const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
 let loaded: LoadedUws | null = null;
 
 /**
- * Returns the library. The arguments matter only in the first call of the process, which the main thread makes.
- * `library`: the setting http.library. Throws StartError.
+ * Returns the library. The arguments matter only in the process's first call, which the main thread makes. `library`:
+ * the setting http.library. Throws StartError.
  */
 export function loadUws(maxHeaderBytes: number, library: string | null = null): LoadedUws {
   if (loaded !== null) return loaded;
@@ -117,7 +117,7 @@ function load(binary: string): LoadedUws {
     patched = content.includes(JSON_PAGES);
     if (changed) path = placeCopy(content);
   } catch {
-    patched = false; // no writable folder for the copy, or not a binary: loading it reports the error
+    patched = false; // no writable folder, or not a binary (which loading it reports)
     path = binary;
   }
   try {
@@ -155,7 +155,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   if (existsSync(copy) && readFileSync(copy).equals(content)) return copy;
   const partial = `${copy}.${process.pid}`;
   writeFileSync(partial, content, { mode: 0o755 });
-  renameSync(partial, copy); // a partial file never has the final name
+  renameSync(partial, copy); // a partial file never gets the final name
   return copy;
 }
 

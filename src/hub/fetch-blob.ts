@@ -1,6 +1,6 @@
 // Downloads one file of a repository into the cache. Resumes an earlier attempt, verifies the hash, and only then gives
-// the file its final name. Concurrent downloads of the same file, in this process or others, take turns: later ones
-// find it in the cache.
+// the file its final name. Concurrent downloads of the same file, in this process or in others, run one after the
+// other; the later ones find the file in the cache.
 
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
@@ -158,7 +158,7 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
     } finally {
       closeSync(descriptor);
     }
-    rmSync(path, { force: true }); // the content is not trustworthy
+    rmSync(path, { force: true }); // the content cannot be trusted
   }
   throw new HubError(
     'wrong_hash',
@@ -167,8 +167,8 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
 }
 
 /**
- * Receives the rest of the file. Resumes a broken connection as long as each attempt gets further than all previous
- * ones.
+ * Receives the rest of the file. After a broken connection, resumes the download as long as each attempt gets further
+ * than all previous ones.
  */
 async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<void> {
   const { client, repo, commit, signal } = job;

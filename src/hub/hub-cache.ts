@@ -126,8 +126,8 @@ function names(folder: string): string[] {
 let made = 0;
 
 /**
- * Creates or replaces `at` atomically. The temporary name has a fixed length, so that it fits wherever the final one
- * does.
+ * Creates or replaces `at` atomically. The temporary name has a fixed length, so that it is valid wherever the final
+ * name is.
  */
 function replace(at: string, make: (temporary: string) => void): void {
   const failed = (error: unknown): HubError =>
@@ -158,7 +158,7 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Linux allows this many bytes in the name of a file or folder. */
+/** Maximum length, on Linux, of the name of a file or folder, in bytes. */
 const MAX_NAME_BYTES = 255;
 
 /**

@@ -1,5 +1,5 @@
 // The part of the hub's API that pulling needs: the commit of a revision, the files of a commit, the bytes of a file.
-// The token is sent only to the hub's own origin, never to a redirect's target.
+// The token is sent only to the hub's own origin, and never to the target of a redirect.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
@@ -24,8 +24,8 @@ export interface HubClientOptions {
 
 const MAX_REDIRECTS = 8;
 /**
- * Maximum size of one page of a file list, about 300 bytes per file. It is parsed on the event loop, so it must stay
- * small.
+ * Maximum size of one page of a file list, about 300 bytes per file. It must stay small, because it is parsed on the
+ * event loop.
  */
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
@@ -194,7 +194,7 @@ export class HubClient {
       if (typeof bytes === 'number' && typeof hash === 'string') found.push(this.#file(repo, path, bytes, hash));
       else if (isServed(path)) unsized.push(path);
     }
-    // A mirror may list only names. Each size then costs a request, so only servable files are looked up.
+    // A mirror may list only names. Each size then takes a request, so only the sizes of servable files are requested.
     const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) =>
       this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])),
     );
@@ -282,7 +282,7 @@ export class HubClient {
     }
   }
 
-  /** Only URLs of the same origin, because the request carries the token. */
+  /** Only URLs with the same origin are followed, because the request contains the token. */
   #nextPage(response: Response, from: URL): URL | null {
     const [, target] = /<([^>]+)>\s*;\s*rel="?next"?/.exec(response.headers.get('link') ?? '') ?? [];
     if (target === undefined || !URL.canParse(target, from.href)) return null;
@@ -420,7 +420,7 @@ export class HubClient {
   }
 }
 
-/** A hub's response may be any JSON value. */
+/** A hub may return any JSON value. */
 const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {});
 
 export function cancelled(cause?: unknown): HubError {

@@ -15,7 +15,7 @@ export interface HubFile {
 }
 
 export interface Weights {
-  /** Q4_K_M, ... from the file name; `safetensors` for a folder. */
+  /** From the file name, such as Q4_K_M; `safetensors` for a folder. */
   readonly quantization: string;
   /** The file to serve: the first part of a split file, or '' for the folder itself. */
   readonly entry: string;
@@ -102,8 +102,9 @@ export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFi
 }
 
 /**
- * Selects the weights by quantization, file or `safetensors`. By default, the largest with at most eight bits per
- * weight that fit into half of `memory`, otherwise the smallest. Throws HubError `no_such_weights` or `too_large`.
+ * Selects the weights by quantization, file or `safetensors`. The default is the largest with at most eight bits per
+ * weight that fits into half of `memory`, or the smallest if none fits. Throws HubError `no_such_weights` or
+ * `too_large`.
  */
 export function chooseWeights(repo: string, all: readonly Weights[], wanted: string | null, memory: number): Weights {
   if (all.length === 0)

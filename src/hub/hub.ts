@@ -85,8 +85,8 @@ export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' 
 }
 
 /**
- * Returns the settings with hub models (`hf:OWNER/REPO`) replaced by their paths, downloading missing ones. Throws
- * HubError.
+ * Returns the settings in which hub models (`hf:OWNER/REPO`) are replaced by their paths; missing models are
+ * downloaded. Throws HubError.
  */
 export async function withHubModels(
   config: Config,

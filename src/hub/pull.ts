@@ -1,5 +1,5 @@
 // Downloads weights from a hub into the cache, or finds them there. Files in a snapshot are always complete; a snapshot
-// is used only after all wanted files are in it.
+// is used only once all wanted files are in it.
 
 import { mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ export interface PullOptions {
   /** Bytes of memory by which the weights are selected. */
   readonly memory: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called for each chunk, hence often. */
+  /** Called for each chunk, and therefore often. */
   onProgress?(progress: PullProgress): void;
   /** Called after a temporary failure of the hub or the connection, with the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
@@ -43,7 +43,7 @@ export interface Pulled {
   /** Path of the vision projector; null: there is none. */
   readonly projector: string | null;
   readonly commit: string;
-  /** Total bytes, and the part of them that was downloaded. */
+  /** Total bytes, and how many of them were downloaded. */
   readonly bytes: number;
   readonly fetched: number;
 }
@@ -51,7 +51,7 @@ export interface Pulled {
 /** Disk space that must stay free. */
 const RESERVE = 256 * 1024 * 1024;
 
-/** Throws HubError. Files and parts downloaded by then are kept and used by the next pull. */
+/** Throws HubError. Whatever was downloaded before the error is kept, and the next pull uses it. */
 export async function pull(
   { repo, weights: wanted, revision }: ModelRef,
   hub: HubClient,

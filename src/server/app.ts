@@ -1,5 +1,5 @@
 // The modules of a service, in the order in which they are opened. They are closed in reverse order: connections first,
-// and every writer before the store it writes to. Each module is in a file of src/server/modules.
+// and each writer before the store to which it writes. Each module is in a file of src/server/modules.
 
 import { checkedDrafts } from '../engine/catalog.js';
 import type { ThreadBus } from '../shared/bus.js';
@@ -49,7 +49,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
     modules.push(module);
     return module;
   };
-  // Mistakes in the settings are reported before anything is opened.
+  // Checked first, so that mistakes in the settings are reported before anything is opened.
   const catalog = configuredModels(context.config);
   const drafts = checkedDrafts(catalog);
 

@@ -1,4 +1,4 @@
-// Connects the clock guard to a process's sweeps and its log.
+// Connects the clock guard to the sweeps and the log of a process.
 
 import type { ErasureHold } from '../shared/erasure-hold.js';
 import { ClockGuard } from '../storage/clock-guard.js';

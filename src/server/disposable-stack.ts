@@ -12,7 +12,7 @@ export class DisposableStack {
     try {
       return await open(undo);
     } catch (error) {
-      await undo.run().catch(() => undefined); // the error of opening is more useful
+      await undo.run().catch(() => undefined); // the error from opening is more useful
       throw error;
     }
   }
@@ -23,8 +23,8 @@ export class DisposableStack {
   }
 
   /**
-   * Runs the steps in reverse order. Runs once, even if called repeatedly. A failing step does not stop the others; the
-   * first error is thrown at the end.
+   * Runs the steps in reverse order. The steps run only once, even if this is called repeatedly. A failing step does
+   * not stop the others; the first error is thrown at the end.
    */
   run(): Promise<void> {
     return (this.#done ??= this.#run());

@@ -64,8 +64,8 @@ export function upstreamOptions({
 }
 
 /**
- * Number of upstream models, upstream servers and threads. The threads share counters of the requests in flight, whose
- * memory is sized by these numbers.
+ * Number of upstream models, upstream servers and threads. These numbers determine the size of the memory in which the
+ * threads share their counts of requests in flight.
  */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
   const set = Object.values(overrides).flatMap(({ upstream }) =>
@@ -103,7 +103,7 @@ export function configuredModels(config: Config): CatalogModel[] {
   return models;
 }
 
-/** Checks that every fallback names a known model and that no chain of fallbacks is circular. Throws CatalogError. */
+/** Checks that every fallback names a known model and that fallbacks form no circular chain. Throws CatalogError. */
 function checkFallbacks(models: readonly CatalogModel[]): void {
   const byName = new Map(models.map((model) => [model.id, model]));
   for (const model of models) {

@@ -1,6 +1,6 @@
 // Handles the database in the data folder refusing writes. A rolled-back write (full disk) is logged at most once a
-// minute. A failed sync is logged immediately, and no other thread acknowledges a write from then on; server.ts then
-// ends the server.
+// minute. A failed sync is logged immediately. From then on, no thread acknowledges a write, and server.ts ends the
+// server.
 
 import type { ThreadBus } from '../shared/bus.js';
 import { StorageError } from '../storage/store.js';

@@ -1,5 +1,5 @@
-// Converts the tables of a data folder to rows of the shared database. Not converted: data that lasts only minutes
-// (attempts), and data of the machine (live view history, tuning runs, settings leases).
+// Converts the tables of a data folder to rows of the shared database. Data that lasts only minutes (attempts), and the
+// machine's own data (live view history, tuning runs, settings leases), are not converted.
 
 import type { Invite } from '../accounts/invites.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
@@ -37,7 +37,9 @@ const columns = (words: string): Column[] =>
       return column(name, type === 'double' ? 'double precision' : type);
     });
 
-/** Rows of one table, one row per entry. `row` returns null for entries that are not converted. */
+/**
+ * Converts the entries of one table to rows, one row per entry. `row` returns null for entries that are not converted.
+ */
 function part<V>(
   store: Store,
   {

@@ -1,5 +1,5 @@
-// Implements `monolith state import`. Imports a snapshot of the data folder's database. The folder itself is not
-// written to, so a server may keep running on it; its changes after the snapshot are not imported.
+// Implements `monolith state import`. Imports a snapshot of the data folder's database. Nothing is written to the
+// folder itself, so a server may keep using it. Changes that it makes after the snapshot are not imported.
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Releases what a lost HTTP worker or a previous process held, and ends its running responses. Otherwise slots would
-// stay taken, and its responses would stay in progress forever. On the primary thread.
+// Releases what a lost HTTP worker or a previous process held, and ends its running responses. Otherwise, its
+// concurrency slots would stay taken, and its responses would stay in progress forever. Used on the primary thread.
 
 import type { Admission } from '../admission/admission.js';
 import { unfinishedResponses } from '../protocol/responses/unfinished.js';
@@ -9,7 +9,7 @@ import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
 import type { UsageRecorder } from '../usage/usage-recorder.js';
 
-/** How long the threads have to report that they run a response. */
+/** How long the threads may take to report that they run a response. */
 const CLAIM_MS = 10_000;
 /** Delay before a retry, after a full disk or a thread that did not reply. */
 const AGAIN_MS = 10_000;
@@ -29,7 +29,7 @@ export async function endUnfinished(
       record: { id },
       usage: spent,
     } of responses.failUnfinished(unfinishedResponses, isRunning)) {
-      if (spent !== null) usage.finished(spent); // now, because this usage is not found again if a later response fails
+      if (spent !== null) usage.finished(spent); // recorded now: it is not found again if a later response fails
       ended.push(id);
     }
   } finally {
@@ -41,7 +41,7 @@ export async function endUnfinished(
 export interface LostThread {
   index: number;
   admission: Pick<Admission, 'leaveAll'>;
-  /** The lost thread's. */
+  /** The ledger of the lost thread. */
   ledger: Int32Array;
   held: HeldResponses;
   bus: ThreadBus;
@@ -74,7 +74,7 @@ export function abortThread({
         const claims = await bus.ask('response.running', { organizationId, id, foreground: false }, CLAIM_MS);
         const isKnown = claims.includes(true) || claims.length >= asked;
         isSure &&= isKnown;
-        return claims.includes(true) || !isKnown; // a thread that did not reply may be running it
+        return claims.includes(true) || !isKnown; // a thread that did not reply may be running the response
       });
     } catch (err) {
       isSure = false;

@@ -23,8 +23,8 @@ export interface AppContext {
   readonly telemetry: Telemetry;
   readonly shared: SharedState;
   /**
-   * The primary thread does what is done once per server: sweeps, ending unfinished responses, keys set by the
-   * operator.
+   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, keys set by
+   * the operator.
    */
   readonly primary: boolean;
   readonly shutdown: Readonly<ShutdownState>;
@@ -33,7 +33,7 @@ export interface AppContext {
 export interface Module {
   readonly routes?: readonly Route[];
   readonly sockets?: readonly SocketRoute[];
-  /** The part of /livez and /readyz that this module knows. */
+  /** The part of /livez and /readyz about which this module knows. */
   health?(): Partial<Health>;
   /** Closes everything that the module opened. */
   close(): Promise<void>;

@@ -2,7 +2,7 @@
 // values as text.
 
 /**
- * `read`: SQL that reads the column in the form it was given in. `write`: SQL that converts the given value
+ * `read`: SQL that reads the column in the form in which it was given. `write`: SQL that converts the given value
  * (`given.<name>`) to the column's type.
  */
 export interface Column {

@@ -1,6 +1,6 @@
-// Imports the content of a data folder into the shared database, part by part and in batches. Each batch stores the
-// progress in the same transaction, so an interrupted import resumes. At the end, every part is read back and compared
-// by row count and hash.
+// Imports the content of a data folder into the shared database, part by part and in batches. Each batch stores its
+// progress in the same transaction, so an interrupted import can resume. At the end, every part is read back and
+// compared by row count and hash.
 
 import { createHash } from 'node:crypto';
 import type { Database, Queryable } from '../storage/postgres/database.js';
@@ -17,8 +17,8 @@ export interface Imported {
 }
 
 /**
- * `report` is called after each batch. Rejects with StorageError if the database already had other content, or if the
- * imported content differs from the source.
+ * `report` is called after each batch. Rejects with StorageError if the database already contained other data, or if
+ * the imported content differs from the source.
  */
 export async function importParts(
   database: Database,

@@ -1,4 +1,4 @@
-// Stores in the database that several servers share.
+// The stores in the database that several servers share.
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { ChangeFeed } from '../storage/postgres/accounts/change-feed.js';

@@ -65,8 +65,8 @@ export async function databaseResponses(
   const watch: Responses['watch'] = (end) => {
     let ending: Promise<void> | null = null;
     const timer = setInterval(() => {
-      // An outage of the database expires all leases. The first process to reconnect must not end responses that other
-      // processes are still generating.
+      // All leases expire while the database is unreachable. The first process to reconnect must not end responses that
+      // other processes are still generating.
       if (ending !== null || !lease.isSteady) return;
       ending = end()
         .catch((err: unknown) => log.error({ err }, 'cannot mark the responses of a lost process as failed'))

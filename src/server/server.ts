@@ -33,9 +33,9 @@ import { LocalBus } from '../shared/bus.js';
 import { SharedCounts } from '../generation/upstream/shared-counts.js';
 import { HubBus } from './workers/hub-bus.js';
 
-// How long a drain waits beyond `drain_ms` before it gives up on a stuck engine.
+// How much longer than `drain_ms` a drain waits before it gives up on a stuck engine.
 const STUCK_MS = 10_000;
-// Time for the last bytes of responses to reach the kernel, for slow readers.
+// Time for the last bytes of responses to slow readers to reach the kernel.
 const FLUSH_MS = 100;
 
 export interface Server {
@@ -46,9 +46,12 @@ export interface Server {
   readonly adminUrl: string | null;
   /** Names served, highest tier first. */
   readonly models: readonly string[];
-  /** Models that failed to load while others loaded. Requests for them return 503, and the server is not ready. */
+  /**
+   * Models that failed to load while others loaded. Requests for them get 503, and the server reports that it is not
+   * ready.
+   */
   readonly failed: readonly FailedModel[];
-  /** The secret of the first key; set only by the start that created it. */
+  /** The secret of the first key; set only by the start that creates it. */
   readonly createdKey: string | null;
   /** Null if the dashboard is off. */
   readonly dashboardUrl: string | null;
@@ -80,7 +83,8 @@ export interface StartOptions {
 }
 
 /**
- * Rejects if no model can be served, or if the data folder or the address cannot be used. Nothing is left open then.
+ * Rejects if no model can be served, or if the data folder or the address cannot be used. In that case, nothing is left
+ * open.
  */
 export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
   return DisposableStack.opening((undo) => start(config, options, undo));
@@ -173,7 +177,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
   undo.add(() => removeServerRecord(config.data_dir));
-  // Last step: a key is shown only once, so a start that fails must not create one.
+  // This is the last step, because a key is shown only once, so a start that fails must not create one.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
   const base = origin.fixed ?? url;
@@ -199,7 +203,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
         );
         pool.drain();
       }, config.engine.drain_ms);
-      // An engine that no longer makes steps cannot end its requests. It must not keep the process alive.
+      // An engine that no longer runs steps cannot end its requests. It must not keep the process alive.
       await Promise.race([
         Promise.all([service.idle(), threads?.drain()]),
         sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),

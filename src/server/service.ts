@@ -28,8 +28,8 @@ export interface ServiceOptions {
   bus: ThreadBus;
   shared: SharedState;
   /**
-   * The primary thread does what is done once per server: sweeps, ending unfinished responses, keys set by the
-   * operator.
+   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, keys set by
+   * the operator.
    */
   primary: boolean;
 }

@@ -1,5 +1,5 @@
-// Requires the shared database and Redis to be set together. Limits counted across processes need organizations known
-// to all of them, and shared organizations would otherwise get their full limits in each process.
+// Requires the shared database and Redis to be set together. Limits that are counted across processes require
+// organizations that all of them know. Without Redis, shared organizations would get their full limits in each process.
 
 import type { Config } from '../config/settings.js';
 import { StartError } from '../shared/errors.js';

@@ -1,4 +1,4 @@
-// The persistent stores, as interfaces. They are in the data folder (lmdb-stores.ts) or in the shared database
+// The persistent stores, as interfaces. They are stored in the data folder (lmdb-stores.ts) or in the shared database
 // (postgres-stores.ts). The machine's own data is in the data folder in both cases.
 
 import type { SweptDirectory } from '../accounts/directory.js';
@@ -19,7 +19,7 @@ import type { UsageStore } from '../usage/usage-store.js';
 /** Stores that several servers may share. */
 export interface SharableStores {
   readonly directory: SweptDirectory;
-  /** How long cached keys can be trusted; null if changes of other processes are not received. */
+  /** How long cached keys can be trusted; null if changes by other processes are not received. */
   readonly keyCachePolicy: KeyCachePolicy | null;
   readonly usage: UsageStore;
   readonly requests: RequestLog;

@@ -3,8 +3,8 @@
 /** One response's part of the memory for large responses (http.max_answering_bytes). */
 export interface BufferReservation {
   /**
-   * Reserves this many more bytes. Throws ApiError 503 if the budget is full, and 422 if one response may not use this
-   * much.
+   * Reserves this many more bytes. Throws ApiError 503 if the budget is full, or 422 if a single response may not use
+   * this much.
    */
   reserve(bytes: number): void;
   /** Returns this many bytes to the budget. */

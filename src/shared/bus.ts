@@ -12,8 +12,8 @@ export interface BusTopics {
   /** An operator changed limits, caps or models: read them again. */
   'operator.changed': { message: Record<string, never>; answer: void };
   /**
-   * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts): the other threads do
-   * the same.
+   * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts), so that the
+   * other threads do the same.
    */
   'model.lifecycle': { message: { model: string; unloaded: boolean }; answer: void };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
@@ -34,7 +34,7 @@ export interface BusTopics {
    */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
   /**
-   * The data folder's database no longer accepts writes (src/storage/lmdb/writes.ts): from now on, no thread
+   * The data folder's database no longer accepts writes (src/storage/lmdb/writes.ts): from then on, no thread
    * acknowledges a write.
    */
   'storage.failed': { message: { reason: string }; answer: void };
@@ -52,7 +52,7 @@ export interface ThreadBus {
   readonly index: number;
   /** Number of threads that serve requests. */
   readonly threads: number;
-  /** True if no other thread and no other process serves requests on the data that this thread stores. */
+  /** True if no other thread or process serves requests on the data that this thread stores. */
   readonly alone: boolean;
   /** Sends to every other thread, not to this one. */
   publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
@@ -63,8 +63,8 @@ export interface ThreadBus {
     timeoutMs?: number,
   ): Promise<BusTopics[T]['answer'][]>;
   /**
-   * Registers this thread's listener for a topic and returns the function that removes it. Of several listeners, the
-   * last one's answer is sent.
+   * Registers this thread's listener for a topic and returns the function that removes it. If there are several
+   * listeners, the answer of the last one is sent.
    */
   on<T extends Topic>(
     topic: T,

@@ -4,13 +4,13 @@
 export interface ClockSkew {
   /** How far this machine's clock is ahead of the database's. */
   readonly skewMs: number;
-  /** The widest difference between the clocks of two threads that share the database, this one included. */
+  /** The largest difference between the clocks of any two threads that share the database, including this one. */
   readonly spreadMs: number;
   /** Number of threads whose clocks are known. */
   readonly threads: number;
 }
 
-/** Differences from this value on count as skew. NTP keeps clocks within a fraction of it. */
+/** Differences of at least this value count as skew. NTP keeps clocks within a fraction of it. */
 export const SKEWED_MS = 1_000;
 
 export const isSkewed = ({ skewMs, spreadMs }: ClockSkew): boolean =>

@@ -8,7 +8,7 @@ const HELD = 0,
 export const ERASURE_HOLD_BYTES = 3 * Float64Array.BYTES_PER_ELEMENT;
 
 export interface HeldErasure {
-  /** How far the clock is ahead of the last stored time plus the uptime since. */
+  /** How far the clock is ahead of the last stored time plus the uptime since then. */
   readonly aheadMs: number;
   /** Remaining uptime until the server erases again. */
   readonly leftMs: number;

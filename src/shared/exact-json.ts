@@ -1,14 +1,14 @@
 // JSON whose numbers keep their digits. JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as
 // 9223372036854776000, which would change a schema or a tool call that passes through. parseExact() records how such
-// numbers were written, and stringifyExact() writes them that way again.
+// numbers were written, and stringifyExact() writes them in the same way.
 
 interface Literal {
   readonly text: string;
-  /** Whether JavaScript writes the same number, in whatever notation. */
+  /** Whether JavaScript writes the same number, in any notation. */
   readonly exact: boolean;
 }
 
-/** Number literals by member name or index, for containers with a number that JavaScript writes in another way. */
+/** Number literals by member name or index, for containers with a number that JavaScript writes differently. */
 const literals = new WeakMap<object, Map<string, Literal>>();
 /** Whether this thread has read an inexact number so far. Until then, nothing needs to be looked up. */
 let anyInexact = false;
@@ -66,7 +66,7 @@ export function spellingOf(container: object, key: string): string | undefined {
   return text !== undefined && Number(text) === (container as Record<string, unknown>)[key] ? text : undefined;
 }
 
-/** Gives a copy whose members have other names the digits of its source. */
+/** Transfers the recorded digits from `source` to a copy whose members have other names. */
 export function keepSpellings(source: object, copy: object, renamed: (key: string) => string): void {
   const known = literals.get(source);
   if (known !== undefined) literals.set(copy, new Map([...known].map(([key, literal]) => [renamed(key), literal])));

@@ -1,11 +1,11 @@
-// Identifiers: a prefix and cryptographic randomness. They are opaque, and knowing one id does not help to guess
+// Identifiers: a prefix and cryptographic randomness. They are opaque, and knowing one ID does not help to guess
 // another. Ids of stored rows begin with the time. Owns a small pool of random bytes; event-loop thread only.
 
 import { randomFillSync } from 'node:crypto';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-// One call to the random generator per pool instead of one per id: 4096 bytes are about 130 request ids.
+// The random generator is called once per pool instead of once per ID. 4096 bytes are enough for about 130 request IDs.
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 
@@ -30,8 +30,8 @@ export function base62(length: number): string {
 }
 
 /**
- * `length` hexadecimal digits; `length` is even and at most twice the pool size. Made in one call, because joining
- * single digits would allocate a string per digit.
+ * `length` hexadecimal digits; `length` is even and at most twice the pool size. They are made in one call, because
+ * joining single digits would allocate one string per digit.
  */
 export function hex(length: number): string {
   const bytes = length / 2;
@@ -52,8 +52,8 @@ export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;
 /**
- * 48 hexadecimal digits: the time in milliseconds as twelve digits, then 144 random bits. Rows that are stored and
- * expire together are then neighbors in key order, so a database writes few pages for many of them.
+ * 48 hexadecimal digits: the time in milliseconds as twelve digits, then 144 random bits. Rows that are stored together
+ * and expire together are therefore neighbors in key order, so a database writes few pages for many of them.
  */
 const timedHex = (): string => `${Date.now().toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;

@@ -21,7 +21,10 @@ const scramble = (value: number): number => {
   return (bits ^ (bits >>> 15)) >>> 0;
 };
 
-/** Derives a separate seed for each purpose and index, so that the values drawn for one never depend on the others. */
+/**
+ * Derives a separate seed for each purpose and index, so that the values drawn for one never depend on those for
+ * others.
+ */
 export const seedOf = (seed: number, ...parts: readonly number[]): number =>
   parts.reduce(
     (mixed, part) => scramble((mixed + Math.imul(part + 1, 0x9e3779b9)) >>> 0),

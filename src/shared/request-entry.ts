@@ -14,7 +14,7 @@ export interface RequestEntry {
   readonly model: string | null;
   readonly endpoint: string; // route path
   readonly stream: boolean;
-  /** HTTP status of the error that the client received, or 200; null: the client had disconnected. */
+  /** HTTP status of the error that the client received, or 200; null if the client had disconnected. */
   readonly status: number | null;
   readonly outcome: Outcome;
   readonly code: string | null; // of the error
@@ -34,7 +34,8 @@ export interface RequestEntry {
   readonly reasoningTokens: number;
   readonly images: number;
   /**
-   * The request's parameters: numbers and enum values, never free text of the client. Null: no generation was started.
+   * The request's parameters: numbers and enum values, never free text from the client. Null: no generation was
+   * started.
    */
   readonly parameters: Readonly<Record<string, string | number | boolean>> | null;
   readonly text: RequestText | null;
@@ -53,7 +54,7 @@ export interface RequestText {
 }
 
 export interface RequestSink {
-  /** Maximum stored characters of the prompt, and the same again for the response. */
+  /** Maximum stored characters of the prompt, and again of the response. */
   readonly textCharacters: number;
   /** Must not block or throw. */
   add(entry: RequestEntry): void;

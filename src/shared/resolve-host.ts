@@ -1,7 +1,7 @@
 // Resolves host names supplied by clients. getaddrinfo would occupy one of the process's few worker threads for as long
-// as the name's DNS servers take, cannot be cancelled, and would delay all other lookups, including those of databases
-// and upstream servers. Therefore this module queries DNS servers directly. Names known only to this machine
-// (/etc/hosts, mDNS) are not resolved.
+// as the name's DNS servers take to answer. It cannot be cancelled, and would delay all other lookups, including those
+// of databases and upstream servers. Therefore this module queries DNS servers directly. Names known only to this
+// machine (/etc/hosts, mDNS) are not resolved.
 import { Resolver } from 'node:dns/promises';
 
 export interface Address {

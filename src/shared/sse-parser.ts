@@ -238,7 +238,7 @@ function valueAt(text: string, at: number): number {
   return text.charCodeAt(at) === SPACE ? at + 1 : at;
 }
 
-/** Length of the line end at `at`, or 0 if the line is not empty or has not fully arrived. */
+/** Length of the line end at `at`, or 0 if the line is not empty or has not arrived completely. */
 function emptyLine(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code === LF ? 1 : code === CR && text.charCodeAt(at + 1) === LF ? 2 : 0;

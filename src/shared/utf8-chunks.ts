@@ -2,7 +2,10 @@
 
 import { StringDecoder } from 'node:string_decoder';
 
-/** Returns a function that decodes chunks in order. A character that is split is part of the later chunk's text. */
+/**
+ * Returns a function that decodes chunks in order. A character that is split between chunks is part of the later
+ * chunk's text.
+ */
 export function utf8Chunks(): (chunk: Uint8Array) => string {
   const decoder = new StringDecoder('utf8');
   let mayBeSplit = false;

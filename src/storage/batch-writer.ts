@@ -1,17 +1,17 @@
 // Collects entries from many callers and writes them in small batches, so that the event loop serves requests in
-// between. Callers do not wait: if the store is slow or its disk full, up to MAX_WAITING entries wait here. Further
-// ones are dropped and logged. One per HTTP worker thread and kind of entry; used only on its event loop.
+// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here; further
+// ones are dropped, which is logged. One per HTTP worker thread and kind of entry; used only on its event loop.
 
 import type { Log } from '../telemetry/types.js';
 
 const FLUSH_MS = 250;
 /** Delay after a failed write. */
 const RETRY_MS = 2_000;
-/** Maximum entries per write: a few milliseconds of work. */
+/** Maximum entries per write. Writing them takes a few milliseconds. */
 const BATCH = 1_000;
 /**
- * Minimum entries per write. Otherwise a write takes a fraction of the queue, because building the batch blocks the
- * event loop.
+ * Minimum entries per write. If more are queued, a write takes a fraction of the queue, because building the batch
+ * blocks the event loop.
  */
 const FEWEST = 32;
 const SHARE = 8;
@@ -54,7 +54,7 @@ export class BatchWriter<T> {
     return this.#waiting.length;
   }
 
-  /** Resolves when everything added so far is written, or its write has failed. */
+  /** Resolves when everything added so far has been written, or writing it has failed. */
   async flush(): Promise<void> {
     this.#disarm();
     while (this.#waiting.length > 0) {

@@ -1,7 +1,7 @@
-// Prevents a wall clock that jumped ahead from erasing data that has a retention time. The wall clock is stored every
-// hour. If it is more than a day ahead of the stored value plus the time elapsed since, nothing is erased until servers
-// have run six more hours, an operator confirms the time (`monolith data sweep --confirm`), or the clock is correct
-// again. One per process; used only on its event loop.
+// Prevents the erasure of data that has a retention time when the wall clock jumps ahead. The wall clock is stored
+// every hour. If it is more than a day ahead of the stored value plus the time that has elapsed since, nothing is
+// erased until servers have run for six more hours, an operator confirms the time (`monolith data sweep --confirm`), or
+// the clock is correct again. One per process; used only on its event loop.
 
 import { performance } from 'node:perf_hooks';
 import type { ErasureHold } from '../shared/erasure-hold.js';
@@ -16,13 +16,13 @@ const TICK_MS = 60_000;
 export interface ClockRecord {
   /** Milliseconds since 1970: the last trusted wall clock. */
   readonly wall: number;
-  /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null: it is not ahead. */
+  /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null if it is not ahead. */
   readonly heldMs: number | null;
 }
 
 /** Stored in the data folder, or in the database that several servers share. */
 export interface ClockRecords {
-  /** Milliseconds since 1970, by the clock that retention times are compared with. */
+  /** Milliseconds since 1970, by the clock with which retention times are compared. */
   now(): number;
   read(): Promise<ClockRecord | null>;
   write(record: ClockRecord): Promise<void>;
@@ -30,9 +30,9 @@ export interface ClockRecords {
 
 export interface ClockGuardOptions {
   hold: ErasureHold;
-  /** Erasing was suspended, or (null) is allowed again. */
+  /** Called when erasing has been suspended, or (null) is allowed again. */
   onHeld: (held: { aheadMs: number; stored: Date } | null) => void;
-  /** The record cannot be read or written. Retried every minute. */
+  /** Called when the record cannot be read or written. This is retried every minute. */
   onError: (error: unknown) => void;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
@@ -45,9 +45,11 @@ export class ClockGuard implements EraseGate {
   /** The last trusted wall clock, and the monotonic clock at that time. */
   #wall: number;
   #wallAt: number;
-  /** While suspended: since when (monotonic clock), and how long servers had run before. */
+  /** While erasing is suspended: since when (monotonic clock), and how long servers had run before that. */
   #held: { since: number; beforeMs: number } | null = null;
-  /** The record as this process last saw it. A different one was written by another process or an operator. */
+  /**
+   * The record as this process last saw it. If the stored one differs, another process or an operator has written it.
+   */
   #stored: ClockRecord | null;
   #storedAt: number;
   #work: Promise<void> = Promise.resolve();
@@ -107,7 +109,7 @@ export class ClockGuard implements EraseGate {
       ));
   }
 
-  /** Stores the clock as the starting point for the next start. */
+  /** Stores the clock, so that the next start can compare with it. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#work;
@@ -136,7 +138,7 @@ export class ClockGuard implements EraseGate {
     return this.#held === null ? 0 : this.#held.beforeMs + elapsed - this.#held.since;
   }
 
-  /** Takes over what others have stored: a time that they trust, or that an operator confirmed. */
+  /** Adopts what others have stored: a time that they trust, or that an operator has confirmed. */
   async #learn(): Promise<void> {
     const record = await this.records.read();
     if (record === null || record.wall === this.#stored?.wall) return;

@@ -1,6 +1,6 @@
 // Ensures that only one server uses a data folder. The kernel holds the lock on a file in the folder: it works between
-// containers that share the folder, and is released however the process ends, so it is never stale. The file's content
-// only names the holder.
+// containers that share the folder, and is released however the process ends, so it is never stale. The content of the
+// file only names the holder.
 
 import {
   closeSync,
@@ -40,7 +40,7 @@ export function lockDataDir(dataDir: string): DataDirLock {
     ftruncateSync(descriptor);
     writeSync(descriptor, `process ${process.pid} on ${hostname()}\n`, 0);
   } catch {
-    // Disk full: the lock is held anyway, and opening the database will report the error.
+    // If the disk is full, the lock is held anyway, and opening the database will report the error.
   }
   let held = true;
   return {
@@ -95,7 +95,7 @@ export function removeServerRecord(dataDir: string): void {
   rmSync(recordPath(dataDir), { force: true });
 }
 
-/** Null if there is none. May be left over from a killed server. */
+/** Null if there is none. The record may be left over from a killed server. */
 export function readServerRecord(dataDir: string): ServerRecord | null {
   try {
     const record: unknown = JSON.parse(readFileSync(recordPath(dataDir), 'utf8'));

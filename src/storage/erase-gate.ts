@@ -1,4 +1,4 @@
-// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt (clock-guard.ts).
+// Whether sweeps may erase expired rows. They may not erase while the wall clock is in doubt (clock-guard.ts).
 
 export interface EraseGate {
   /** Checked before each step of a sweep. */

@@ -1,6 +1,6 @@
-// Which responses are held, that is, protected from erasure. Counted in memory shared by all threads: one row of
-// counters per thread, with ids hashed to counters. An id that shares a counter with a held one counts as held too,
-// which only delays its erasure to a later sweep. A thread writes only its own row.
+// Tracks which responses are held, that is, protected from erasure. Holds are counted in memory shared by all threads:
+// one row of counters per thread, with IDs hashed to counters. An ID that shares a counter with a held one counts as
+// held too, which only delays its erasure until a later sweep. A thread writes only its own row.
 
 const SLOTS = 8_192;
 
@@ -41,7 +41,7 @@ export class HeldResponses {
   }
 }
 
-/** The end of an id is random. */
+/** The end of an ID is random, so it can serve as a hash. */
 function slotOf(id: string): number {
   let hash = 0;
   for (let at = Math.max(0, id.length - 8); at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;

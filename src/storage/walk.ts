@@ -19,6 +19,6 @@ export async function walk<V>(
       return rows.length < ROWS ? null : (rows.at(-1)?.key ?? null);
     });
     if (last === null) return;
-    from = [...(last as (string | number)[]), 0]; // directly after it
+    from = [...(last as (string | number)[]), 0]; // continues directly after the last entry
   }
 }

@@ -25,7 +25,7 @@ export class UsageRecorder implements UsageSink {
     this.#writer.add({ usage, at: this.now() });
   }
 
-  /** Resolves when everything reported so far is recorded, or its write has failed. */
+  /** Resolves when everything reported so far has been recorded, or writing it has failed. */
   flush(): Promise<void> {
     return this.#writer.flush();
   }

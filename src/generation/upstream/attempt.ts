@@ -1,6 +1,6 @@
 // One request to one upstream server: sends it, reads the response while it arrives, and can abort it. Redirects are
-// not followed. Memory holds only the start of an event, the needed parts of a large event or JSON body
-// (json-reader.ts), or a bounded part of an error. Large log-probabilities are emitted in slices (slices.ts); data that
+// not followed. Only the start of an event, the needed parts of a large event or JSON body (json-reader.ts), or a
+// bounded part of an error is held in memory. Large log-probabilities are emitted in slices (slices.ts); data that
 // arrives meanwhile is queued and counts toward the same memory reservation. Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
@@ -43,12 +43,12 @@ interface Body {
   readonly decoder: StringDecoder;
 }
 
-/** A byte of text takes at most six bytes in JSON: \u001f. */
+/** In JSON, a byte of text takes at most six bytes: \u001f. */
 const JSON_EXPANSION = 6;
 /** Allowance for the rest of a response: IDs, usage and calls, and the request, which some upstreams repeat twice. */
 const FRAME_BYTES = 1 << 20,
   REPEATS = 2;
-/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring would cost more. */
+/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring it would cost more. */
 const SMALL_CHUNK = 4_096,
   LARGE_CHUNK = 65_536;
 
@@ -90,7 +90,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   send(pool: Pool): void {
     const { path, headers, body } = this.options;
-    // A connection is reused only after a response that was read to its end. All others are closed.
+    // A connection is reused only if its response was read to the end. All others are closed.
     pool.dispatch(
       {
         path,
@@ -165,7 +165,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onError(error: Error): void {
     if (this.#over) return;
-    // If the upstream sends an error and then closes the connection, the error counts.
+    // If the upstream sends an error and then closes the connection, the error is what counts.
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_'))
@@ -203,7 +203,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
     else {
       this.#gatherSmall();
-      // The chunk need not be copied, because each socket read has its own buffer.
+      // The chunk need not be copied, because each read from a socket has its own buffer.
       this.#waiting.push(chunk);
     }
     this.#schedule();
@@ -269,7 +269,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.options.free(reserved);
   }
 
-  /** Everything has arrived and was read: emits the end. Called again after that. */
+  /** Everything has arrived and has been read: emits the end. May be called again after that. */
   #finish(): void {
     if (!this.#isFinal) {
       this.#isFinal = true;

@@ -1,5 +1,5 @@
 // Optional queries to an upstream server about a model: its context size and the number of tokens of a prompt. Servers
-// may not support them; a reply that is not understood is ignored, and nothing depends on it. Queries are bounded in
+// may not support them. A reply that cannot be understood is ignored, and nothing depends on it. Queries are bounded in
 // time and size, do not count toward limits, and do not affect the circuit breaker. Event-loop thread only.
 //
 //   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
@@ -31,8 +31,8 @@ export async function contextOf(server: Server): Promise<number | null> {
 }
 
 /**
- * Returns the number of prompt tokens by the server's own count, or null if it does not report it. `body`: as for a
- * generation.
+ * Returns the number of prompt tokens as counted by the server, or null if the server does not report it. `body`: as
+ * for a generation.
  */
 export async function countOf(server: Server, body: Body, { raw }: GenerationRequest): Promise<number | null> {
   const model = server.settings.model ?? server.model;

@@ -4,13 +4,13 @@ import type { Content, GenerationRequest } from '../types.js';
 
 /** Average UTF-8 bytes per token. English has about four, code and other languages fewer. */
 const BYTES = 3.5;
-/** Tokens that a template adds per message, per prompt, per tool and per image. */
+/** Estimated tokens that a template adds per message, per prompt, per tool and per image. */
 const OF_A_MESSAGE = 4,
   OF_ALL = 3,
   OF_A_TOOL = 12,
   OF_AN_IMAGE = 1_000;
 
-/** The estimate may be wrong by half in either direction. */
+/** The estimate may be off by half in either direction. */
 export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
   if (raw !== undefined)
     return raw.kind === 'tokens'

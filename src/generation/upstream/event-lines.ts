@@ -33,7 +33,7 @@ export class EventLines {
 
   constructor({ maxBytes, tooLong, longReader }: EventLineLimits) {
     this.#parser = new SseParser({
-      maxLength: maxBytes, // a character takes at least as many bytes
+      maxLength: maxBytes, // a character takes at least one byte
       tooLong,
       decode: utf8Chunks(),
       onEvent: ({ event, data }) => {

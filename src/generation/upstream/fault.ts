@@ -9,7 +9,7 @@ import { masked } from './secrets.js';
 export class UpstreamFault extends Error {
   /**
    * `kind`: for metrics and the log. `retry`: another attempt may succeed. `blames`: the server caused the failure, not
-   * the request. `alive`: the server did respond, so the request may be the cause after all.
+   * the request. `alive`: the server did respond, so the request may have caused the failure after all.
    */
   constructor(
     readonly kind: FaultKind,
@@ -25,10 +25,10 @@ export class UpstreamFault extends Error {
 
 export type FaultKind = 'connect' | 'status' | 'refused' | 'timeout' | 'broken' | 'protocol';
 
-/** Maximum bytes of an error's body that are read. */
+/** Maximum bytes that are read of an error's body. */
 export const MAX_ERROR_BYTES = 65_536;
 const MAX_WORDS = 400;
-/** Maximum characters of a text in a streamed error that are examined. */
+/** Maximum characters that are examined of a string in a streamed error. */
 const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
@@ -45,7 +45,7 @@ export const brokeOff = (): UpstreamFault =>
     true,
   );
 
-/** The response is not valid. `what`: a description that quotes nothing of it. */
+/** The response is not valid. `what`: a description that quotes no part of it. */
 export const notUnderstood = (what: string): UpstreamFault =>
   new UpstreamFault(
     'protocol',
@@ -55,7 +55,7 @@ export const notUnderstood = (what: string): UpstreamFault =>
     true,
   );
 
-/** The response is larger than this request allows. Not retried, because that would cost as much again. */
+/** The response is larger than this request allows. It is not retried, because a retry would cost as much again. */
 export const tooMuch = (message: string): UpstreamFault =>
   new UpstreamFault('protocol', apiError('model_error', message, null), false, true, true);
 
@@ -200,7 +200,7 @@ export function wordsOf(body: string, secrets: readonly string[]): string | null
   try {
     message = messageIn(JSON.parse(body));
   } catch {
-    return null; // e.g. an HTML page
+    return null; // such as an HTML page
   }
   if (typeof message !== 'string') return null;
   const text = masked(message, secrets)
@@ -222,7 +222,7 @@ const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'repetition_penalty',
 ]);
 
-/** Returns the field that the error blames, if it is one of SAME_FIELDS. */
+/** Returns the field that the error names as its cause, if it is one of SAME_FIELDS. */
 function paramOf(body: string): string | null {
   try {
     const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };

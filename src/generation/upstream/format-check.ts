@@ -19,7 +19,8 @@ export function checkable(format: OutputFormat): void {
 }
 
 /**
- * Forwards events, and turns an end that fails the check into a failure. `stop`: called when the rest is not needed.
+ * Forwards events, and turns the end into a failure if the check fails. `stop`: called when the rest of the response is
+ * not needed.
  */
 export function checked(
   format: OutputFormat,
@@ -71,7 +72,8 @@ function problemOf(format: OutputFormat, text: string): string | null {
 
 /**
  * Forwards events of an upstream that enforces the format. If the request has stop strings and the upstream does not
- * report whether one ended the response, a response that does not match is assumed to have been cut by an unknown one.
+ * report whether one ended the response, a response that does not match the format is assumed to have been cut off by
+ * an unknown one.
  */
 export function heldTo(
   { format, stop }: Pick<GenerationRequest, 'format' | 'stop'>,

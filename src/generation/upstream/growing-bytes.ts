@@ -1,5 +1,5 @@
-// Collects bytes that arrive in chunks of any size in one buffer. One Buffer per one-byte chunk would take a hundred
-// times the size. Event-loop thread only.
+// Collects bytes that arrive in chunks of any size in one buffer. With one Buffer per chunk, one-byte chunks would take
+// a hundred times their size. Event-loop thread only.
 
 const EMPTY = Buffer.alloc(0);
 

@@ -1,7 +1,8 @@
 // Reads the JSON of a large response body or event while it arrives. Only members that an API format reads (WANTED) are
-// kept and all others are skipped, so the memory depends only on the text in them. Each chunk occupies the event loop
-// for about a millisecond. Log-probabilities are kept as JSON text outside the JavaScript heap and parsed in batches
-// later. Skipped values are only checked for balanced quotes and brackets. Event-loop thread only.
+// kept. All others are skipped, so memory use depends only on the size of the members that are kept. Each chunk
+// occupies the event loop for about a millisecond. Log-probabilities are kept as JSON text outside the JavaScript heap
+// and parsed in batches later. Skipped values are only checked for balanced quotes and brackets. Event-loop thread
+// only.
 import { GrowingText } from '../../shared/growing-text.js';
 
 /** Members that an upstream's API format reads, at any depth. All others are dropped. */
@@ -65,14 +66,14 @@ const WANTED: ReadonlySet<string> = new Set([
  */
 const RAW: ReadonlySet<string> = new Set(['arguments', 'input']);
 const LOGPROBS = 'logprobs';
-/** The lists within a `logprobs` object. */
+/** Names of the lists within a `logprobs` object. */
 const LOGPROB_LISTS: ReadonlySet<string> = new Set(['content', 'tokens', 'token_logprobs', 'top_logprobs']);
 
 /** Size assumed for a kept value in addition to its text. */
 const NODE_BYTES = 32;
 const MAX_NAME = 256;
 const MAX_DEPTH = 64;
-/** Maximum characters of one log-probability with its alternatives. */
+/** Maximum number of characters of one log-probability with its alternatives. */
 const MAX_ENTRY = 131_072;
 /** Characters of a list that are stored and parsed together. */
 const BATCH = 16_384;
@@ -165,12 +166,12 @@ export class JsonReader {
   #kept = 0; // not counting log-probabilities
   #unreserved = 0;
   #reserved = 0;
-  // The text, number, name or value that is being read.
+  // The string, number, name or value that is being read.
   #token = new GrowingText();
   #isName = false;
-  #cut = ''; // in a text: an incomplete escape sequence
+  #cut = ''; // in a string: an incomplete escape sequence
   #escaped = false; // the previous character was a backslash
-  // State of a value that is not built: skipped, raw, or a list.
+  // State of a value that is not parsed: skipped, raw, or a list.
   #depth = 0;
   #quoted = false;
   #list: JsonEntries | null = null;
@@ -256,7 +257,7 @@ export class JsonReader {
   }
 
   /**
-   * Starts a value at its first character, in the mode that its member needs. Returns the position where reading
+   * Starts a value at its first character, in the mode that is right for its member. Returns the position where reading
    * continues.
    */
   #begin(code: number, at: number): number {
@@ -342,7 +343,7 @@ export class JsonReader {
     this.#escaped = escaped;
     const ends = at < text.length;
     if (this.#isName) {
-      // A name longer than any wanted one is truncated, so that it does not match.
+      // A name that is longer than any wanted one is truncated, so that it does not match.
       this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
       if (ends) this.#endName();
     } else {
@@ -353,7 +354,7 @@ export class JsonReader {
     return ends ? at + 1 : at;
   }
 
-  /** Decodes a chunk of a text. An incomplete escape sequence waits for the next chunk. */
+  /** Decodes a chunk of a string. An incomplete escape sequence waits for the next chunk. */
   #unescape(piece: string, isLast: boolean): void {
     const raw = this.#cut + piece;
     const end = isLast ? raw.length : endOfEscapes(raw);
@@ -369,7 +370,7 @@ export class JsonReader {
     this.#expect = Expect.Colon;
   }
 
-  /** Also copies: a slice would keep the whole chunk alive. */
+  /** This also copies the text, because a slice would keep the whole chunk alive. */
   #decoded(raw: string): string {
     try {
       return JSON.parse(`"${raw}"`) as string;
@@ -403,7 +404,7 @@ export class JsonReader {
     return at;
   }
 
-  /** Returns the end of a text, or of a value that is not built. */
+  /** Returns the end of a string, or of a value that is not parsed. */
   #valueEnd(text: string, from: number): number {
     let depth = this.#depth,
       quoted = this.#quoted,
@@ -425,7 +426,7 @@ export class JsonReader {
       } else if (code === QUOTE) quoted = true;
       else if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++;
       else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-        // A number or literal ends where the next character of its container follows.
+        // A number or literal ends at the next character that belongs to its container.
         if (depth === 0) {
           this.#ends = true;
           break;

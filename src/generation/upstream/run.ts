@@ -1,5 +1,5 @@
-// One request to an upstream model: waits for a concurrency slot, is sent to a server, and is sent to another one if
-// that fails before the first token. Then forwards events until the end, a limit or a cancellation. Event-loop thread
+// One request to an upstream model: waits for a concurrency slot, is sent to a server, and if that server fails before
+// the first token, is sent to another one. Then forwards events until the end, a limit or a cancellation. Event-loop thread
 // only.
 //
 //   slot ─► server ─► first token ─► … ─► end
@@ -26,7 +26,8 @@ export interface RunDeps {
   readonly maxGenerationMs: number;
   readonly slots: FairSlots<number>;
   /**
-   * Returns the fallback model for when no server responds. Throws ApiError if it cannot be used. Null: no fallback.
+   * Returns the fallback model, which is used when no server responds. Throws ApiError if it cannot be used. Null: no
+   * fallback.
    */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
   readonly running: ActiveSet<UpstreamRun>;
@@ -58,7 +59,7 @@ export interface RunAsked {
 
 /** Delay before the first retry on the same server. */
 const AGAIN_MS = 50;
-/** Time for a server to close a completely read response, so that the connection can be reused. */
+/** How long a server may take to end a response that has been read completely, so that the connection can be reused. */
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
@@ -122,7 +123,10 @@ export class UpstreamRun implements RunningGeneration {
     this.#other?.cancel();
   }
 
-  /** The server is shutting down: ends the run with an error. A fallback run is ended by its own provider. */
+  /**
+   * The server is shutting down: ends the run with an error. If it uses the fallback model, the fallback's own provider
+   * ends it.
+   */
   drain(): void {
     this.#end(apiError('shutting_down', 'The server is shutting down.', null));
   }
@@ -207,7 +211,7 @@ export class UpstreamRun implements RunningGeneration {
     throw fault;
   }
 
-  /** `well` succeeded on a request on which these servers failed. */
+  /** `well` succeeded on a request on which the servers in `failedOn` had failed. */
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
       if (server !== well && server.blame() === 'shut')
@@ -252,7 +256,7 @@ export class UpstreamRun implements RunningGeneration {
     });
     this.#attempt?.abort();
     this.#memory?.release();
-    // After a complete response, the fate of its connection does not matter.
+    // After a complete response, it does not matter how its connection ends.
     const fault = this.#answer?.over === true ? null : ended;
     const well =
       this.#answer?.started === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
@@ -294,7 +298,7 @@ export class UpstreamRun implements RunningGeneration {
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.deps.settings.idle_ms);
   }
 
-  /** The response is complete. Its slot is freed even if the server keeps the connection open. */
+  /** The response is complete. Its concurrency slot is freed even if the server keeps the connection open. */
   #completed(): void {
     clearTimeout(this.#clock);
     if (!this.#over) this.#clock = setTimeout(() => this.#settle?.(null), LAST_MS);

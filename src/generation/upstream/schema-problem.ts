@@ -1,9 +1,9 @@
 // Checks a value against the structural part of a JSON Schema (2020-12): types, members, items, constants, numbers,
-// lengths, references and alternatives. Patterns, formats and annotations are ignored, because they could only reject
-// more. The work is bounded, because nested alternatives multiply. Pure.
+// lengths, references and alternatives. Patterns, formats and annotations are ignored: they could only reject more
+// values. The work is limited, because nested alternatives multiply. Pure.
 import type { JsonSchema } from '../types.js';
 
-/** Maximum evaluations of a schema on a value. */
+/** Maximum number of times that a schema is evaluated on a value. */
 const MAX_VISITS = 200_000;
 const MAX_DEPTH = 256;
 
@@ -110,7 +110,7 @@ class Check {
       const isKnown = Object.hasOwn(known, name);
       if (!isKnown && rules['patternProperties'] !== undefined) continue;
       const schema: unknown = isKnown ? known[name] : rules['additionalProperties'];
-      // Unknown member names come from the response and are not quoted.
+      // Unknown member names come from the response, so they are not quoted.
       const where = isKnown ? (at === '' ? name : `${at}.${name}`) : `${at === '' ? '' : `${at}.`}an additional member`;
       const problem = schema === undefined ? null : this.problem(schema, member, where, depth + 1);
       if (problem !== null) return problem;
@@ -127,7 +127,7 @@ class Check {
     }
     const where = at || 'the whole';
     if (listOf('anyOf').length > 0 && !listOf('anyOf').some(passes)) return `${where} matches none of the alternatives`;
-    // More than one alternative may match here, because an ignored keyword could distinguish them.
+    // More than one alternative may match, because a keyword that is ignored here could distinguish them.
     return listOf('oneOf').length > 0 && !listOf('oneOf').some(passes)
       ? `${where} matches none of the alternatives`
       : null;

@@ -1,7 +1,10 @@
 // Strings that must not appear in messages from an upstream: the configured key and header values, every part of them
 // that is a credential, and both in all encodings in which a server may repeat them. Pure.
 
-/** Shorter parts or values are not treated as credentials: masking them would garble unrelated messages. */
+/**
+ * Shorter values, or parts of values, are not treated as credentials, because masking them would garble unrelated
+ * messages.
+ */
 const MIN_PART = 6,
   MIN_VALUE = 4;
 /** Credentials at least this long are also masked if only their beginning is repeated. */
@@ -9,7 +12,7 @@ const MIN_SHORTENED = 16,
   SHORTENED = 10;
 /** Separators within a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
 const SEPARATORS = /[\s,;"']+/;
-/** Parts of header values that are keywords and not secret. */
+/** Parts of header values that are keywords rather than secrets. */
 const WORDS: ReadonlySet<string> = new Set([
   'basic',
   'bearer',
@@ -53,7 +56,7 @@ function partsOf(value: string): string[] {
 }
 
 /**
- * Returns a secret in the forms in which it may be repeated: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
+ * Returns a secret in all forms in which it may be repeated: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
  */
 function writtenForms(secret: string): string[] {
   if (secret.length < MIN_PART) return [secret];
@@ -82,7 +85,7 @@ function writtenForms(secret: string): string[] {
 
 const MASK = '…';
 
-/** Masks the secrets in `text`, including shortened ones: sk-ab…yz, or the beginning of a long one. */
+/** Masks the secrets in `text`, including shortened forms: sk-ab…yz, or the beginning of a long secret. */
 export function masked(text: string, secrets: readonly string[]): string {
   let safe = text;
   for (const secret of secrets) safe = safe.replaceAll(secret, MASK);

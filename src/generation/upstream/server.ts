@@ -56,7 +56,7 @@ export class Server {
     });
   }
 
-  /** Running requests of all threads, and of this thread. */
+  /** Number of running requests: `outstanding` of all threads, `mine` of this thread. */
   get outstanding(): number {
     return this.row.underWay;
   }
@@ -94,8 +94,8 @@ export class Server {
 
   /**
    * Ends an assigned request. `went`: well (its first token arrived), badly, or neither. `whose`: if the server did
-   * respond, the organization whose request failed, so that the requests of one organization alone cannot take the
-   * server out of rotation for all.
+   * respond, the organization whose request failed, so that one organization's requests alone cannot take the server
+   * out of rotation for everyone.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
@@ -115,8 +115,8 @@ export class Server {
   }
 
   /**
-   * Called when another server succeeded on a request on which this one failed although it responded. The failure then
-   * counts against the server.
+   * Called when another server succeeded on a request on which this one responded but failed. The failure then counts
+   * against the server.
    */
   blame(): 'shut' | null {
     return this.#failed(this.row.shutUntil);
@@ -151,13 +151,14 @@ export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>
   return best;
 }
 
-/** Callbacks of the sockets whose read was refused, in order. */
+/** Callbacks of the sockets whose reads were deferred, in order. */
 let refused: (() => void)[] = [];
 
 /**
  * Backpressure for upstream connections: `socket.read()` returns null while this event-loop turn has no time left for
  * upstream responses (slices.ts), and 'readable' is emitted again once there is. Unread data stays in the kernel, which
- * slows down the sender. undici's own way to pause a response fails an assertion if the connection is reset meanwhile.
+ * slows down the sender. undici's own way of pausing a response fails an assertion if the connection is reset in the
+ * meantime.
  */
 function gate(socket: Socket): void {
   const read = socket.read.bind(socket);
@@ -179,6 +180,6 @@ function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Sockets for which there is no time are refused again.
+  // Sockets for which there is no time are deferred again.
   for (const readAgain of again) readAgain();
 }

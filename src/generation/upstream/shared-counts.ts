@@ -26,14 +26,15 @@ const SHUT_UNTIL = 3,
 const OWN_INTS = 2;
 
 /**
- * If a server has only failed for this long, the failures count against it, whichever organizations the requests had.
+ * If a server has done nothing but fail for this long, the failures count against it, regardless of which organizations
+ * sent the requests.
  */
 export const FAILING_MS = 60_000;
 
 /** Milliseconds of a monotonic clock that all threads share. */
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-/** Maximum numbers. Threads are numbered 0 to `threads`. */
+/** Maximum number of each. Threads are numbered from 0 to `threads`. */
 export interface SharedShape {
   readonly models: number;
   readonly servers: number;
@@ -51,7 +52,8 @@ export class SharedCounts {
   #model = 0;
 
   /**
-   * `thread`: the owning thread; 0 if there is one. All threads must request the same rows and slots in the same order.
+   * `thread`: the number of the owning thread; 0 if there is only one thread. All threads must request the same rows
+   * and slots in the same order.
    */
   constructor(
     private readonly buffer: SharedArrayBuffer,
@@ -117,7 +119,7 @@ export class SharedRow {
     Atomics.sub(this.#ints, UNDER_WAY, 1);
   }
 
-  /** Takes the server out of rotation. Returns true for the one thread that changes the value from `before`. */
+  /** Takes the server out of rotation. Returns true only to the one thread that changes the value from `before`. */
   shut(before: number, until: number): boolean {
     return (
       Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before)
@@ -135,7 +137,7 @@ export class SharedRow {
 
   /**
    * Whether a failure at `now` counts. Within FAILING_MS, a failure on a request of an organization does not count if
-   * the last counted one was on a request of the same organization. Null: the request is not the cause.
+   * the last counted one was on a request of the same organization. Null: the request was not the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
@@ -147,7 +149,7 @@ export class SharedRow {
     );
   }
 
-  /** Counts another time out of rotation. Returns how many came directly before. */
+  /** Counts another time out of rotation. Returns how many came directly before it. */
   shutAgain(): number {
     return Atomics.add(this.#ints, TIMES_SHUT, 1);
   }

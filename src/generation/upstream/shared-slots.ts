@@ -11,7 +11,7 @@
 //           int32     for each index: running requests
 import type { SlotPool } from '../fair-slots.js';
 
-/** Number of organizations that are distinguished. With more, several share an index and wait as one. */
+/** Number of organizations that are distinguished. If there are more, several share an index and count as one. */
 const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
@@ -58,7 +58,7 @@ export class SharedSlotPool implements SlotPool<number> {
   #published = 0n; // this thread's first waiting request, as published
   #seen = 0; // the change counter at the last look
   #lets = 0; // time since which this thread yields although a slot is free; 0: it does not
-  // per thread: the published request whose patience ran out and that is not waited for again
+  // for each thread: the published request that was waited for in vain, and that is not waited for again
   readonly #passed: bigint[];
 
   /**

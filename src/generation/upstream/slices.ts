@@ -1,5 +1,5 @@
-// Limits the time that this thread spends between two event-loop turns on reading upstream responses and emitting large
-// ones. The rest is deferred, so that other requests are not delayed. Event-loop thread only.
+// Limits the time that this thread spends on reading upstream responses and emitting large ones between two event-loop
+// turns. The remaining work is deferred, so that other requests are not delayed. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Milliseconds of work between two event-loop turns. */
@@ -40,7 +40,7 @@ function run(): void {
   const end = performance.now() + SLICE_MS;
   do {
     const step = waiting[0] as Step;
-    // The step stays in the list meanwhile, so that inSlices() does not schedule a second run.
+    // The step stays in the list while it runs, so that inSlices() does not schedule a second run.
     const goesOn = step();
     waiting.shift();
     if (goesOn) waiting.push(step);

@@ -1,5 +1,6 @@
 // The provider of an upstream model. Prompt tokens are estimated unless a server is queried for the exact count. One
-// instance per model and HTTP worker. It keeps its running requests, in order to end them. Event-loop thread only.
+// instance per model and HTTP worker. It keeps a list of its running requests so that it can end them. Event-loop
+// thread only.
 import { createHash } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { Upstream } from '../../config/upstream.js';
@@ -206,7 +207,10 @@ export class UpstreamProvider implements Provider {
     return this.#estimate(request);
   }
 
-  /** Queries the servers that have not reported their context size, when it is first needed and then at intervals. */
+  /**
+   * Queries the servers that have not reported their context size, when the size is first needed, and then at
+   * intervals.
+   */
   #learn(): void {
     if (sharedNow() - this.#askedAt < ASK_AGAIN_MS) return;
     this.#askedAt = sharedNow();
@@ -232,7 +236,7 @@ export class UpstreamProvider implements Provider {
     return { tokens: estimatedTokens(request), exact: false };
   }
 
-  /** Adds the operator's sampling defaults where the client set none, and image notes for a text-only model. */
+  /** Adds the operator's sampling defaults where the client has set none, and image notes for a text-only model. */
   #withDefaults(seen: GenerationRequest): GenerationRequest {
     const request = this.sees || !hasImages(seen) ? seen : { ...seen, messages: seen.messages.map(noted) };
     const set = this.model.givenSampling;

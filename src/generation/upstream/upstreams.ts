@@ -11,7 +11,7 @@ export class Upstreams {
         this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
   }
 
-  /** Queries the context sizes that the settings do not contain, so that they are known when models are listed. */
+  /** Queries the context sizes that are not in the settings, so that they are known when models are listed. */
   look(): void {
     for (const provider of this.#providers.values()) void provider.contextWindow;
   }

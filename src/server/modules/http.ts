@@ -76,7 +76,7 @@ export function openHttp({
     });
     live.begin(() => http.inFlight);
     undo.add(() => {
-      live.close(); // viewers are notified before their connections close
+      live.close(); // viewers are notified before their connections are closed
       http.close();
     });
     return { http };

@@ -1,5 +1,5 @@
 // The configured models: their lifecycle, their settings, upstreams, and the routes that describe them. Models start to
-// load here and continue after the service has opened.
+// load here, and continue to load after the service has opened.
 
 import { ModelSettings } from '../../dashboard/admin/model-settings.js';
 import { checkedAliases } from '../../engine/catalog.js';

@@ -1,5 +1,5 @@
-// The operator API: for the sessions of operators under the dashboard's address, and for the operator token on a
-// listener of its own. Downloads and tuning runs belong to it.
+// The operator API: for operators' sessions at the dashboard's address, and for the operator token on its own listener.
+// Downloads and tuning runs belong to it.
 
 import { sessionOperators, tokenOperators } from '../../dashboard/admin/operator-guard.js';
 import { Pulls } from '../../dashboard/admin/pulls.js';

@@ -1,5 +1,5 @@
-// Ends background responses that no thread generates any more: those of the previous process at start, and those of
-// lost processes and HTTP workers later.
+// Ends background responses that no thread generates any more: at start, those of the previous process; later, those of
+// lost processes and HTTP workers.
 
 import { endUnfinished } from '../lost-thread.js';
 import type { IsRunning } from '../lost-thread.js';

@@ -33,8 +33,8 @@ export function openSecrets({
   models: { configuredNames },
 }: SecretsContext): Promise<Secrets> {
   return openModule(async () => {
-    // Requests are accepted while models load (503 model_loading). A key set in the settings must work from the first
-    // request on.
+    // Requests are accepted while models load (503 model_loading). A key that is set in the settings must work from the
+    // first request on.
     if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
     const sealer = await openSealer(state, config.secrets.signing_keys, [...configuredNames]);
     const keys = await openKeyRing(state, config.secrets.signing_keys);

@@ -1,8 +1,8 @@
-// Decides when a thread runs a full garbage collection. By default V8 runs one a hundred seconds after the last,
-// whether requests arrive or not, and shrinks the young generation with it. For the next ten seconds there are ten
-// times as many collections, and compiled code that embeds collected objects is recompiled (docs/guides/upstreams.md).
-// This is turned off in V8 (from Node 24 on; older versions have no flag for it), and each thread collects after a
-// minute without requests. Event-loop thread only.
+// Decides when a thread runs a full garbage collection. By default, V8 runs one a hundred seconds after the last one,
+// even if requests are arriving, and shrinks the young generation at the same time. For the next ten seconds, there are
+// ten times as many collections, and compiled code that embeds collected objects is recompiled
+// (docs/guides/upstreams.md). A flag turns this off in V8 (from Node 24 on; older versions have no flag for it), and
+// each thread runs a collection after a minute without requests. Event-loop thread only.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -16,7 +16,7 @@ export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
 /** When the young generation is too small, it grows to its maximum in one step instead of doubling repeatedly. */
 const GROWTH = 32;
 
-/** For the whole process; call before its threads start. */
+/** Takes effect for the whole process. Call it before the threads start. */
 export function tuneCollector(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');
@@ -24,8 +24,8 @@ export function tuneCollector(): void {
 
 /**
  * Collects everything in one blocking call, which takes some tens of milliseconds, and returns free memory to the
- * operating system. Returns false if nothing was collected: V8's flags are per process, and another thread reset this
- * one before it took effect here.
+ * operating system. Returns false if nothing was collected: V8's flags apply to the whole process, and another thread
+ * has reset this one before it took effect here.
  */
 export function collectAll(): boolean {
   setFlagsFromString('--expose-gc'); // applies to contexts created from now on, which is only the next one
@@ -37,7 +37,7 @@ export function collectAll(): boolean {
 
 /** The thread's load. */
 export interface Work {
-  /** Requests without a complete response. */
+  /** Number of requests whose response is not complete. */
   readonly inFlight: number;
   /** Number of completed /v1 requests since the start. Health checks do not count. */
   readonly answered: number;
@@ -47,7 +47,7 @@ export class HeapRest {
   readonly #timer: NodeJS.Timeout;
   #answered = 0;
   #since: number;
-  #collected = false; // since the last activity
+  #collected = false; // whether garbage was collected since the last activity
 
   /** Null if V8 collects by itself. */
   static start(work: Work): HeapRest | null {

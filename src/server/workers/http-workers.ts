@@ -13,13 +13,13 @@ import { ThreadStates } from '../../shared/thread-states.js';
 import type { WorkerNews, WorkerOrder, WorkerStart } from './worker.js';
 
 /**
- * Restarts of lost workers that are allowed within the window, for all workers together. Beyond that, a lost worker is
- * not restarted.
+ * Maximum restarts of lost workers within the window, for all workers together. After that many, a lost worker is not
+ * restarted.
  */
 const MAX_RESTARTS = 5;
 const RESTART_WINDOW_MS = 600_000;
 const RESTART_PAUSE_MS = 500;
-/** How long an orderly close may take before the worker is terminated. */
+/** How long an orderly shutdown may take before the worker is terminated. */
 const CLOSE_MS = 5_000;
 
 export interface AnsweringOptions {
@@ -29,7 +29,7 @@ export interface AnsweringOptions {
   /** The main thread's server, which accepts the connections. */
   http: HttpServer;
   log: Log;
-  /** A worker has been lost: release what it held. */
+  /** Called when a worker has been lost, to release what it held. */
   onLost(index: number): void;
 }
 
@@ -47,7 +47,7 @@ interface Answering {
   reason: string | null;
 }
 
-/** Instances of this process. The process must not exit before they have ended. */
+/** The instances in this process. The process must not exit before they have ended. */
 const running = new Set<HttpWorkers>();
 
 /** Call before process.exit(): ends all HTTP workers, waiting at most `timeoutMs`. */
@@ -113,7 +113,7 @@ export class HttpWorkers {
 
   /** Stops accepting connections and ends the workers; requests in flight are aborted. Idempotent. */
   close(): Promise<void> {
-    this.options.http.stopListening(); // without workers, the main thread would serve the connections itself
+    this.options.http.stopListening(); // otherwise, without workers, the main thread would serve connections
     this.#closing ??= Promise.all([...this.#threads.values()].map((thread) => this.#end(thread))).then(() => {
       running.delete(this);
     });
@@ -128,7 +128,7 @@ export class HttpWorkers {
     await this.#end(thread);
   }
 
-  /** New connections go to the other workers; running requests get the drain time. */
+  /** New connections go to the other workers. Running requests get the drain time to finish. */
   async #drainAndReplace(thread: Answering, reason: string): Promise<void> {
     thread.reason ??= reason;
     this.#release(thread);

@@ -1,6 +1,6 @@
 // The message bus of a server with several threads, in star topology with the main thread at the center. Every worker
-// has one message port to it. The main thread forwards what a worker publishes or asks to the others, so workers do not
-// track each other. Ports do not keep a thread alive. Each class belongs to its own thread.
+// has one message port to it. The main thread forwards to the others what a worker publishes or asks, so workers need
+// not know each other. Ports do not keep a thread alive. Each class belongs to its own thread.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -16,7 +16,7 @@ type Crossing =
   | { kind: 'answers'; id: number; answers: unknown[] };
 
 const TIMEOUT_MS = 1_000;
-// Extra time a worker waits beyond the main thread's own timeout for the other threads.
+// How much longer a worker waits than the main thread waits for the other threads.
 const HUB_SLACK_MS = 250;
 
 /** The listeners of one thread. */
@@ -40,7 +40,8 @@ class Listeners {
   }
 
   /**
-   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
+   * The answer of the last listener as a one-element list; [] if there is no listener, or if the last one failed. Never
+   * rejects.
    */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
     let last: Promise<unknown[]> = Promise.resolve([]);
@@ -94,7 +95,7 @@ class Asks {
   }
 }
 
-/** Sends answers; an empty list if they cannot be cloned. */
+/** Sends the answers, or an empty list if they cannot be cloned. */
 function sendAnswers(port: MessagePort, id: number, answers: unknown[], onError: (error: unknown) => void): void {
   try {
     port.postMessage({ kind: 'answers', id, answers } satisfies Crossing);

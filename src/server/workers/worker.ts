@@ -1,8 +1,8 @@
 // An HTTP worker: a thread with its own service, on an HTTP server that does not listen but receives connections from
 // the main thread's server. The messages between it and the main thread are declared here.
 //
-// A worker must not end while it has connections: the HTTP library would end the process. It is therefore never
-// terminated directly, but ordered to close first.
+// A worker must not end while it has connections, because the HTTP library would end the process. It is therefore never
+// terminated directly, but first ordered to close.
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
@@ -49,7 +49,7 @@ export type WorkerNews =
 /** Above this fraction of its heap limit, a thread is about to run out of memory. */
 const HEAP_SHARE = 0.92;
 const HEAP_LOOK_MS = 1_000;
-/** Event-loop iterations after which all messages handed to this thread have been processed. */
+/** Number of event-loop iterations after which all messages that were handed to this thread have been processed. */
 const TURNS = 3;
 
 async function turns(): Promise<void> {
@@ -87,7 +87,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
   undo.add(() => service.close());
-  undo.add(turns); // accepts connections handed over before the order, so that they can be closed
+  undo.add(turns); // accepts connections that were handed over before the order, so that they can be closed
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
@@ -117,13 +117,13 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   send({ type: 'loaded' });
 }
 
-/** Ends only this thread, after closed resources have been released. */
+/** Ends only this thread, after resources have been closed and released. */
 async function end(): Promise<void> {
   await turns();
   process.exit(0);
 }
 
 DisposableStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
-  // The main thread terminates this worker. The message must arrive first.
+  // The main thread terminates this worker, but the message must arrive first.
   send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

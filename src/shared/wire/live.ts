@@ -62,7 +62,7 @@ export interface LiveMark {
 }
 /**
  * GET …/operator/live/history?from&to: samples that each cover `step_s` seconds from `at` on. Values are means, except
- * memory, lag and preemptions, which are maximums.
+ * for memory, lag and preemptions, which are maximums.
  */
 export interface LiveHistory {
   object: 'live_history';

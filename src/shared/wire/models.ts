@@ -7,7 +7,7 @@ export interface DashboardModel {
   lifecycle: 'active' | 'deprecated' | 'retired';
   /** A demonstration model, not for real work. */
   demonstration: boolean;
-  /** `idle`: unloaded because it was not used; loaded on the next request. */
+  /** `idle`: unloaded because it was not used; the next request loads it. */
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
   /** 0 … 1 while loading. */
   load_progress: number | null;

@@ -2,7 +2,7 @@
 import type { LimitOverrides, LimitValues } from './limits.js';
 
 export type Role = 'owner' | 'admin' | 'developer' | 'viewer';
-/** In ascending order: a role has all permissions of those before it. */
+/** In ascending order: each role has all permissions of the roles before it. */
 export const ROLES: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 
 export interface OrganizationObject {
@@ -36,7 +36,10 @@ export interface InviteObject {
   expires_at: string;
   created_at: string;
   state: 'pending' | 'accepted' | 'revoked' | 'expired';
-  /** Link to accept the invitation. Shown to the inviting user, because there may be no mail; only while pending. */
+  /**
+   * Link to accept the invitation. Shown to the inviting user, because the server may not send mail. Only while the
+   * invitation is pending.
+   */
   url: string | null;
 }
 

@@ -13,8 +13,8 @@ export interface Tunable {
   max: number;
   help: string;
   /**
-   * The flag, variable or file key that set the default at this start. A change then lasts only until the next start
-   * that sets it.
+   * The flag, variable or file key that set the default at this start. If there is one, a change lasts only until the
+   * next start that sets it.
    */
   given: string | null;
 }

@@ -15,8 +15,8 @@ export type TuneSettingName = keyof TuneSettings;
 export type TuneLoadKind = 'concurrency' | 'rate' | 'speed';
 
 /**
- * `value`: null if nothing was measured, or if more requests failed than the objective allows. Latencies in ms,
- * `errors` as a fraction.
+ * `value`: null if nothing was measured or more requests failed than the objective allows. Latencies in ms, `errors` as
+ * a fraction.
  */
 export interface TuneVerdict {
   name: string;
@@ -47,17 +47,20 @@ export interface TuneTrial {
   verdicts: TuneVerdict[];
   /** All objectives are met. */
   met: boolean;
-  /** Ended early, because it could no longer meet the objectives. */
+  /** The trial ended early, because it could no longer meet the objectives. */
   stopped: boolean;
   /** Failed requests by kind. */
   errors: Record<string, number>;
-  /** On the Pareto front of goodput and latency: no other trial is better in one and at least as good in the other. */
+  /**
+   * On the Pareto front of goodput and latency: no other trial is better in one of them and at least as good in the
+   * other.
+   */
   front: boolean;
 }
 
 /**
- * Settings with the highest load they sustain. `goodput`: of the confirmation runs, with a 95 percent confidence
- * interval.
+ * Settings with the highest load they sustain. `goodput`: goodput in the confirmation runs, with a 95 percent
+ * confidence interval.
  */
 export interface TunePick {
   settings: TuneSettings;
@@ -73,7 +76,7 @@ export type TuneOutcome = 'advised' | 'kept' | 'applied' | 'rolled_back' | 'noth
 
 export interface TuneResult {
   outcome: TuneOutcome;
-  /** The result for the current settings; null: they meet the objectives at no load that was tried. */
+  /** The result for the current settings; null if they did not meet the objectives at any load that was tried. */
   current: TunePick | null;
   best: TunePick | null;
   /** Ratio of the best to the current goodput; null if either is missing. */
@@ -119,7 +122,7 @@ export interface TuneStart {
   model: string;
   /** `ttft_p99=500ms,itl_p99=50ms` */
   slo: string;
-  /** `recent`: the lengths of this server's recent requests; `fixed`: fixed lengths. */
+  /** `recent`: lengths like those of this server's recent requests; `fixed`: fixed lengths. */
   workload: { kind: 'recent' } | { kind: 'fixed'; prompt_tokens: number; output_tokens: number };
   load: 'concurrency' | 'rate';
   /** Maximum concurrent requests, or requests per second. Absent: chosen automatically. */

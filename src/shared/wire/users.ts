@@ -69,7 +69,7 @@ export interface Me {
 /** GET /dashboard/api/status: for the page before sign-in. */
 export interface DashboardStatus {
   version: string;
-  /** No user exists yet: the first to sign up becomes the operator. */
+  /** No user exists yet. The first user to sign up becomes the operator. */
   first_user: boolean;
   /**
    * open: anyone; invited: only with an invitation; setup_code: the first user, with the code that the server prints

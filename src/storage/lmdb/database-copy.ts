@@ -1,6 +1,6 @@
 // Backup, check and restore of the database. Backups are taken while a server writes, and checked before they get their
-// final name. LMDB itself reads files only in a child process: it maps them into memory, and a damaged file would crash
-// the process.
+// final name. LMDB itself reads files only in a child process, because it maps them into memory, and a damaged file
+// would crash the process.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -21,8 +21,8 @@ export interface Checked extends Figures {
 const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 
 /**
- * Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws StorageError that
- * describes the damage.
+ * Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws a StorageError
+ * that describes the damage.
  */
 export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
   const file = fileAt(path);
@@ -85,7 +85,7 @@ export async function restore(
       );
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     const kept = existsSync(to) ? keep(to, dataDir) : null;
-    // The reader table and the last transaction number belong to the previous file.
+    // The reader table and the last transaction number in this file belong to the previous database.
     rmSync(join(dirname(to), 'lock.mdb'), { force: true });
     putInPlace(copy, to);
     return { kept, checked };
@@ -99,7 +99,7 @@ export async function restore(
   }
 }
 
-/** Creates a second link to it, so that a database exists at every moment. */
+/** Creates a second link to the file, so that there is a database at all times. */
 function keep(file: string, dataDir: string): string {
   const folder = join(dataDir, `db-before-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`);
   mkdirSync(folder, { mode: 0o700 });
@@ -146,8 +146,8 @@ function isServed(dataDir: string): boolean {
 }
 
 /**
- * `running`: a server has mapped the file and writes to it. Then its pages are checked only within a read transaction,
- * by the child process.
+ * `running`: a server has mapped the file and writes to it. In that case, the child process checks its pages, within a
+ * read transaction.
  */
 function refuseDamaged(file: string, running: boolean): void {
   try {

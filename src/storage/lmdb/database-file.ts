@@ -34,7 +34,7 @@ const DEEPEST = 32; // maximum depth in LMDB
 /** Maximum number of times that a file being written is read, because its newest transaction may change meanwhile. */
 const LOOKS = 5;
 
-/** Describes the damage as the end of a sentence that starts with the file name. */
+/** The message describes the damage. It completes a sentence that starts with the file name. */
 export class DamagedFile extends Error {
   constructor(problem: string) {
     super(problem);
@@ -61,8 +61,8 @@ interface Meta {
   lastPage: number;
   transaction: number;
   /**
-   * Whether it was synced with all its pages when it was written, and the boot id of the machine at that time, which
-   * LMDB compares.
+   * Whether it was synced with all its pages when it was written, and the boot ID that the machine had at that time,
+   * which LMDB compares with the current one.
    */
   flushed: boolean;
   boot: bigint;
@@ -78,7 +78,7 @@ export function checkHead(path: string): void {
       const newest = file.newest();
       file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
     };
-    // A correct file needs no second reading, which may read everything.
+    // A correct file need not be read a second time, which may involve reading everything.
     if (readingOf(look) instanceof DamagedFile) agreed(look);
   });
 }
@@ -99,7 +99,7 @@ export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
-/** The two pages of an empty database as the library writes them. `mapBytes`: maximum size it may grow to. */
+/** The two pages of an empty database as the library writes them. `mapBytes`: maximum size to which it may grow. */
 export function emptyDatabase(mapBytes: number): Buffer {
   const file = Buffer.alloc(2 * PAGE);
   for (const number of [0, 1]) {
@@ -151,12 +151,12 @@ function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   }
 }
 
-/** What a walk through one tree needs on every page. */
+/** Values that a walk through one tree needs on every page. */
 interface TreeWalk {
   /** For error messages. */
   readonly name: string;
   readonly seen: Seen;
-  /** Levels to follow. */
+  /** Number of levels to follow. */
   readonly levels: number;
   readonly depth: number;
   /** Called for each tree that the tree contains. */
@@ -180,7 +180,7 @@ class DatabaseFile {
   private metas(): Meta {
     if (this.bytes() === 0) throw new DamagedFile('is empty');
     this.pageSize = this.meta(0, 0).pageSize;
-    // LMDB reads the third meta page, too. It is never newer than the others read after it.
+    // LMDB reads the third meta page, too. It is never newer than the others, which are read after it.
     const third = this.read(this.pageSize / 2 + HEADER, META);
     const first = this.meta(0, 0);
     const second = this.meta(first.pageSize, 1);
@@ -378,8 +378,9 @@ function metaAt(body: Buffer): Meta {
 }
 
 /**
- * Which of two meta pages LMDB uses (mdb_pick_meta() of the library): normally the newer one. If the machine was
- * rebooted since and the newer one was not synced, its pages may never have reached the disk, so the older one is used.
+ * Which of two meta pages LMDB uses (mdb_pick_meta() of the library): normally the newer one. If the machine has been
+ * rebooted since then and the newer one was not synced, its pages may never have reached the disk, so the older one is
+ * used.
  */
 function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   if (other.transaction === 0) return one;
@@ -387,7 +388,7 @@ function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   return newer.flushed || boot === null || newer.boot === boot ? newer : older;
 }
 
-/** As LMDB reads it: the first part of the machine's boot id. Null: not available on this system. */
+/** The first part of the machine's boot ID, as LMDB reads it. Null: not available on this system. */
 function bootId(): bigint | null {
   try {
     const [digits] = /^[0-9a-f]+/i.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')) ?? [];

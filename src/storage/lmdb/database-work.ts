@@ -26,7 +26,8 @@ function figuresOf(root: RootDatabase, file: string): Figures {
 }
 
 /**
- * In a file that is being written, only damage found twice counts, so that a transient state does not stop a server.
+ * In a file that is being written, only damage that is found twice counts, so that a transient state does not stop a
+ * server.
  */
 function figuresOfServed(root: RootDatabase, file: string): Figures {
   try {
@@ -40,7 +41,7 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
-  // In a folder of its own: LMDB creates its reader table next to the file and requires the file's name.
+  // The file gets its own folder, because LMDB creates its reader table next to the file and requires this file name.
   const folder =
     basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {

@@ -1,5 +1,5 @@
 // Store over LMDB, with values encoded by msgpackr. Several processes may have it open concurrently (a server and the
-// command line); each sees others' commits from its next event-loop turn on.
+// command line); each sees the commits of the others from its next event-loop turn on.
 
 import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
     keyTheHashes(store);
     indexByOrganization(store);
   },
-  5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows stay readable
+  5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows remain readable
   6: () => undefined, // version 7 added the request log; nothing to convert
   7: flagRevokedKeys,
 };
@@ -88,7 +88,7 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if the folder cannot take more data, so that a server fails at start and not at its first
+ * Throws StorageError if the folder cannot take more data, so that a server fails when it starts, and not at its first
  * request.
  */
 export function ensureRoom(dataDir: string): void {
@@ -107,7 +107,7 @@ function probe(folder: string): void {
   try {
     for (let written = 0; written < ROOM_BYTES; )
       written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
-    fsyncSync(descriptor); // some file systems report a full disk only here
+    fsyncSync(descriptor); // some file systems report a full disk only at this point
   } finally {
     closeSync(descriptor);
     rmSync(path, { force: true });
@@ -167,7 +167,7 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
 const WRITTEN = Promise.resolve();
 
 class LmdbStore implements OpenedStore {
-  /** True within a transaction's callback: writes take effect immediately and fail by throwing. */
+  /** True within a transaction's callback: writes take effect immediately, and throw if they fail. */
   inTransaction = false;
   readonly writes: Writes;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
@@ -182,11 +182,12 @@ class LmdbStore implements OpenedStore {
   }
 
   async transaction<T>(work: () => T): Promise<T> {
-    // LMDB commits the transactions of several callers together. As a child transaction, each can be undone separately.
+    // LMDB commits the transactions of several callers together. Each is a child transaction, so that it can be undone
+    // separately.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
     await this.writes.onDisk(() =>
       this.root.childTransaction(() => {
-        if (this.writes.failure !== null) return ABORT; // the caller has been refused already
+        if (this.writes.failure !== null) return ABORT; // the caller has already been given an error
         this.inTransaction = true;
         try {
           outcome.result = work();
@@ -226,7 +227,7 @@ class LmdbStore implements OpenedStore {
 
   async close(): Promise<void> {
     await this.writes.settled();
-    // After a failure, the library would wait for writes that it never settles.
+    // After a failure, the library would wait forever for writes that it never settles.
     if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }
 }
@@ -309,8 +310,8 @@ function rangeOptions({ from, to, limit, reverse }: KeyRange): {
 }
 
 /**
- * Opens an LMDB environment for writing. No other code may do so: this first enlarges the buffer for the package's error
- * texts. Throws Error.
+ * Opens an LMDB environment for writing. No other code may do so, because this first enlarges the package's buffer for
+ * error messages. Throws Error.
  */
 function openLmdb(options: RootDatabaseOptionsWithPath): RootDatabase {
   loadAddon().guardLmdbErrors();

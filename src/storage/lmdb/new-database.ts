@@ -1,8 +1,8 @@
-// Creates the database file if there is none: written in a separate folder, synced, and only then renamed. A file with
-// the final name was therefore complete once, even if a first start was interrupted; if it is empty or truncated, it
-// was damaged later. Several processes may do this concurrently (a server and the command line); the first rename wins.
-// The two initial pages are written here and not by LMDB, because the library crashes with SIGSEGV (use after free) if
-// it cannot write them. Here the disk's own error is reported.
+// Creates the database file if there is none: written in a separate folder, synced, and only then renamed. A file that
+// has the final name was therefore complete at some time, even if a first start was interrupted. If it is empty or
+// truncated, it has been damaged since. Several processes may do this concurrently (a server and the command line); the
+// first rename wins. The two initial pages are written here and not by LMDB, because the library crashes with SIGSEGV
+// (use after free) if it cannot write them. This code reports the disk's own error instead.
 
 import {
   closeSync,
@@ -23,7 +23,8 @@ import { syncPath } from '../sync-path.js';
 const MAKING = 'new-';
 
 /**
- * `file`: a data.mdb in an existing folder. `mapBytes`: maximum size it may grow to. Throws the file system's error.
+ * `file`: a data.mdb in an existing folder. `mapBytes`: maximum size to which it may grow. Throws the file system's
+ * error.
  */
 export function ensureDatabase(file: string, mapBytes: number): void {
   const folder = dirname(file);
@@ -37,7 +38,7 @@ export function ensureDatabase(file: string, mapBytes: number): void {
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
     } catch (error) {
       if (making !== null) rmSync(making, { recursive: true, force: true });
-      // otherwise another process was first, and may have removed the file made here
+      // otherwise, another process was first, and may have removed the file created here
       if (!existsSync(file)) throw error;
     }
   }
@@ -72,7 +73,7 @@ function giveName(made: string, file: string): void {
   }
 }
 
-/** Ignores errors: folders above may be unreadable, and some file systems cannot sync folders. */
+/** Ignores errors, because parent folders may be unreadable, and some file systems cannot sync folders. */
 function syncFolder(path: string): void {
   try {
     syncPath(path);

@@ -1,5 +1,5 @@
-// Runs background work in transactions short enough not to delay requests. LMDB needs free pages even for erasing:
-// after a transaction failed for lack of disk space, the next ones write as little as possible.
+// Runs background work in transactions short enough not to delay requests. LMDB needs free pages even for erasing.
+// After a transaction has failed for lack of disk space, the next ones therefore write as little as possible.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -9,12 +9,12 @@ import type { Store } from '../store.js';
 /** Milliseconds that a transaction may block the event loop, apart from the rows of one response. */
 const SLICE_MS = 5;
 /**
- * Number of small transactions after a failed one. Each failing transaction also fails saves of requests that are
- * committed with it.
+ * Number of small transactions after a failed one. When a transaction fails, requests' saves that are committed
+ * together with it fail too.
  */
 const TIGHT = 256;
 
-/** Called after each step of a transaction: whether the transaction should end. */
+/** Called after each step of a transaction. Returns whether the transaction should end. */
 export type IsFull = () => boolean;
 
 export class ShortTransactions {
@@ -30,12 +30,15 @@ export class ShortTransactions {
     return this.#isClosed;
   }
 
-  /** Work in progress ends after its current transaction. */
+  /** Work in progress stops after its current transaction. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /** A transaction that fails for lack of disk space is retried once, with `isFull` true from its first step on. */
+  /**
+   * If a transaction fails for lack of disk space, it is retried once, and `isFull` is then true from the first step
+   * on.
+   */
   async run<T>(work: (isFull: IsFull) => T): Promise<T> {
     const attempt = (): Promise<T> =>
       this.store.transaction(() => {
@@ -68,7 +71,7 @@ export class ShortTransactions {
     return !this.#isClosed;
   }
 
-  /** The same without transactions, for work that only reads. */
+  /** The same as forEach(), but without transactions, for work that only reads. */
   async forEachRead<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
     let end = performance.now() + SLICE_MS;
     for (const one of all) {

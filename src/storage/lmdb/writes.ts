@@ -18,13 +18,13 @@ import { refusedWrite, StorageError, UndoneWrite } from '../store.js';
 
 const PANIC = -30795;
 /**
- * The library's message if a page could not be written at all: the transaction has been undone completely. A page
- * written in part has a different message.
+ * The library's message if a page could not be written at all, in which case the transaction has been undone
+ * completely. If a page was written in part, the message is different.
  */
 const UNDONE = 'Attempting to write page';
 /**
- * How long to wait for the reason of a commit that is known to have failed. It arrives in the same turn or never,
- * independent of the disk.
+ * How long to wait for the reason why a commit failed. It arrives in the same event-loop turn or never, regardless of
+ * the disk.
  */
 const REASON_MS = 1_000;
 
@@ -41,7 +41,7 @@ export class Writes {
   failure: StorageError | null = null;
   /** Waiting callers. */
   readonly #waiting = new ActiveSet<(error: ApiError) => void>();
-  /** Whether the last batch failed. Then the library's close() would wait forever for its flush. */
+  /** Whether the last batch failed. If so, the library's close() would wait forever for its flush. */
   #failedLast = false;
   /**
    * Whether the last failed batch is known to have been undone, because nothing was committed between its start and
@@ -56,8 +56,8 @@ export class Writes {
   constructor(private readonly root: RootDatabase) {
     const { env } = root as unknown as { env: Environment };
     const start = env.startWriting;
-    // Overrides this object's property; it is read-only in the class. The function is called with progress (1, 2) and
-    // at the end.
+    // Overrides the property of this object, because it is read-only in the class. The function is called with progress
+    // (1, 2) and at the end.
     const value: Environment['startWriting'] = (address, done) => {
       const before = env.info().lastTxnId;
       return start.call(env, address, (status) => {
@@ -66,8 +66,8 @@ export class Writes {
           return done(status);
         } finally {
           if (status === PANIC) {
-            // The batch did not start but kept the lock that closing the environment waits for: the process could not
-            // exit.
+            // The batch did not start, but it kept the lock that closing the environment waits for, so the process
+            // could not exit.
             env.resumeWriting();
             this.fail(lost('LMDB refuses every transaction after a disk error'));
           }
@@ -102,7 +102,7 @@ export class Writes {
 
   /**
    * Resolves when no write is waiting, or the last batch or the store has failed. Each write ends with a read, which is
-   * impossible after the library's close().
+   * no longer possible after the library's close().
    */
   settled(): Promise<void> {
     return new Promise((resolve) => {
@@ -111,7 +111,10 @@ export class Writes {
     });
   }
 
-  /** Resolves when `closed` does, or the last batch or the store has failed: work in progress is then abandoned. */
+  /**
+   * Resolves when `closed` resolves, or when the last batch or the store has failed; work in progress is then
+   * abandoned.
+   */
   closing(closed: Promise<void>): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       this.#endClosing = resolve;
@@ -128,7 +131,7 @@ export class Writes {
     if (this.failure !== null) throw refusedWrite(this.failure);
   }
 
-  /** The error that a read throws in place of the library's. */
+  /** The error that a read throws instead of the library's error. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
     return this.failure === null ? error : refusedWrite(this.failure);
@@ -143,7 +146,7 @@ export class Writes {
     this.#undoneListeners.push(listener);
   }
 
-  /** No write is acknowledged after this. */
+  /** After this, no write is acknowledged. */
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;
@@ -154,7 +157,7 @@ export class Writes {
 
   async #flushed<T>(written: Promise<T>): Promise<T> {
     // At the end of an event-loop turn, the library creates one more promise for everything written in it, whose
-    // rejection would be unhandled.
+    // rejection would not be handled.
     setImmediate(() => {
       this.root.committed.then(
         () => undefined,
@@ -175,7 +178,7 @@ export class Writes {
       const { message } = cause as Error;
       if (failure !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
         this.fail(lost(message, cause));
-      this.#ensureAlive(); // an undone batch may have failed at its meta page
+      this.#ensureAlive(); // a batch that was undone may have failed at its meta page
       const why = new UndoneWrite(`Writing the database failed: ${message}`, cause);
       for (const listener of this.#undoneListeners) listener(why);
       throw refusedWrite(why);
@@ -185,8 +188,8 @@ export class Writes {
   }
 
   /**
-   * The library does not report a meta page that it could not mark as synced; that transaction would be lost in a power
-   * failure.
+   * The library does not report a meta page that it could not mark as synced; after a power failure, that transaction
+   * would be lost.
    */
   #ensureAlive(): void {
     this.ensureReadable();
@@ -203,7 +206,7 @@ const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
 const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
-/** LMDB's own errors (transaction or map full): nothing has been written. */
+/** Whether it is one of LMDB's own errors (transaction or map full), after which nothing has been written. */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);
   return typeof code === 'number' && code < 0 && code !== PANIC;

@@ -196,7 +196,10 @@ export class ProcessBus implements ThreadBus {
     this.#send({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
   }
 
-  /** The last listener's answer as a list of one; [] if there is no listener or it failed. Never rejects. */
+  /**
+   * The answer of the last listener as a one-element list; [] if there is no listener, or if the last one failed. Never
+   * rejects.
+   */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
     let last: Promise<readonly unknown[]> = Promise.resolve([]);
     for (const listener of [...(this.#listeners.get(topic) ?? [])]) {

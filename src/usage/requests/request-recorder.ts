@@ -7,7 +7,7 @@ import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { RequestLog } from './request-log.js';
 
-/** Entries per write: a few milliseconds of work. */
+/** Entries per write. Writing them takes a few milliseconds. */
 const BATCH = 100;
 const MAX_WAITING = 20_000;
 /** With more entries waiting, prompts and responses are left out, because they are large. */

@@ -28,7 +28,7 @@ import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import type { Page } from '../../../accounts/page.js';
 
-/** Rows changed per transaction when all keys of an organization are changed. */
+/** Number of rows changed per transaction when all keys of an organization are changed. */
 const SLICE = 200;
 
 const SECRET = 'api-keys';
@@ -70,7 +70,7 @@ export class LmdbApiKeys implements ApiKeys {
     return this.row(organizationId, id) ?? null;
   }
 
-  /** Undefined also if it belongs to another organization. */
+  /** Undefined if it does not exist, or if it belongs to another organization. */
   private row(organizationId: string, id: string): KeyRecord | undefined {
     const key = id.length > 64 ? undefined : this.rows.get(id);
     return key?.organizationId === organizationId ? key : undefined;

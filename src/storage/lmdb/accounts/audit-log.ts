@@ -1,4 +1,4 @@
-// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' is the server as a whole.
+// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the whole server.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';
@@ -18,7 +18,7 @@ export class LmdbAuditLog implements AuditLog {
     this.entries = store.table('audit');
   }
 
-  /** Within a transaction, the entry is part of it and need not be awaited. */
+  /** Within a transaction, the entry is part of that transaction and need not be awaited. */
   note(
     organizationId: string | null,
     actor: Actor,

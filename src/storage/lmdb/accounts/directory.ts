@@ -47,7 +47,7 @@ export class LmdbDirectory implements SweptDirectory {
   readonly now = Date.now;
   private readonly sweeping: Sweeping;
 
-  /** `changes` is notified of each change to keys and organizations. */
+  /** `changes` is notified of every change to keys and organizations. */
   constructor(
     readonly store: Store,
     changes = new AccountChanges(),

@@ -1,6 +1,6 @@
 // Invitations to organizations. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
-// organization. A link's token is the invitation's id with an HMAC under a secret of the database. A pending link can
-// therefore be shown again, and the rows alone do not reveal valid tokens.
+// organization. The token of a link is the invitation's ID, with an HMAC keyed by a secret in the database. A pending
+// link can therefore be shown again, and the rows alone do not reveal valid tokens.
 
 import { randomBytes } from 'node:crypto';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -131,7 +131,7 @@ export class InviteTable {
     void this.organizationOf.remove(['id', id]);
   }
 
-  /** Without a secret, no invitation has been created yet, so no token is valid. */
+  /** If there is no secret, no invitation has been created yet, so no token is valid. */
   private secret(): Uint8Array {
     return this.secrets.get(SECRET) ?? randomBytes(32);
   }

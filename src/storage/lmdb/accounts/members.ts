@@ -85,7 +85,7 @@ export class LmdbMembers implements Members {
     });
   }
 
-  /** Longer ids cannot exist, and LMDB limits the length of keys. */
+  /** Longer IDs cannot exist, and LMDB limits the length of keys, so they are not looked up. */
   #row(organizationId: string, userId: string): Membership | undefined {
     return organizationId.length > 64 || userId.length > 64
       ? undefined

@@ -97,7 +97,7 @@ export class OrganizationTable {
 
   /** A number is never reused: it identifies the organization in the prefix cache and in counters. */
   private newNumber(): number {
-    // Old databases without this row are scanned once.
+    // Old databases do not have this row, so they are scanned once.
     const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
     void this.meta.put(LAST_NUMBER, number);
     return number;

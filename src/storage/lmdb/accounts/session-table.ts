@@ -1,6 +1,6 @@
 // Browser sessions. Table `sessions`: ['hash', SHA-256 of the cookie] → session, and ['user', user, session] → that
 // hash. The cookie's 256 random bits are not stored, so a copy of the database cannot be used to sign in. Nothing is
-// cached: an ended session is invalid for every thread immediately.
+// cached: when a session ends, it is immediately invalid in every thread.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
@@ -58,7 +58,9 @@ export class SessionTable {
     return session === undefined || this.isOver(session) ? undefined : session;
   }
 
-  /** Records that a session is used. Not on disk immediately; a failure does not affect the request. */
+  /**
+   * Records that a session is used. This is not written to disk immediately, and a failure does not affect the request.
+   */
   seen(secret: string, session: Session): void {
     const now = this.now();
     if (now - session.lastSeenAt < SEEN_MS) return;

@@ -1,6 +1,6 @@
 // The first user to sign up becomes the operator. If other machines can reach the server, this must be the person who
-// started it: the first sign-up needs the code that the start shows. Row `setup-code` of the table `secrets`, until a
-// user exists.
+// started it. The first sign-up therefore needs the code that is shown at startup. Row `setup-code` of the table
+// `secrets`, until a user exists.
 
 import { timingSafeEqual } from 'node:crypto';
 import { base62 } from '../../../shared/ids.js';

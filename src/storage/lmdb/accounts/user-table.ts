@@ -37,7 +37,7 @@ export class UserTable {
 
   /** No user exists yet. */
   get none(): boolean {
-    // read to the end: an unfinished iteration occupies one of the database's few reader slots
+    // read to the end, because an unfinished iteration occupies one of the database's few reader slots
     return [...this.users.keys({ limit: 1 })].length === 0;
   }
 

@@ -1,5 +1,5 @@
 // Looks up items by id for one request, which may name an item thousands of times, or thousands of items of one
-// response. Each id is looked up once, and what was read for it is reused for adjacent items.
+// response. Each ID is looked up only once, and the data that was read for it is reused for adjacent items.
 
 import type { ResponseRows } from './response-rows.js';
 import { itemKey } from '../../response-parts.js';

@@ -1,7 +1,7 @@
-// ResponseStore over the tables of a Store. A method reads everything synchronously, so it sees one state of the
-// database. A response is written in one transaction. If its parts are large or many (images, hundreds of items), they
-// are written before it in small steps, and the head that makes them visible comes last. Owns the response tables;
-// event-loop thread only.
+// ResponseStore over the tables of a Store. Each method reads everything synchronously, so it sees a single state of
+// the database. A response is written in one transaction. If its parts are large or many (images, hundreds of items),
+// they are written before that in small steps, and the head, which makes them visible, is written last. Owns the
+// response tables; event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../../../shared/errors.js';
@@ -40,13 +40,13 @@ import type { Store } from '../../store.js';
 
 const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
-// More items than this are written before the transaction.
+// If there are more items than this, they are written before the transaction.
 const INLINE_ITEMS = 256;
 const INLINE_IMAGE_BYTES = 1024 ** 2;
 // Items written per step.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-/** On a full disk every save fails; the failure is logged at this interval. */
+/** If the disk is full, every save fails. The failure is logged at this interval. */
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
@@ -54,16 +54,16 @@ export interface ResponseStoreOptions {
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** A sweep failed; the next one retries. */
+  /** Called when a sweep has failed. The next one retries. */
   onError?: (error: unknown) => void;
-  /** A write failed and the client got an error; called at most once per minute. */
+  /** Called at most once per minute when a write has failed and the client got an error. */
   onWriteFailure?: (error: unknown) => void;
   /** Shared with other threads that have the store open. */
   shared?: SharedResponses;
 }
 
 export interface SharedResponses {
-  /** The primary one sweeps, and cleans up saves that the end of the process interrupted. */
+  /** The primary instance sweeps, and cleans up saves that were interrupted by the end of the process. */
   primary: boolean;
   held: HeldResponses;
 }
@@ -138,7 +138,7 @@ class TableResponseStore implements ResponseStore {
   async #save(record: ResponseRecord): Promise<void> {
     const { id } = record;
     const before = this.#staging.get(id);
-    if (before !== undefined) await before.catch(() => undefined); // what is saved later must be kept
+    if (before !== undefined) await before.catch(() => undefined); // anything that is saved later must be kept
     const isNew = this.#tables.heads.get(id) === undefined;
     const parts = itemParts(record, isNew ? ['input', 'output'] : ['output']);
     if (!isNew || (parts.index.length <= INLINE_ITEMS && parts.imageBytes <= INLINE_IMAGE_BYTES)) {
@@ -252,7 +252,7 @@ class TableResponseStore implements ResponseStore {
     const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
-    // The response that the page continues after may have been deleted; its sort position is sufficient.
+    // The response after which the page starts may have been deleted. Its sort position is sufficient.
     const begin = last === undefined ? to : [organizationId, Number(made), last];
     const data: ResponsePage['data'][number][] = [];
     let next = '';
@@ -261,7 +261,7 @@ class TableResponseStore implements ResponseStore {
       if (id === last) continue;
       const head = this.#tables.heads.get(id);
       if (head === undefined) continue;
-      if (this.#erasure.isExpired(head)) break; // all older responses have expired, too
+      if (this.#erasure.isExpired(head)) break; // all older responses have expired too
       if (data.length === limit) return { data, next };
       const { model, status, background, createdAt } = head;
       data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS });
@@ -328,7 +328,7 @@ class TableResponseStore implements ResponseStore {
   #events(id: string, after: number, atLeast: number): readonly StoredEvent[] | null {
     if (!this.#hasLog(id)) return null;
     const { to } = ResponseTables.below(id);
-    // The row that contains the first requested event starts at or before it.
+    // The row that contains the first requested event starts at that event or before it.
     const [start = [id]] = this.#tables.events.keys({ from: [id, after + 1], to: [id], reverse: true, limit: 1 });
     const found: StoredEvent[] = [];
     for (const { value } of this.#tables.events.range({ from: start, to })) {
@@ -372,7 +372,7 @@ class TableResponseStore implements ResponseStore {
     await this.#completeLogs(finalizer, isRunning);
   }
 
-  /** Null if nothing is left of it that could fail. */
+  /** Null if nothing is left of the response that could be marked as failed. */
   #failed(id: string, finalizer: LogFinalizer): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
@@ -382,8 +382,8 @@ class TableResponseStore implements ResponseStore {
   }
 
   /**
-   * Completes the logs of responses that failed now, and of responses that were saved as ended but whose last events
-   * were not written.
+   * Completes the logs of responses that have failed now, and of responses that were saved as ended although their last
+   * events were not written.
    */
   async #completeLogs(
     finalizer: LogFinalizer,
@@ -515,7 +515,7 @@ class TableResponseStore implements ResponseStore {
     await Promise.all(written);
   }
 
-  /** Makes saves of other threads visible that completed after this event-loop turn started. */
+  /** Makes visible what other threads have saved since this event-loop turn started. */
   #renew(): void {
     if (this.#shared) this.#tables.store.refresh();
   }
@@ -546,7 +546,7 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  /** Reports a write failure to the client without its reason, which is for the operator. */
+  /** Reports a write failure to the client without the reason, which is only for the operator. */
   async #written<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write();

@@ -1,7 +1,8 @@
 // Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
-// It is erased when no stored response continues it and no request holds it; then the response it continues may be
-// next, up to the root of the chain. All work happens in short transactions. A transaction that leaves work undone also
-// records it, so a crash only delays it until the next sweep. For expiry in bulk see response-expiry.ts.
+// It is erased when no stored response continues it and no request holds it. The response that it continues may then be
+// next, and so on up to the root of the chain. All work happens in short transactions. A transaction that leaves work
+// undone also records that work, so a crash only delays it until the next sweep. For expiry in bulk see
+// response-expiry.ts.
 
 import { HeldResponses } from '../../held-responses.js';
 import { itemKey } from '../../response-parts.js';
@@ -44,12 +45,12 @@ export class ResponseErasure {
     return head.createdAt + this.retentionS <= this.now();
   }
 
-  /** Work in progress ends after its current transaction. */
+  /** Work in progress stops after its current transaction. */
   close(): void {
     this.#transactions.close();
   }
 
-  /** While held, a dead response is not erased, and neither are its ancestors. */
+  /** While a dead response is held, neither it nor its ancestors are erased. */
   hold(id: string): () => void {
     this.held.hold(id);
     let holding = true;
@@ -57,7 +58,7 @@ export class ResponseErasure {
       if (!holding) return;
       holding = false;
       this.held.release(id);
-      // A failure is left to the next sweep, which runs into the same error and reports it.
+      // A failure is left to the next sweep, which will get the same error and report it.
       if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
         this.erase([id]).catch(() => undefined);
     };
@@ -165,7 +166,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Calls `act` with all entries in a range of times, one page at a time. Entries that `act` leaves are visited once.
+   * Calls `act` with all entries in a range of times, one page at a time. Entries that `act` does not remove are
+   * visited only once.
    */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
     for (let after: Key | null = null; !this.#transactions.isClosed; ) {

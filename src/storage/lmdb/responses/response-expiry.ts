@@ -1,10 +1,10 @@
 // Expiry of stored responses, oldest first. A transaction writes every page that it touches, so rows that are stored
 // together are erased together: for each window of responses, rows are erased table by table, in key order. Response
-// and item ids start with the time, so a window's rows are adjacent in every table, and most pages become free without
-// being written.
+// and item IDs start with the time, so the rows of a window are adjacent in every table, and most pages become free
+// without being written.
 //
-// A crash in between loses nothing. Rows that only lead to a response (item index, organization's list) are erased
-// first, then the response, and last the entry with its expiry time, from which the next sweep starts.
+// A crash in between loses nothing. Rows that only refer to a response (the item index and the organization's list) are
+// erased first, then the response, and finally the entry with its expiry time, from which the next sweep starts.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { HeldResponses } from '../../held-responses.js';
@@ -14,7 +14,7 @@ import type { Head } from './response-tables.js';
 import type { ShortTransactions } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-/** Responses erased together. Their keys are in memory, a few hundred bytes each. */
+/** Number of responses that are erased together. Their keys are held in memory, a few hundred bytes each. */
 const WINDOW = 2_048;
 /** Keys read per step. */
 const READ = 512;
@@ -29,8 +29,8 @@ interface ExpiredResponse {
 
 interface Plan {
   /**
-   * Responses that no stored response needs, in descending order of ids: a continuation usually comes before the
-   * response it continues.
+   * Responses that no stored response needs, in descending order of IDs, so that a continuation usually comes before
+   * the response that it continues.
    */
   expired: ExpiredResponse[];
   /** Responses that must stay until their continuations are erased. */
@@ -134,7 +134,7 @@ export class ResponseExpiry {
         return;
       }
       plan.dueKeys.push(key);
-      if (head === undefined) return; // a sweep ended between erasing the response and this entry
+      if (head === undefined) return; // a sweep was interrupted after erasing the response and before erasing this entry
       if (head.previousId !== null) {
         const parent = familyKey(head.organizationId, head.previousId);
         gone.set(parent, (gone.get(parent) ?? 0) + 1);
@@ -150,7 +150,7 @@ export class ResponseExpiry {
     return isWhole ? plan : null;
   }
 
-  /** Within a transaction. False: already erased, or needed after all. */
+  /** Within a transaction. False if the response was already erased, or is needed after all. */
   #erase({ id, hasImages }: ExpiredResponse): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);

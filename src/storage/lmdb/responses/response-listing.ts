@@ -1,6 +1,6 @@
 // Lists the items that a response was generated from: its chain's input and output, and its own input. Reads only as
-// far as needed, so that a page of a long chain costs no more than a page. An item that a client has sent again appears
-// only at its first position; the repetition was marked when it was stored. Event-loop thread only.
+// far as needed, so that a page of a long chain costs no more than any other page. An item that a client has sent again
+// is listed only at its first position; the repetition was marked when it was stored. Event-loop thread only.
 
 import type { ResponseRows } from './response-rows.js';
 import type { ItemPageQuery, StoredItem } from '../../response-store.js';

@@ -8,7 +8,7 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import { StorageError } from '../../store.js';
 import type { Key, Store } from '../../store.js';
 
-/** Within a transaction: converts inputs of schema version 2, one row per response, to pages. */
+/** Within a transaction: converts inputs of schema version 2, which had one row per response, to pages. */
 export function splitInputs(store: Store): void {
   const inputs = store.table<ItemRow[]>('response-inputs');
   for (const id of [...inputs.keys()]) {

@@ -32,14 +32,14 @@ export interface Head {
   children: number; // number of stored continuations
   dead: boolean; // deleted or expired: kept only for its descendants
   logUntil: number | null; // end of the event log's retention, in seconds; null: the response has not ended
-  usage?: FinishedUsage; // of an unfinished response, according to its log
+  usage?: FinishedUsage; // usage of an unfinished response, according to its log
 }
 
 export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
   readonly heads: Table<Head>;
-  /** JSON text, because names are chosen by clients and may be `__proto__`. Not text before schema version 6. */
+  /** JSON text, because names are chosen by clients and may be `__proto__`. Before schema version 6, it is not text. */
   readonly resources: Table<string | Record<string, unknown>>;
   readonly inputs: Table<ItemRow[]>;
   readonly outputs: Table<OutputRow>;

@@ -145,7 +145,7 @@ export class LmdbRequestLog implements RequestLog {
     });
   }
 
-  /** In transactions, oldest first. */
+  /** Visits the entries in transactions, oldest first. */
   async #eachOf(organizationId: string, visit: (place: Place, row: StoredRow | undefined) => void): Promise<void> {
     for (let from: Key = [organizationId]; ; ) {
       const last: Key | null = await this.store.transaction(() => {
@@ -157,7 +157,7 @@ export class LmdbRequestLog implements RequestLog {
         return keys.length < ERASED_AT_ONCE ? null : (keys.at(-1) ?? null);
       });
       if (last === null) return;
-      from = [...(last as (string | number)[]), 0]; // directly after it
+      from = [...(last as (string | number)[]), 0]; // continues directly after the last entry
     }
   }
 

@@ -1,6 +1,6 @@
 // UsageStore's queries on the hourly table: sums over a range, by hour or day, grouped or not, paginated. They read in
-// slices and yield to the event loop in between, because a year of an organization with many keys has hundreds of
-// thousands of entries.
+// slices and yield to the event loop in between, because an organization with many keys can have hundreds of thousands
+// of entries for a year.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { PriceTable, UsageGroup, UsageRowObject } from '../../../shared/wire/usage.js';
@@ -35,7 +35,7 @@ export async function usageRows(
   let groups = new Map<string, Group>();
   let next: UsageCursor | null = null;
 
-  /** False if the page is full and more rows would follow. */
+  /** Returns false if the page is full and more rows would follow. */
   const emit = (): boolean => {
     for (const group of [...groups.keys()].sort()) {
       if (after !== null && hour === after.hour && group <= after.group) continue;

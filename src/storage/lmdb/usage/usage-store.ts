@@ -1,5 +1,6 @@
 // UsageStore over the tables of usage (see sums.ts). A sum is read and written in the same transaction, so that several
-// threads can add to it. Erasing uses short transactions with long pauses, so that writing requests do not wait for it.
+// threads can add to it. Erasing uses short transactions with long pauses, so that requests that write do not have to
+// wait for it.
 
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import type { Key, Store, Table } from '../../store.js';

@@ -23,7 +23,7 @@ import { membership } from './member-rows.js';
 import { ensureSecret } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-/** Rows changed per statement when all keys of an organization are changed. */
+/** Number of rows changed per statement when all keys of an organization are changed. */
 const SLICE = 200;
 
 export class PostgresApiKeys implements ApiKeys {

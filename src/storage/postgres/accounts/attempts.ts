@@ -24,7 +24,7 @@ export class PostgresAttempts implements Attempts {
     const keys = whose.map(subjectHash).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
-    // Reads before writing, so that a client that keeps trying after a refusal costs next to nothing.
+    // Reads before writing, so that a client that keeps trying after it has been rejected costs next to nothing.
     const found = await this.database.query<Row>(
       'SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3',
       [kind, keys, now],

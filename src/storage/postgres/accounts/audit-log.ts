@@ -1,5 +1,5 @@
 // AuditLog in the table `audit_log`. Entries are numbered within transactions on accounts, so that all processes share
-// one order. '' is the server as a whole.
+// one order. '' stands for the whole server.
 
 import type { Queryable } from '../database.js';
 import type { AuditEntry } from '../../../shared/wire/organizations.js';

@@ -49,7 +49,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   rotatedFrom: row.rotated_from,
 });
 
-/** Undefined also if it belongs to another organization. */
+/** Undefined if it does not exist, or if it belongs to another organization. */
 export async function keyById(sql: Queryable, organizationId: string, id: string): Promise<KeyRecord | undefined> {
   const [row] = await sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys WHERE organization_id = $1 AND id = $2`, [
     organizationId,

@@ -1,6 +1,6 @@
 // Rows of browser sessions, keyed by the SHA-256 of their cookie, so that a copy of the database cannot be used to sign
-// in. Nothing is cached: an ended session is invalid for every process immediately. Call writing functions within a
-// transaction.
+// in. Nothing is cached: when a session ends, it is immediately invalid in every process. Call writing functions within
+// a transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';

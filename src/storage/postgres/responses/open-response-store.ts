@@ -37,7 +37,7 @@ export interface PostgresResponsesOptions {
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** A sweep failed; the next one retries. */
+  /** Called when a sweep has failed. The next one retries. */
   onError?: (error: unknown) => void;
   /** Whether this instance sweeps, now and every hour. Several can do so concurrently. */
   sweeps?: boolean;

@@ -1,9 +1,9 @@
 // Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
-// It is erased when no stored response continues it and no process holds it; then the response it continues may be
-// next, up to the root of the chain.
+// It is erased when no stored response continues it and no process holds it. The response that it continues may then be
+// next, and so on up to the root of the chain.
 //
-// Erases in batches and not by dropping partitions: a chain keeps its ancestors past their retention, so rows of one
-// day do not expire together. Rows to erase are locked before checking whether they are needed. A request that
+// Rows are erased in batches, not by dropping partitions: a chain keeps its ancestors past their retention, so the rows
+// of one day do not expire together. Rows to erase are locked before checking whether they are needed. A request that
 // continues or holds a response locks it too, so it either finds it erased or is seen by the check. Event-loop thread
 // only.
 
@@ -70,7 +70,7 @@ export class ResponseErasure {
     private readonly gate: EraseGate = OPEN_GATE,
   ) {}
 
-  /** Work in progress ends after its transaction. */
+  /** Work in progress stops after its current transaction. */
   close(): void {
     this.#closed = true;
   }
