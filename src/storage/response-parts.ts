@@ -52,7 +52,7 @@ const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
 export const itemKey = (itemId: string): string =>
   PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
 
-/** The size of rows in terms of the chain limit. */
+/** The size of rows, as counted toward the chain limit. */
 export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number =>
   rows.reduce((size, { item }) => size + itemSize(item), 0);
 

@@ -1,5 +1,5 @@
-// Size of stored items in terms of the chain limit: their text in characters, plus a constant for each part, because
-// many small parts take time too. Pure.
+// Size of stored items, as counted toward the chain limit: the characters of their text, plus a constant for each part,
+// because many small parts take time too. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';

@@ -20,7 +20,7 @@ export interface StoredItem {
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** Whether it is still running: such a response is a background response. */
+/** Whether the response is still running. If so, it is a background response. */
 export const isUnfinished = (status: ResponseStatus): boolean => status === 'queued' || status === 'in_progress';
 
 /** A response without its content. */
@@ -46,7 +46,7 @@ export interface StoredResponse extends ResponseHead {
 
 /** The parts of a response that a continuation needs. */
 export interface ChainedResponse extends ResponseHead {
-  readonly input: readonly StoredItem[]; // of this request only, without the chain's
+  readonly input: readonly StoredItem[]; // the input of this request only, without that of the chain
   readonly output: readonly StoredItem[];
 }
 
@@ -80,13 +80,13 @@ export interface ItemPage {
 /** Completes responses whose generation was lost, and logs that lack their last events. */
 export interface LogFinalizer {
   /**
-   * Returns an unfinished response as failed, with the content of its log. `usage`: as recorded with its last events;
-   * null: no usage counts.
+   * Returns an unfinished response as failed, with the content of its log. `usage`: the usage recorded with its last
+   * events; null if no usage counts.
    */
   fail(response: StoredResponse, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
   /**
-   * Returns the events that the log of an ended response lacks; [] if none. An empty log lacks nothing: its response is
-   * replayed from its items.
+   * Returns the events that are missing from the log of an ended response; [] if there are none. An empty log misses
+   * nothing, because its response is replayed from its items.
    */
   missing(response: StoredResponse, last: StoredEvent): readonly StoredEvent[];
 }
@@ -114,7 +114,7 @@ export interface ResponsePage {
 /** Writes reject with ApiError 503 maintenance if the storage cannot be written. */
 export interface ResponseStore {
   /**
-   * Writes or replaces a response and indexes its items, atomically even if the process crashes. `input` and
+   * Writes or replaces a response and indexes its items. This is atomic, even if the process crashes. `input` and
    * `previousId` of an existing response do not change. A background response is first saved as queued; if it is
    * deleted after that, later saves do nothing.
    */
@@ -127,14 +127,14 @@ export interface ResponseStore {
   get(organizationId: string, id: string): Promise<StoredResponse | null>;
   /**
    * The chain that ends with `id`, held before it is read. The caller releases it after saving a continuation. Until
-   * then it can be continued even if it is deleted, although its ids are reported as not found. Null if get() is null,
+   * then, it can be continued even if it is deleted, although its IDs are reported as not found. Null if get() is null,
    * or if an ancestor was erased before the response was saved. Ancestors that were deleted or have expired are part of
    * the chain while a newer response needs them. Rejects with ApiError 422 if the chain is longer than MAX_CHAIN or
    * larger than MAX_CHAIN_SIZE; the request's own input does not count.
    */
   chain(organizationId: string, id: string): Promise<HeldChain | null>;
   /**
-   * The items that a response was generated from, including what is left of its chain. An id that occurs twice is
+   * The items that a response was generated from, including the remaining part of its chain. An id that occurs twice is
    * listed at its first position. Reads no more than the page. 'no response' if get() is null; 'no item' if `after` is
    * not one of its items.
    */
@@ -154,7 +154,7 @@ export interface ResponseStore {
   delete(organizationId: string, id: string): Promise<boolean>;
   /**
    * Appends to the event log of a background response; ignored if it was deleted. The log is kept for an hour after the
-   * response ends. `usage`: what counts if the response is lost, see failUnfinished().
+   * response ends. `usage`: the usage that counts if the response is lost, see failUnfinished().
    */
   appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
   /**

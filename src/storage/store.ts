@@ -1,6 +1,6 @@
 // Durable state on one machine: named tables of key → value with synchronous reads, implemented with LMDB in
 // lmdb-store.ts. The LMDB implementations of the ports in docs/internals/storage.md use it; a store for several
-// machines implements the ports instead.
+// machines implements the ports directly.
 
 import { ApiError, apiError } from '../shared/errors.js';
 
@@ -16,7 +16,7 @@ export interface Table<V> {
   keys(options?: KeyRange): Iterable<Key>;
   /** Resolves when the value is on disk. Within a transaction, it is written immediately and failures are thrown. */
   put(key: Key, value: V): Promise<void>;
-  /** Writes only if the key is absent; resolves to whether it did. */
+  /** Writes only if the key is absent. Resolves to whether it was written. */
   insert(key: Key, value: V): Promise<boolean>;
   /** Like put(). */
   remove(key: Key): Promise<void>;
@@ -50,15 +50,15 @@ export interface OpenedStore extends Store {
    * maintenance.
    */
   readonly failure: StorageError | null;
-  /** Called once; immediately if it has failed already. */
+  /** `listener` is called once, or immediately if the store has already failed. */
   onFailure(listener: (why: StorageError) => void): void;
   /** Called with the reason of each write that was undone, such as a full disk. */
   onUndone(listener: (why: StorageError) => void): void;
-  /** Reports that it failed on another thread. */
+  /** Reports that the store has failed on another thread. */
   fail(why: StorageError): void;
 }
 
-/** Every table in one list, because LMDB must know their number. */
+/** All tables are in one list, because LMDB must know how many there are. */
 export const TABLES = [
   'meta',
   'secrets',

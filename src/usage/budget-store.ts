@@ -20,6 +20,9 @@ export interface BudgetStore {
   all(): Promise<ReadonlyMap<string, Budget>>;
   /** Null: removes the budget. The audit entry is written in the same transaction. */
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void>;
-  /** Records that a threshold is notified of. Resolves to true for exactly one of several concurrent callers. */
+  /**
+   * Records that the organization is notified of a threshold. If there are several concurrent callers, resolves to true
+   * for exactly one of them.
+   */
   markNotified(organizationId: string, month: string, percent: number): Promise<boolean>;
 }

@@ -1,5 +1,6 @@
-// Checks once per minute whether an organization has spent 80 or 100 percent of its budget, and notifies it once per
-// month for each: by mail to its owners and admins, and by a signed webhook. One per server, on the primary thread.
+// Checks once per minute whether an organization has spent 80 or 100 percent of its budget, and sends one notification
+// per month for each threshold: by mail to its owners and admins, and by a signed webhook. One per server, on the
+// primary thread.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Members } from '../accounts/members.js';

@@ -5,8 +5,8 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /**
- * Null: completed, admitted, unauthenticated, or of an endpoint that does not generate. `generating`: the generating
- * paths, each with the path it is counted as.
+ * Null if the request was completed, admitted or unauthenticated, or if its endpoint does not generate. `generating`:
+ * the generating paths, each with the path it is counted as.
  */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
   const { organizationId, keyId, path, failure, method, fields } = record;

@@ -14,8 +14,8 @@ export const HOUR_MS = 3_600_000;
 
 /**
  * requests, errors, rate_limited, input, cached, output, reasoning tokens, images. Then, for requests that returned a
- * token: their number, and their total milliseconds to the first token, in total, and after the first token. Sums
- * stored by old versions end before these.
+ * token: their number, and the sums of their milliseconds to the first token, in total, and after the first token. Sums
+ * stored by old versions do not have these.
  */
 export type UsageSums = [
   number,
@@ -47,7 +47,8 @@ export function addSums(to: UsageSums, more: Readonly<UsageSums>): UsageSums {
 export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is FinishedUsage => 'requestId' in usage;
 
 /**
- * A generation that ran counts as a request, and also as an error if it failed. A refusal does not count as a request.
+ * A generation that ran counts as a request, and if it failed, also as an error. A rejected request does not count as a
+ * request.
  */
 export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
   if (!isFinished(usage))

@@ -1,5 +1,5 @@
 // Storage port for usage (see docs/internals/storage.md): entries of generations that ran, and sums by hour and month.
-// With an organization, only its usage is visible.
+// Only the usage of the given organization is visible.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 import type { Quantiles } from './latency-sketch.js';
@@ -53,7 +53,9 @@ export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_k
   organization_id: string;
 }
 
-/** Milliseconds since 1970. Older rows are erased, and hourly and monthly sums that are completely older. */
+/**
+ * Milliseconds since 1970. Rows older than this are erased, and so are hourly and monthly sums that are entirely older.
+ */
 export interface UsageExpiry {
   readonly rows: number;
   readonly sums: number;

@@ -1,5 +1,5 @@
 // Sends a signed message to an address that an organization configured. Retries a few times with growing pauses. Does
-// not follow redirects and does not read the response body. By default connects only to public internet addresses.
+// not follow redirects or read the response body. By default, connects only to public internet addresses.
 
 import { createHmac } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
@@ -32,7 +32,9 @@ export function signature(secret: string, seconds: number, body: string): string
   return `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`;
 }
 
-/** Resolves when the receiver accepted it (2xx). Rejects with the last failure, or when `signal` aborts. */
+/**
+ * Resolves when the receiver has accepted the message (2xx). Rejects with the last failure, or when `signal` aborts.
+ */
 export async function sendWebhook(
   url: string,
   secret: string,
@@ -88,7 +90,7 @@ function post(
       },
     );
     outgoing.on('error', reject);
-    // After a 101, no further response follows.
+    // After status 101, no other response follows.
     outgoing.on('upgrade', (_answer, socket) => {
       socket.destroy();
       reject(new Error('the receiver responded with status 101'));
@@ -97,7 +99,10 @@ function post(
   });
 }
 
-/** Checks the resolved address that is then connected to, so that a second resolution cannot differ. */
+/**
+ * Checks the resolved address to which the connection is then made, so that a second resolution cannot yield a
+ * different one.
+ */
 const publicLookup =
   (signal: AbortSignal): LookupFunction =>
   (host, options, done) => {

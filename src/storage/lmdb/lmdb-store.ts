@@ -29,7 +29,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
     keyTheHashes(store);
     indexByOrganization(store);
   },
-  5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows remain readable
+  5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows stay readable
   6: () => undefined, // version 7 added the request log; nothing to convert
   7: flagRevokedKeys,
 };

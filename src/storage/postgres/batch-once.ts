@@ -1,7 +1,7 @@
 // Writes batches that add to sums exactly once, even if the connection is lost before the commit is confirmed. Each
 // batch has an id in `written_batches` that is committed with it. If the outcome of a batch is unknown, its id is
-// claimed before the next batch is written: if the id exists, the batch was committed and its entries are skipped; if
-// not, the claim makes a late commit impossible. Event-loop thread only; one batch at a time (BatchWriter).
+// claimed before the next batch is written: if the ID exists, the batch was committed and its entries are skipped; if
+// not, claiming it makes a late commit impossible. Event-loop thread only; one batch at a time (BatchWriter).
 
 import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.js';
@@ -18,7 +18,7 @@ export class BatchOnce<T> {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** `work` receives the entries that are not stored yet, within one transaction, which may be repeated. */
+  /** `work` receives the entries that are not stored yet. It runs within one transaction, which may be repeated. */
   async write(entries: readonly T[], work: (sql: Queryable, entries: readonly T[]) => Promise<void>): Promise<void> {
     const id = randomUUID();
     try {

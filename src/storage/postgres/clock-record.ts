@@ -1,4 +1,4 @@
-// The stored wall clock of a database that several servers share: the database's own clock, by which all of them sweep.
+// The stored wall clock of a database that several servers share: the database's own clock, by which all servers sweep.
 
 import type { ClockRecord, ClockRecords } from '../clock-guard.js';
 import type { Database } from './database.js';

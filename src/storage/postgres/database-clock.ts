@@ -1,6 +1,6 @@
-// One thread's estimate of the database's clock. Every process that shares the database compares expiry times with the
-// same clock, even if its own is wrong. Between samples the estimate advances with the monotonic clock, so setting this
-// machine's wall clock has no effect.
+// One thread's estimate of the database's clock. All processes that share the database compare expiry times with the
+// same clock, even if their own clocks are wrong. Between samples, the estimate advances with the monotonic clock, so
+// setting this machine's wall clock has no effect.
 
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from './database.js';
@@ -8,7 +8,7 @@ import type { Queryable } from './database.js';
 /** SQL expression for the database's clock, in milliseconds since 1970. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
-/** After this long, a less exact sample replaces the estimate, because clocks drift. */
+/** After this time, even a less exact sample replaces the estimate, because clocks drift. */
 const KEPT_MS = 60_000;
 
 export class DatabaseClock {
@@ -46,8 +46,8 @@ export class DatabaseClock {
     const receivedAt = this.elapsed();
     const error = (receivedAt - sentAt) / 2;
     const offset = now - (sentAt + receivedAt) / 2;
-    // A slow response is inexact. It counts only if it contradicts the estimate: then the database's clock was set, or
-    // it runs on a different machine.
+    // A slow response is inexact. It counts only if it contradicts the estimate, which means that the database's clock
+    // was set, or that the database now runs on a different machine.
     if (
       error > this.#error &&
       receivedAt - this.#sampledAt < KEPT_MS &&

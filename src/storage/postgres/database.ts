@@ -10,7 +10,7 @@ import type { PoolClient, PoolConfig } from 'pg';
 import { isBroken, isConflict, isUnavailable, reasonOf, unavailable } from './failures.js';
 
 export interface DatabaseSettings {
-  /** postgres://user:password@host:port/name. Further libpq parameters work as far as `pg` supports them. */
+  /** postgres://user:password@host:port/name. Other libpq parameters work as far as `pg` supports them. */
   url: string;
   /** Maximum number of connections. */
   connections: number;
@@ -19,7 +19,7 @@ export interface DatabaseSettings {
 }
 
 export interface DatabaseOptions {
-  /** Called when a client gets a 503, at most once per minute. The reason contains no password or request text. */
+  /** Called at most once per minute when a client gets a 503. The reason contains no password or request text. */
   onFailure?: (reason: { reason: string; database: string }) => void;
 }
 
@@ -52,7 +52,7 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
-/** Maximum number of requests waiting for a connection; more are refused immediately. */
+/** Maximum number of requests waiting for a connection; further ones are rejected immediately. */
 const MAX_WAITING = 4_096;
 const MAX_ATTEMPTS = 10;
 const RETRY_MS = 5;
@@ -75,7 +75,7 @@ export const connectionOptions = ({ url, timeout_ms: timeoutMs }: DatabaseSettin
   application_name: 'monolith',
   keepAlive: true,
   connectionTimeoutMillis: timeoutMs,
-  // The database ends a statement that takes too long. If it is unreachable, this side does.
+  // The database ends statements that take too long. If it is unreachable, this side ends them.
   statement_timeout: timeoutMs,
   query_timeout: timeoutMs + 1_000,
   idle_in_transaction_session_timeout: timeoutMs + 1_000,
@@ -88,7 +88,7 @@ export function openPool(settings: DatabaseSettings, options: DatabaseOptions = 
 
 const names = new Map<string, string>();
 
-/** Name of the prepared statement for a constant text. */
+/** Name of the prepared statement for a constant SQL text. */
 function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined)
@@ -112,7 +112,8 @@ class PooledDatabase implements Database {
       idleTimeoutMillis: IDLE_MS,
       allowExitOnIdle: true,
     });
-    // Handles a lost connection, idle or not: statements on it fail on their own, and the next request opens a new one.
+    // Nothing needs to be done about a lost connection, idle or not: statements on it fail on their own, and the next
+    // request opens a new one.
     this.#pool.on('error', () => undefined).on('connect', (client) => client.on('error', () => undefined));
   }
 
@@ -151,7 +152,7 @@ class PooledDatabase implements Database {
     return (this.#closed ??= this.#pool.end());
   }
 
-  /** Repeats the work while it conflicts with others. Final failures are reported. */
+  /** Repeats the work as long as it conflicts with other transactions. Final failures are reported. */
   async #with<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -215,7 +216,8 @@ async function ask(client: PoolClient, text: string, values: readonly Value[]): 
 }
 
 /**
- * PostgreSQL text cannot contain U+0000. It is stored as U+FFFD; a query with it finds nothing. In JSON it is escaped.
+ * PostgreSQL text cannot contain U+0000. It is stored as U+FFFD, so a query that contains it finds nothing. In JSON, it
+ * is escaped.
  */
 function kept(value: Value): unknown {
   if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;

@@ -29,7 +29,7 @@ export const isLockTimeout = (error: unknown): boolean => isAnswer(error) && cod
 export const isDuplicate = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '23505';
 
 // SQLSTATE classes of errors that are transient or that an operator can fix: connections, authorization, resources,
-// operator intervention, system errors; also a standby that accepts no writes (25006), and a missing database or
+// operator intervention, system errors; also a standby server that accepts no writes (25006), and a missing database or
 // privilege.
 const OPERATORS_CLASSES = new Set(['08', '28', '53', '57', '58', '3D', 'XX']);
 const OPERATORS_CODES = new Set(['25006', '42501', '40001', '40P01', '55P03']);
@@ -41,11 +41,11 @@ export const isUnavailable = (error: unknown): boolean =>
 /** Whether the connection is unusable afterwards. */
 export const isBroken = (error: unknown): boolean => !isAnswer(error) || /^(08|57P)/.test(codeOf(error));
 
-/** 503. The reason is for the operator only, and is kept in `cause`. */
+/** The 503 error. The reason is only for the operator, and is kept in `cause`. */
 export const unavailable = (cause: unknown): ApiError =>
   apiError('maintenance', 'The server cannot reach its database right now.', null, { cause });
 
-/** The reason as text, without details that only the database's operator may see. */
+/** The reason as text, without details that are meant only for the database's operator. */
 export function reasonOf(error: unknown): string {
   const { message } = (error ?? {}) as PostgresError;
   const inner = error instanceof AggregateError ? error.errors.map((one: unknown) => reasonOf(one)).join('; ') : '';

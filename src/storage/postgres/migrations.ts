@@ -1,7 +1,7 @@
 // Upgrades the database's tables through numbered, forward-only migrations, one at a time even if several processes
-// start concurrently. A released migration never changes; the next change gets the next number. Each says which
-// releases it is compatible with. An older release starts on newer tables if they allow it; an incompatible migration
-// waits until the processes of older releases have ended.
+// start concurrently. A released migration never changes; the next change gets the next number. Each migration says
+// with which releases it is compatible. An older release starts on newer tables if they allow it; an incompatible
+// migration waits until the processes of older releases have ended.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -41,12 +41,12 @@ const LOCK = 7_011_423_001;
 /** How long to wait for another process that holds it. */
 const LOCK_MS = 120_000;
 /**
- * How long a migration waits in total for tables that requests are using, because all later requests queue behind it.
- * Well under the second after which PostgreSQL checks for deadlocks (deadlock_timeout), so the migration gives way, not
- * a request.
+ * How long a migration waits in total for tables that requests are using. All later requests queue behind it. This is
+ * well under the second after which PostgreSQL checks for deadlocks (deadlock_timeout), so it is the migration that
+ * gives way and not a request.
  */
 const TABLE_LOCK_MS = 250;
-/** Minimum wait for each statement, however long the previous ones took. */
+/** Minimum wait for each statement, regardless of how long the previous ones took. */
 const MIN_LOCK_MS = 25;
 /** Pause between two attempts of a migration that gave way, so that the queued requests can run. */
 const NEXT_TRY_MS = 250;
@@ -72,7 +72,7 @@ export async function migrate(
     statement_timeout: LOCK_MS,
     query_timeout: LOCK_MS + 1_000,
   });
-  client.on('error', () => undefined); // statements in progress fail with the connection
+  client.on('error', () => undefined); // statements in progress fail when the connection does
   const address = shownAddress(settings.url);
   try {
     await client.connect();

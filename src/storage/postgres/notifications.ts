@@ -12,7 +12,7 @@ export const CHANNEL = 'monolith';
 export const MAX_MESSAGE_BYTES = 7_900;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
-/** Detects a dead connection that was never closed, by sending a query. */
+/** Interval at which a query is sent to detect a dead connection that was never closed. */
 const PING_MS = 5_000;
 const PING_ANSWER_MS = 3_000;
 
@@ -21,7 +21,7 @@ export interface NotificationOptions {
   /** Called after a reconnect: notifications sent in the meantime were lost. */
   onRestored?: () => void;
   onLost?: (error: unknown) => void;
-  /** Called with errors that onMessage threw. */
+  /** Called with any error that onMessage throws. */
   onUnheard?: (error: unknown) => void;
 }
 
@@ -100,7 +100,8 @@ export class Notifications {
   }
 
   /**
-   * An exception here would leave the message in the connection, which would then deliver it again with all later ones.
+   * An exception in this function would leave the message in the connection, which would then deliver it again together
+   * with all later ones.
    */
   #onNotification(payload: string): void {
     try {
@@ -126,7 +127,7 @@ export class Notifications {
     }
   }
 
-  /** A notification being sent checks the connection just as well. */
+  /** Sending a notification checks the connection just as well. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });

@@ -14,7 +14,7 @@ type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 type Logged = BusTopics['response.logged']['message'];
 
-/** Topics that other processes are asked about. */
+/** Topics about which other processes are asked. */
 const ASKED: ReadonlySet<Topic> = new Set(['response.cancel', 'response.running']);
 const PREFIX = 'bus ';
 const TIMEOUT_MS = 1_000;
@@ -81,7 +81,7 @@ export class ProcessBus implements ThreadBus {
       message as Message<'response.cancel'>,
       timeoutMs,
     ) as Promise<Answer<T>[]>;
-    // At most one thread has the answer, so the first positive one is enough.
+    // At most one thread can answer yes, so the first positive answer is enough.
     const first = await Promise.race([within, others]);
     if ((first as unknown[]).includes(true)) return first;
     return [...(await within), ...(await others)];

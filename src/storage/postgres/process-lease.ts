@@ -72,7 +72,7 @@ export class ProcessLease {
 
   /**
    * Whether renewals have succeeded for at least the length of a lease. Only then does an expired lease of another
-   * process mean that the process has ended, and not that the database was unreachable for all.
+   * process mean that the process has ended, and not that the database was unreachable for everyone.
    */
   get isSteady(): boolean {
     return performance.now() - this.#steadySince >= LEASE_S * 1_000;

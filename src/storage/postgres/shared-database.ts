@@ -12,8 +12,8 @@ export interface SharedDatabase {
   readonly database: Database;
   readonly clock: DatabaseClock;
   /**
-   * `heard`: called with each message of any process, including this one. `missed`: called when messages may have been
-   * lost. Returns a function that unsubscribes.
+   * `heard`: called with each message from any process, including this one. `missed`: called when messages may have
+   * been lost. Returns a function that unsubscribes.
    */
   listen(heard: (message: string) => void, missed?: () => void): () => void;
   /** See Notifications.send(). */
@@ -22,7 +22,7 @@ export interface SharedDatabase {
 }
 
 /**
- * `primary`: the thread that upgrades the tables. Rejects with StorageError that describes the problem, or with
+ * `primary`: the thread that upgrades the tables. Rejects with a StorageError that describes the problem, or with
  * ApiError 503.
  */
 export async function openSharedDatabase(

@@ -1,5 +1,5 @@
-// Storage port for the request log: one entry for each request of the last days (see docs/internals/storage.md). With
-// an organization, only its entries are visible; null: all, for operators.
+// Storage port for the request log: one entry for each request of the last days (see docs/internals/storage.md). If an
+// organization is given, only its entries are visible; null stands for all entries, for operators.
 
 import type { Outcome, RequestEntry, RequestText } from '../../shared/request-entry.js';
 

@@ -10,7 +10,7 @@ import type { RequestLog } from './request-log.js';
 /** Entries per write. Writing them takes a few milliseconds. */
 const BATCH = 100;
 const MAX_WAITING = 20_000;
-/** With more entries waiting, prompts and responses are left out, because they are large. */
+/** If more entries are waiting, prompts and responses are left out, because they are large. */
 const MAX_WAITING_WITH_TEXT = 500;
 
 export class RequestRecorder implements RequestSink {

@@ -6,8 +6,8 @@ import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
 /**
- * Null: admitted, unauthenticated, or not of the API. `generating`: the generating paths, each with the path it is
- * counted as.
+ * Null if the request was admitted, was unauthenticated, or was not an API request. `generating`: the generating paths,
+ * each with the path it is counted as.
  */
 export function unadmittedEntry(
   record: RequestRecord,

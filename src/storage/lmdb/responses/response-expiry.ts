@@ -134,7 +134,7 @@ export class ResponseExpiry {
         return;
       }
       plan.dueKeys.push(key);
-      if (head === undefined) return; // a sweep was interrupted after erasing the response and before erasing this entry
+      if (head === undefined) return; // a sweep was interrupted before it erased this entry
       if (head.previousId !== null) {
         const parent = familyKey(head.organizationId, head.previousId);
         gone.set(parent, (gone.get(parent) ?? 0) + 1);

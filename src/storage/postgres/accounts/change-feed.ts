@@ -1,6 +1,7 @@
-// Notifies this thread of changes to keys and organizations by any process. A notification names the organization
-// immediately; the version in `accounts_state`, read several times a second, reveals a lost notification. The key cache
-// reads here how long its entries may be trusted. Each read also samples the database's clock. Event-loop thread only.
+// Notifies this thread of changes to keys and organizations by any process. A notification immediately names the
+// organization. The version in `accounts_state`, which is read several times a second, reveals whether a notification
+// was lost. From this file, the key cache learns how long its entries may be trusted. Each read also samples the
+// database's clock. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from '../database.js';
@@ -11,8 +12,8 @@ import type { KeyCachePolicy } from '../../../accounts/key-cache.js';
 /** Interval between reads of the version. */
 const LOOK_MS = 300;
 /**
- * If the database takes longer to respond, changes made in the meantime are unknown: it counts as unreachable, although
- * the read continues.
+ * If the database takes longer to respond, changes made in the meantime are unknown. It then counts as unreachable,
+ * although the read continues.
  */
 const ANSWER_MS = 1_000;
 
@@ -21,13 +22,13 @@ export const changeMessage = (version: number, organizationId: string): string =
   `accounts ${version} ${organizationId}`;
 
 export interface ChangeFeedOptions {
-  /** Null: a change whose notification was lost. */
+  /** Null: a change of which the notification was lost. */
   onChange: (organizationId: string | null) => void;
-  /** The database became unreachable, or (null) reachable again. */
+  /** Called when the database has become unreachable or, with null, reachable again. */
   onAway?: (error: unknown) => void;
   /** How long cached keys stay valid while the database is unreachable. */
   awayMs: number;
-  /** Receives a sample with each read. */
+  /** Receives a sample each time the version is read. */
   clock?: Pick<DatabaseClock, 'sample'>;
   /** Monotonic milliseconds. */
   now?: () => number;
@@ -77,7 +78,7 @@ export class ChangeFeed implements KeyCachePolicy {
     const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
     if (version === undefined || organizationId === undefined) return;
     const next = Number(version);
-    // Reports changes in order of versions. If a version is missing, anything may have changed.
+    // Reports changes in order of versions. If a version is missing, any organization may have changed.
     const changed = this.#version === null || next <= this.#version + 1 ? organizationId : null;
     this.#version = Math.max(next, this.#version ?? 0);
     this.options.onChange(changed);
@@ -100,7 +101,7 @@ export class ChangeFeed implements KeyCachePolicy {
     this.#isAway(new Error(`no response within ${ANSWER_MS} ms`));
   }
 
-  /** Without a time limit. */
+  /** Like look(), but without a time limit. */
   async #ask(): Promise<void> {
     const asked = this.#now();
     try {
@@ -109,7 +110,7 @@ export class ChangeFeed implements KeyCachePolicy {
       );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
-      // While the database was unreachable, anything may have changed; it may even be a different server now.
+      // While the database was unreachable, anything may have changed. It may even be a different server now.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);
@@ -142,7 +143,7 @@ export class ChangeFeed implements KeyCachePolicy {
   }
 }
 
-/** Whether it completed in time. */
+/** Returns whether the read completed in time. */
 async function within(ms: number, asked: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

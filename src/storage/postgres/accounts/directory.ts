@@ -44,8 +44,8 @@ export class PostgresDirectory implements SweptDirectory {
 
   /**
    * `changes` is notified of each change to keys and organizations that this process makes; changes by other processes
-   * arrive through a ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or
-   * lockout expires.
+   * arrive through a ChangeFeed. `now`: the database's clock, so that all processes agree on when a key, session, link
+   * or lockout expires.
    */
   constructor(
     database: Database,

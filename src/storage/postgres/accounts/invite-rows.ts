@@ -1,4 +1,4 @@
-// Rows of invitations; for their links see invite-links.ts. Call writing functions within a transaction (work.ts).
+// Rows of invitations. For their links, see invite-links.ts. Call writing functions within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';

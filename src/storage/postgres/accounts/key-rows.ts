@@ -1,4 +1,5 @@
-// Rows of API keys: found by their keyed hash, listed by organization. Call writing functions within a transaction.
+// Rows of API keys, which are found by their keyed hash and listed by organization. Call writing functions within a
+// transaction.
 
 import type { Queryable } from '../database.js';
 import { MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, tooManyKeys } from '../../../accounts/api-keys.js';

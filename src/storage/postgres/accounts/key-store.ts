@@ -1,4 +1,4 @@
-// KeyStore over the tables of keys and organizations: one statement that uses one index.
+// KeyStore over the tables of keys and organizations. A lookup is one statement that uses one index.
 
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
 import { identityFor } from '../../../accounts/key-store.js';
@@ -64,7 +64,7 @@ export class PostgresKeyStore implements KeyStore {
   }
 
   async noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
-    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // locks rows in a fixed order
+    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // sorted, so that rows are locked in a fixed order
     await this.work.sql.execute(
       `UPDATE api_keys SET last_used_at = used.at FROM (SELECT id, at FROM unnest($1::text[], $2::bigint[]) AS given (id, at)) AS used
        WHERE api_keys.id = used.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)`,

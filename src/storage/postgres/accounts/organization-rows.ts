@@ -35,7 +35,7 @@ const NAMES = [
   'keeps_text',
 ];
 const COLUMNS = NAMES.join(', ');
-/** Columns of `organizations` in a join, each named organization_…. */
+/** Columns of `organizations` in a join, with names that start with organization_. */
 export const ORGANIZATION_BESIDE = NAMES.map((name) => `organizations.${name} AS organization_${name}`).join(', ');
 
 export function organizationOf(row: OrganizationRow): Organization {
@@ -102,8 +102,8 @@ export async function organizationsFrom(
 }
 
 /**
- * Deleted organizations that may still have stored data; with `time`: those deleted before it of which only the keys
- * are left.
+ * Deleted organizations that may still have stored data; with `time`: organizations that were deleted before it and of
+ * which only the keys are left.
  */
 export async function deletedOrganizations(
   sql: Queryable,

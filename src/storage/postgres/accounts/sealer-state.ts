@@ -1,4 +1,4 @@
-// SealerState in the secrets and settings of the shared database: one key for every process that has none in its
+// SealerState in the secrets and settings of the shared database: one key for all processes that have none in their
 // settings.
 
 import { randomBytes } from 'node:crypto';

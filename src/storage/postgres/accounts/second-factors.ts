@@ -131,7 +131,7 @@ export class PostgresSecondFactors implements SecondFactors {
     );
     for (const { user_id: userId, sealed } of rows) {
       const next = again(userId, sealed);
-      // In the meantime, another process may have encrypted it again, or the user may have a new one.
+      // In the meantime, another process may have encrypted the secret again, or the user may have a new one.
       if (next !== null)
         await this.work.sql.query('UPDATE second_factors SET sealed = $3 WHERE user_id = $1 AND sealed = $2', [
           userId,
@@ -165,7 +165,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
   return true;
 }
 
-/** Within a transaction: for a user who is deleted. */
+/** Within a transaction: removes the second factor of a user who is being deleted. */
 export async function removeSecondFactor(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM second_factors WHERE user_id = $1', [userId]);
 }

@@ -47,7 +47,7 @@ export async function beginSession(
   ip: string,
   userAgent: string,
 ): Promise<string> {
-  // Leaves at most MAX_SESSIONS - 1 others: ends the least recently used ones, and erases expired ones.
+  // Leaves at most MAX_SESSIONS - 1 other sessions: ends the least recently used ones and erases expired ones.
   await sql.query(
     `DELETE FROM sessions WHERE user_id = $3 AND id NOT IN (
        SELECT id FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC LIMIT $4)`,
@@ -61,7 +61,7 @@ export async function beginSession(
   return cookie;
 }
 
-/** Records use, at a limited rate. A failure does not affect the request. */
+/** Records that a session is used, at a limited rate. A failure does not affect the request. */
 export async function noteSeen(sql: Queryable, now: number, cookie: string, { lastSeenAt }: Session): Promise<void> {
   if (now - lastSeenAt < SEEN_MS) return;
   await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [
@@ -79,7 +79,7 @@ export async function sessionsOf(sql: Queryable, now: number, userId: string): P
   return rows.map(sessionOf);
 }
 
-/** For any user. */
+/** Ends a session of any user. */
 export async function endSessionOfCookie(sql: Queryable, cookie: string): Promise<void> {
   await sql.query('DELETE FROM sessions WHERE hash = $1', [sessionHash(cookie)]);
 }

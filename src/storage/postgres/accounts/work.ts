@@ -1,6 +1,6 @@
 // Transactions on accounts in PostgreSQL: only one writer at a time among all processes, as with LMDB in one process.
 // What a transaction checks is therefore still true when it commits, and the audit log has one order. The lock is the
-// single row of `accounts_state`: plain SQL, released with the connection. Readers never wait for it.
+// single row of `accounts_state`. It is plain SQL, and is released when the connection ends. Readers never wait for it.
 
 import type { Database, Queryable } from '../database.js';
 import { CHANNEL } from '../notifications.js';
@@ -8,8 +8,8 @@ import { changeMessage } from './change-feed.js';
 
 export class AccountWork {
   /**
-   * `changed` is called after the commit of each change that key and organization lookups must see. `now`: milliseconds
-   * since 1970, by the database's clock.
+   * `changed` is called after each change that lookups of keys and organizations must see has been committed. `now`:
+   * milliseconds since 1970, by the database's clock.
    */
   constructor(
     readonly database: Database,
@@ -17,12 +17,12 @@ export class AccountWork {
     readonly now: () => number = Date.now,
   ) {}
 
-  /** For reads of a single statement. */
+  /** For reads that are a single statement. */
   get sql(): Queryable {
     return this.database;
   }
 
-  /** Runs `work` completely or not at all. No other process changes accounts meanwhile. */
+  /** Runs `work` completely or not at all. No other process changes accounts in the meantime. */
   change<T>(work: (sql: Queryable) => Promise<T>): Promise<T> {
     return this.database.transaction(async (sql) => {
       await sql.query('SELECT version FROM accounts_state FOR UPDATE');
@@ -31,7 +31,7 @@ export class AccountWork {
   }
 
   /**
-   * Like change(), for data that is cached elsewhere (keys, organizations): every process drops it from its cache
+   * Like change(), for data that is cached elsewhere (keys, organizations): every process drops the data from its cache
    * (change-feed.ts).
    */
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {

@@ -8,7 +8,7 @@ export const accounts: Migration = {
   what: 'users, organizations, keys, sessions, audit log',
   oldest: 1,
   statements: [
-    // One row: the lock for changes to accounts, the version that key caches must have seen, and the last number
+    // One row: the lock for changes to accounts, the version that the key caches must have seen, and the last number
     // assigned to an organization.
     `CREATE TABLE accounts_state (
       one boolean PRIMARY KEY DEFAULT true CHECK (one),

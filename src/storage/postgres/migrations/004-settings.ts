@@ -13,7 +13,7 @@ export const settings: Migration = {
       value json NOT NULL,
       PRIMARY KEY (kind, name)
     )`,
-    // One row: locked by changes to settings outside of transactions on accounts.
+    // One row, which is locked by changes to settings outside of transactions on accounts.
     'CREATE TABLE settings_lock (one boolean PRIMARY KEY DEFAULT true CHECK (one))',
     'INSERT INTO settings_lock DEFAULT VALUES',
     `CREATE TABLE saved (

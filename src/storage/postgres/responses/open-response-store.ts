@@ -1,5 +1,5 @@
-// ResponseStore over PostgreSQL, shared by several processes: what one saves, the others can read immediately. A save
-// is on the database's disk when it resolves. Owns the tables of stored responses, and this process's holds and
+// ResponseStore over PostgreSQL, shared by several processes: what one process saves, the others can read immediately.
+// When a save resolves, it is on the database's disk. Owns the tables of stored responses, and this process's holds and
 // background responses in them; event-loop thread only.
 
 import { isResponseId } from '../../../shared/ids.js';

@@ -1,5 +1,5 @@
-// Takes over background responses whose process has ended: each is marked failed according to its log, once, by the
-// process that finds it first. Event-loop thread only.
+// Takes over background responses whose process has ended: the process that first finds such a response marks it as
+// failed, once, using its log. Event-loop thread only.
 
 import { isUnfinished } from '../../response-store.js';
 import type { Failed, LogFinalizer } from '../../response-store.js';

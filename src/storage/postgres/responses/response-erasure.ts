@@ -33,8 +33,8 @@ const HELD = `EXISTS (SELECT FROM response_holds h WHERE h.response_id = r.id AN
 
 const ERASABLE = `SELECT r.id FROM responses r WHERE r.id = ANY($1::text[]) AND r.dead AND NOT ${CONTINUED}`;
 const ALL_ERASABLE = `SELECT r.id FROM responses r WHERE r.dead AND r.id > $1 AND NOT ${CONTINUED} AND NOT ${HELD} ORDER BY r.id LIMIT ${BATCH}`;
-// Includes the ancestors and the first one that is not dead: a transaction that marks that one dead meanwhile waits,
-// and then finds it without continuation.
+// Includes the ancestors up to and including the first one that is not dead. A transaction that is marking that one
+// dead has to wait, and then finds it without a continuation.
 const ANCESTRY = `WITH RECURSIVE up (id, previous_id, organization, dead, n) AS (
     SELECT id, previous_id, organization, dead, 1 FROM responses WHERE id = ANY($1::text[])
     UNION ALL
@@ -137,8 +137,8 @@ export class ResponseErasure {
     const left: string[] = [];
     for (const start of due) {
       let before: string | null = start;
-      // Another process that erased rows meanwhile continues with their ancestors. This one follows them too, so that
-      // the work is done when it resolves.
+      // Another process that erased rows meanwhile continues with their ancestors. This process follows them too, so
+      // that the work is done when the promise resolves.
       while (before !== null && !looked.has(before) && near.has(before)) before = near.get(before) ?? null;
       if (before !== null && !looked.has(before)) left.push(before);
       for (

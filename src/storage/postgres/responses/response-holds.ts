@@ -1,5 +1,5 @@
 // Responses that this process holds, that is, protects from erasure. Counted in memory, with one database row per held
-// response. A row is valid while the process's lease is. Event-loop thread only.
+// response. A row is valid as long as the lease of its process. Event-loop thread only.
 
 import type { Database } from '../database.js';
 
@@ -17,7 +17,7 @@ export class ResponseHolds {
     private readonly released: (id: string) => Promise<void>,
   ) {}
 
-  /** Resolves when a row may be written: a deletion in progress must not remove it. */
+  /** Resolves when a row may be written, because a deletion in progress must not remove it. */
   async begin(id: string): Promise<() => void> {
     this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
     await this.#releasing.get(id);

@@ -148,7 +148,7 @@ export class ResponseItems {
     begin: { part: number; from: number },
     newestFirst: boolean,
   ): AsyncGenerator<FoundRow> {
-    // Starts with few parts: usually they are enough, and each may be large.
+    // Starts with few parts, because these are usually enough and each may be large.
     for (let at = begin.part, count = 1; at < parts.length; at += count, count = Math.min(RESPONSES, 2 * count)) {
       const some = parts.slice(at, at + count);
       const ids = [...new Set(some.map(({ id }) => id))];
@@ -165,7 +165,7 @@ export class ResponseItems {
     }
   }
 
-  /** The pages of inputs that consist of one page. */
+  /** Reads the pages of inputs that consist of a single page. */
   async #shortInputs(ids: readonly string[]): Promise<Map<string, string>> {
     const pages = await this.database.query<Page & { id: string }>(FIRST_PAGES, [ids]);
     const short = new Map(pages.filter(({ first }) => first === 0).map(({ id, rows }) => [id, rows]));

@@ -18,8 +18,7 @@ const GET_SIZE = `SELECT chain_size FROM responses WHERE ${READABLE}`;
 const GET = `SELECT ${STORED} FROM responses WHERE ${READABLE}`;
 
 // The hold is committed by the same statement that finds the response. Erasure cannot come in between, because it locks
-// the row too. If the database's machine crashes, holds of the last moment may be lost; they need not wait for the
-// disk.
+// the row too. Holds do not wait for the disk: if the database's machine crashes, the most recent ones may be lost.
 const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
     SELECT id, previous_id, organization, depth, chain_size FROM responses WHERE ${READABLE} FOR KEY SHARE
   ), held AS (
@@ -59,7 +58,7 @@ const EVENTS = `SELECT e.events FROM responses r LEFT JOIN response_events e ON 
   WHERE r.${HAS_LOG} ORDER BY e.first LIMIT $4`;
 const LAST_EVENT = `SELECT e.events FROM responses r JOIN response_events e ON e.response_id = r.id WHERE r.${HAS_LOG} ORDER BY e.first DESC LIMIT 1`;
 
-/** A found item of a response. Its image bytes may be stored separately. */
+/** A found item of a response. The bytes of its images may be stored separately. */
 export interface FoundRow {
   responseId: string;
   place: Place;

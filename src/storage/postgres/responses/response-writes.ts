@@ -1,6 +1,6 @@
 // Saves responses and their logs. A save is one statement, so it is atomic. A save with large images is a transaction
-// that writes them in small steps. The response it continues is locked against erasure meanwhile. Event-loop thread
-// only.
+// that writes them in small steps. In the meantime, the response that it continues is locked against erasure.
+// Event-loop thread only.
 
 import type { ResponseRecord } from '../../response-store.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
@@ -37,7 +37,7 @@ const INSERT = `WITH parent AS (
     INSERT INTO response_inputs (response_id, first, rows) SELECT made.id, u.first, u.rows FROM made, unnest($25::int[], $26::text[]) AS u (first, rows)
   ), ${PARTS}`;
 
-// If another process has ended a background response, its result stays: no state follows an end state.
+// If another process has ended a background response, its result is kept: no state can follow an end state.
 const UPDATE = `WITH made AS (
     UPDATE responses SET model = $11, status = $12, chain_size = context_size + $13::bigint, log_until = $14::bigint, resource = $15, output = $16, shown = $17,
       images = greatest(images, $18::int), usage = CASE WHEN $12 IN ('queued', 'in_progress') THEN usage END
@@ -82,7 +82,7 @@ export class ResponseWrites {
 
   async #save(record: ResponseRecord): Promise<void> {
     const written = writtenOf(record, this.now());
-    // Guesses insert or update by the status: a response past `queued` usually exists.
+    // The status suggests whether to insert or to update: a response past `queued` usually exists.
     const isKnown = record.background && record.status !== 'queued';
     if (
       !isKnown &&

@@ -1,5 +1,5 @@
 // RequestLog in the table `requests`, with the number and total size of entries in `request_log_size`. Transactions
-// lock the row of the latter last. Only erasing locks it first, so that one process erases at a time.
+// lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at a time.
 
 import type { Database, Queryable } from '../database.js';
 import type { RequestEntry, RequestText } from '../../../shared/request-entry.js';
@@ -76,7 +76,7 @@ export class PostgresRequestLog implements RequestLog {
     after: string | null,
   ): Promise<RequestPage> {
     const from = after === null ? NEVER : placeOf(after, 'after');
-    // Limits the rows scanned per page, for selective filters.
+    // Limits the number of rows scanned per page, which matters for selective filters.
     const scanned = `FROM requests WHERE ($1::text IS NULL OR organization_id = $1) AND (ended_at, request_id) < ($2, $3) ORDER BY ended_at DESC, request_id DESC`;
     const found = await this.database.query<Row>(
       `SELECT ended_at, request_id, entry, has_text FROM (SELECT ${COLUMNS}, key_id, model, outcome ${scanned} LIMIT ${MAX_SCANNED}) AS scanned
@@ -146,8 +146,8 @@ export class PostgresRequestLog implements RequestLog {
         }
         const last = oldest[gone - 1];
         if (last === undefined) return 0;
-        // Erases as many of the oldest rows as were counted. If an older row was added meanwhile, one is left for the
-        // next time.
+        // Erases as many of the oldest rows as were counted. If an older row has been added in the meantime, one row is
+        // left for the next time.
         const ids = oldest.slice(0, gone);
         await sql.execute(
           'DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))',

@@ -1,5 +1,5 @@
 // UsageStore's reports on the hourly table, summed by the database: over a range, by hour or day, grouped or not,
-// paginated. Prices are passed as a table; usage without a price counts as free.
+// paginated. Prices are passed as a table; usage of models without a price counts as free.
 
 import type { Queryable, Value } from '../database.js';
 import type { PriceTable, UsageRowObject } from '../../../shared/wire/usage.js';
