@@ -13,7 +13,7 @@ export class DashboardOrigin {
   }
 
   /**
-   * The dashboard's address as this request reached it, without a trailing slash. For links shown to the requesting
+   * The dashboard's address as the client of this request uses it, without a trailing slash. For links shown to that
    * user.
    */
   base(exchange: Exchange): string {
@@ -25,13 +25,14 @@ export class DashboardOrigin {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** The configured address, regardless of the request. For links in mail. Null: not configured. */
+  /** The configured address, regardless of the request; null if none is configured. For links in mail. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }
 
   /**
-   * Whether the browser uses TLS, to this server or to a proxy in front of it, so that cookies can be marked Secure.
+   * Whether the browser connects over TLS, to this server or to a proxy in front of it. If so, cookies can be marked
+   * Secure.
    */
   isHttps(exchange: Exchange): boolean {
     return (

@@ -35,7 +35,9 @@ t.test('the plan of an image lists its tiles, the overview and the token count',
   );
   t.match(
     seenText(plan),
-    new RegExp(`^400 × 300, seen in ${plan.columns} × ${plan.rows} tiles of 112 × 112 and as a whole, \\d+ tokens$`),
+    new RegExp(
+      `^400 × 300, processed in ${plan.columns} × ${plan.rows} tiles of 112 × 112 and as a whole, \\d+ tokens$`,
+    ),
   );
 });
 
@@ -75,7 +77,7 @@ t.test('seenText() describes images with and without tiles', async (t) => {
       rows: 1,
       pieces: [{ part: 'image', width: 896, height: 896 }],
     }),
-    '300 × 200, seen as 896 × 896, 256 tokens',
+    '300 × 200, processed as 896 × 896, 256 tokens',
   );
   t.equal(
     seenText({
@@ -86,6 +88,6 @@ t.test('seenText() describes images with and without tiles', async (t) => {
       rows: 0,
       pieces: [{ part: 'overview', width: 448, height: 448 }],
     }),
-    '9 × 9, seen as 448 × 448, 1,024 tokens',
+    '9 × 9, processed as 448 × 448, 1,024 tokens',
   );
 });

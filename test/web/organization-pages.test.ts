@@ -197,7 +197,7 @@ test('the pages of an organization work', { skip: noBrowser, timeout: 110_000 },
     }
     await page.setViewportSize(WIDE);
     await page.goto('/dashboard/nothing');
-    await page.getByText('There is nothing at this address').waitFor();
+    await page.getByText('There is no page at this address').waitFor();
 
     await page.goto('/dashboard/keys');
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();

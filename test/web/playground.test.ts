@@ -32,7 +32,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
 
   await t.test('an empty playground names the model and what it accepts', async (t) => {
     await page.goto('/dashboard/playground');
-    await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
+    await page.getByRole('heading', { name: 'Send a message to hal-1.0' }).waitFor();
     t.same(await settings.getByLabel('Model', { exact: true }).locator('option').allTextContents(), [
       'hal-1.0',
       'clarke-1.0',
@@ -119,7 +119,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('button', { name: 'Stop' }).click();
     await answer().getByText('Stopped by you').waitFor();
     await page.getByRole('button', { name: 'Clear' }).click();
-    await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
+    await page.getByRole('heading', { name: 'Send a message to hal-1.0' }).waitFor();
   });
 
   await t.test('a tool call is shown, takes a result and continues with it', async (t) => {

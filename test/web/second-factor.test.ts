@@ -25,9 +25,9 @@ test('a user can set up and use a second factor', { skip: noBrowser, timeout: 30
 
   await page.goto('/dashboard/operator/users');
   await password();
-  await page.getByRole('heading', { level: 1, name: 'Second factor required' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Two-factor authentication required' }).waitFor();
   await page.getByRole('link', { name: 'Open your profile' }).click();
-  await page.getByText('Operators of this server need a second factor').waitFor();
+  await page.getByText('Operators of this server must use two-factor authentication').waitFor();
   await screenshots(page, 'profile-second-factor', { few: true });
 
   await page.getByRole('button', { name: 'Turn on' }).click();

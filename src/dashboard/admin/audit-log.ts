@@ -1,4 +1,5 @@
-// GET /audit-log: changes to the server (users, models, settings) or, with `organization`, to one organization.
+// GET /audit-log: lists changes to the server (users, models, settings), or to one organization if `organization` is
+// given.
 
 import type { ListPage } from '../../shared/wire/list.js';
 import type { AuditEntry } from '../../shared/wire/organizations.js';
@@ -19,7 +20,7 @@ export function auditLogRoutes(guard: OperatorGuard, { audit }: AuditLogDeps): R
       path: '/audit-log',
       handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
-        // The log of a deleted organization stays readable here.
+        // Operators can still read the log of a deleted organization.
         const { data, next } = await audit.list(askedOrganization(exchange.query), limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);

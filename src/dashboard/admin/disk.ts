@@ -52,7 +52,7 @@ export function diskRoutes(
             problem: fact.problem,
             served_as: served.get(path) ?? null,
           });
-          await new Promise((next) => setImmediate(next)); // reading a file's metadata takes some milliseconds
+          await new Promise((next) => setImmediate(next)); // reading a file's metadata takes a few milliseconds
         }
         const state: DiskState = {
           object: 'disk',

@@ -1,6 +1,6 @@
-// Models that operators serve at run time, in this thread's pool. Each thread reads the declarations when notified of a
-// change, and once per second for changes by other processes (monolith models serve). It does not load the models: each
-// loads on its first request. Running requests of a removed name finish normally.
+// Models that operators serve at run time, in this thread's pool. Each thread reads the declarations when it is
+// notified of a change, and once per second to notice changes by other processes (monolith models serve). Reading does
+// not load a model: its first request does. Requests that are running when a name is removed finish normally.
 
 import { existsSync } from 'node:fs';
 import type { AuditNote } from '../../accounts/audit.js';
@@ -24,9 +24,9 @@ export interface ServedByOperatorsOptions {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly bus: ThreadBus;
   readonly log: Log;
-  /** Names in the settings, which have priority. */
+  /** Names declared in the settings, which take priority. */
   readonly taken: ReadonlySet<string>;
-  /** How long requests under a removed name may keep running. */
+  /** How long running requests may continue after their model's name is removed. */
   readonly graceMs: number;
   /** Whether an operator has unloaded the model. */
   isUnloaded(name: string): boolean;
@@ -37,7 +37,7 @@ export interface ServedByOperatorsOptions {
 
 export class DynamicModels {
   readonly #served = new Map<string, ServedModelRow>();
-  readonly #hidden = new Set<string>(); // names that were logged as hidden by the settings
+  readonly #hidden = new Set<string>(); // names already logged as overridden by the settings
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #reading: Promise<void> = Promise.resolve();
@@ -57,12 +57,12 @@ export class DynamicModels {
     return served;
   }
 
-  /** The source of a model as OWNER/REPO:QUANTIZATION; null: a model of the settings. */
+  /** The source of a model as OWNER/REPO:QUANTIZATION; null if the settings declare it. */
   sourceOf(name: string): string | null {
     return this.#served.get(name)?.source ?? null;
   }
 
-  /** Served on every thread when this resolves. Rejects like serveFetched(). */
+  /** Resolves when every thread serves the model. Rejects like serveFetched(). */
   async serve(
     request: ServeWish,
     from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
@@ -74,8 +74,8 @@ export class DynamicModels {
   }
 
   /**
-   * Removed from every thread when this resolves; running requests continue. Resolves to whether the name had been
-   * added by an operator.
+   * Resolves when every thread has removed the model; running requests continue. The result is whether an operator had
+   * added the name.
    */
   async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
     const { store, bus } = this.options;
@@ -131,7 +131,7 @@ export class DynamicModels {
     }
   }
 
-  /** Also for missing weights: the load reports the error. */
+  /** Returns a model even if its weights are missing: loading it then reports the error. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
     const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);

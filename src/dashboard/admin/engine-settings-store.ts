@@ -12,7 +12,7 @@ export type EngineChange = Readonly<Partial<Record<TunableName, number | null | 
 export interface EngineSettingsStore {
   all(): Promise<ReadonlyMap<string, EngineValues>>;
   get(engine: string): Promise<EngineValues>;
-  /** Resolves to the resulting values. The audit entry is written in the same transaction; null: no entry. */
+  /** Resolves to the resulting values. Writes the audit entry, unless it is null, in the same transaction. */
   change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues>;
 }
 

@@ -1,7 +1,8 @@
 // Engine settings that operators change at run time. They are stored and applied again when an engine is loaded. All
 // threads share one engine object, so a change on any thread takes effect immediately for all. After a load, the
-// primary thread applies the stored values. A setting given at startup (flag, variable, file) is newer than a stored
-// change and deletes it. The values of a hold (settings-leases.ts) override the stored ones.
+// primary thread applies the stored values. A setting given at startup (flag, environment variable or file) replaces a
+// stored change, which is deleted. While an engine is held (settings-leases.ts), the trial values of the hold override
+// the stored ones.
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -55,7 +56,7 @@ export const holdBody = z.object({
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
-/** How often expired holds are looked for, which adds to the time until an engine gets its settings back. */
+/** How often the server checks for expired holds. Restoring an engine's settings may take this much longer. */
 const SWEEP_MS = 1_000;
 
 export class EngineTuning {
@@ -69,7 +70,7 @@ export class EngineTuning {
     private readonly log: Log,
   ) {}
 
-  /** Loaded engines, each listed once. */
+  /** Loaded engines, each listed once even if it has several names. */
   async list(): Promise<EngineTunables[]> {
     const kept = await this.store.all();
     const running = this.pool
@@ -87,8 +88,8 @@ export class EngineTuning {
   }
 
   /**
-   * Takes effect with the engine's next step or submission. Stored when this resolves. Rejects with ApiError 404, 422,
-   * 503.
+   * Takes effect with the engine's next step or submission. Resolves when the change is stored. Rejects with ApiError
+   * 404, 422, 503.
    */
   async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
@@ -99,7 +100,7 @@ export class EngineTuning {
       action: 'engine.tunables_changed',
       detail: patch as Record<string, unknown>,
     });
-    // An operator's change ends a running hold, because it has priority over trial settings.
+    // An operator's change takes priority over trial settings, so it ends the hold.
     await this.holds.end(keyOf(pooled), null);
     engine.configure(this.native(stats, next));
     return await this.describe(pooled, engine, next);
@@ -133,14 +134,14 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
-  /** The holder of an engine, by engine name; null: none. */
+  /** The current holder of an engine, by engine name; null: none. */
   async holderOf(engine: string): Promise<string | null> {
     return (await this.holds.of(engine))?.id ?? null;
   }
 
   /**
-   * Primary thread, before any engine is loaded: ends the holds of the previous server process, then periodically those
-   * whose holder stopped extending them.
+   * Called on the primary thread before any engine is loaded. Ends the holds left by the previous server process, then
+   * periodically ends those that their holder no longer extends.
    */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity))
@@ -175,7 +176,10 @@ export class EngineTuning {
     this.#sweeping = null;
   }
 
-  /** At startup, once, before any engine is loaded: deletes stored changes of settings that this start was given. */
+  /**
+   * Called once at startup, before any engine is loaded. Deletes the stored changes of settings that were given at this
+   * start.
+   */
   async forgetGiven(): Promise<void> {
     const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
     if (given.length === 0) return;
@@ -214,7 +218,7 @@ export class EngineTuning {
     return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
   }
 
-  /** `kept`: stored values, without those of a hold. */
+  /** `kept`: the stored values, without a hold's trial values. */
   private async describe(pooled: PooledEngine, engine: Engine, kept: EngineValues): Promise<EngineTunables> {
     const stats = engine.stats();
     const hold = await this.holds.of(keyOf(pooled));
@@ -240,7 +244,7 @@ export class EngineTuning {
 
   /** Values above what the engine allocated are clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // Chosen by the device: the value the engine was loaded with.
+    // Automatic, depending on the device: use the value that the engine was loaded with.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

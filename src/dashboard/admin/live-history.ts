@@ -1,5 +1,5 @@
-// Port for the live view's history of 30 days (see docs/internals/storage.md). Ring buffers of sums with decreasing
-// resolution: recent data is finer. Slot numbers of a ring count from 1970.
+// Port for the live view's 30-day history (see docs/internals/storage.md). Ring buffers of sums with decreasing
+// resolution: recent data is finer. A ring numbers its slots from 1970 on.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSum } from './live-sums.js';
@@ -39,12 +39,15 @@ export interface KeySlot {
 export interface LiveHistory {
   /** Adds to the slot that contains `at` in each ring, and deletes slots beyond a ring's retention. */
   add(at: number, sum: LiveSum, keys: readonly KeyCounts[]): Promise<void>;
-  /** In order of time, without empty slots. */
+  /** In chronological order, without empty slots. */
   sums(ring: Ring, span: LiveSpan): Promise<SumSlot[]>;
   keys(ring: Ring, span: LiveSpan): Promise<KeySlot[]>;
 }
 
-/** The finest ring that still contains the start of the range and needs no more than the maximum number of slots. */
+/**
+ * The finest ring that still contains the start of the range and covers it with no more than the maximum number of
+ * slots.
+ */
 export function ringFor({ from, to }: LiveSpan, now: number): Ring {
   return (
     RINGS.find(({ stepS, keptS }) => from >= now - keptS && (to - from) / stepS <= MAX_SLOTS) ?? (RINGS.at(-1) as Ring)

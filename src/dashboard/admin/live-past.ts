@@ -1,4 +1,5 @@
-// GET …/live/history and …/live/keys: the live view's history of the last 30 days, and the load by sender.
+// GET …/live/history and …/live/keys: the live view's history of the last 30 days, and the load by organization or API
+// key.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -16,7 +17,7 @@ import { askedOrganization } from './organizations.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
-/** Number of series shown separately. The rest are summed. */
+/** Number of series shown separately. All others are summed into one. */
 const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
@@ -89,8 +90,8 @@ function moment(query: URLSearchParams, name: string): number | null {
 const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
 /**
- * Engine and model changes from the server's audit log, oldest first. Downloads are left out because they change
- * nothing that runs.
+ * Engine and model changes from the server's audit log, oldest first. Downloads are left out because they do not affect
+ * running engines.
  */
 async function marksIn({ from, to }: LiveSpan, audit: LivePastDeps['audit']): Promise<LiveMark[]> {
   const marks: LiveMark[] = [];

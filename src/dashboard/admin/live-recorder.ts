@@ -10,7 +10,7 @@ import { addSum, sumOf } from './live-sums.js';
 import type { LiveSum } from './live-sums.js';
 
 const STEP_S = RINGS[0]?.stepS ?? 10;
-/** Number of collected key entries at which they are merged. */
+/** Collected per-key entries are merged once there are this many. */
 const MERGE_AT = 4_000;
 
 export class LiveRecorder {
@@ -34,7 +34,7 @@ export class LiveRecorder {
     if (this.#keys.length > MERGE_AT) this.#keys = mergedKeys(this.#keys);
   }
 
-  /** Writes what has been summed so far. */
+  /** Writes the sum collected so far. */
   async close(): Promise<void> {
     this.#write();
     await this.#writing;

@@ -1,5 +1,5 @@
 // The server's only sampler, on the primary thread. Once per second it reads the engines' counters, requests the other
-// threads' counters, and builds one sample. It only reads: engines do no extra work for it.
+// threads' counters, and builds one sample. It reads counters that exist anyway, so engines do no extra work.
 
 import type { EngineSample, LiveSample } from '../../shared/wire/live.js';
 import type { NativeStats } from '../../engine/addon-types.js';
@@ -21,7 +21,7 @@ interface Windows {
 }
 
 export class LiveSampler {
-  // counters of the previous sample, by engine object: a reloaded engine starts from zero
+  // counters of the previous sample, keyed by engine object because a reloaded engine starts from zero
   readonly #before = new WeakMap<Engine, NativeStats>();
   readonly #windows = new Map<string, Windows>(); // by file
   readonly #timer: NodeJS.Timeout;
@@ -103,7 +103,7 @@ export class LiveSampler {
     const stats = status.engine.stats();
     const before = this.#before.get(status.engine);
     this.#before.set(status.engine, stats);
-    // An engine that is new in this sample has counted from zero.
+    // An engine that first appears in this sample started counting at zero.
     const since = (of: (stats: NativeStats) => number): number => of(stats) - (before === undefined ? 0 : of(before));
     const steps = since((s) => s.steps);
     const rows = since((s) => s.stepRows);

@@ -1,5 +1,5 @@
-// Sums live-view samples so that one stands for many: means for gauges and rates, maxima for values whose peaks matter.
-// Sums can be summed again. Pure.
+// Combines many live-view samples into one: means for gauges and rates, maxima for values whose peaks matter. The sums
+// can be added up again. Pure.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/live.js';
 
@@ -37,7 +37,7 @@ interface EngineSum {
   names: string[];
   samples: number;
   means: number[];
-  /** Sum, and number of values in it. */
+  /** A sum and the number of values in it. */
   partial: [number, number][];
   /** p50, p95 and p99, each weighted by count, and the counts. */
   latencies: [number, number, number, number][];

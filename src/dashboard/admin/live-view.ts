@@ -1,5 +1,5 @@
 // The live view of one thread: the samples of the last minutes, encoded once, and the viewers. The primary thread's
-// view has the sampler. The other threads receive its samples over the bus and send back their counts.
+// view has the sampler. The other threads receive the samples over the bus and send back their counts.
 //
 //     sampler ──► sample, encoded ──► history, viewers of this thread
 //        ▲                      └───► bus ──► history, viewers of each other thread
@@ -22,7 +22,7 @@ const HISTORY = 300;
 const MAX_VIEWERS = 5_000;
 /** Number of viewers written to per event-loop turn. */
 const PER_TURN = 50;
-/** Interval at which a viewer's permission is checked again, which takes two lookups. */
+/** How often a viewer's permission is checked again. Each check takes two lookups. */
 const CHECK_MS = 5_000;
 /**
  * A viewer with this much unsent data gets no more samples until it catches up. After too many skipped samples it is
@@ -60,7 +60,7 @@ export class LiveView {
 
   constructor(private readonly deps: LiveViewDeps) {}
 
-  /** Starts sampling when the server is up. A start may take longer than the sampling interval. */
+  /** Call once the server is up: starting the server may take longer than the sampling interval. */
   begin(inFlight: () => number): void {
     this.#inFlight = inFlight;
     const { bus, pool, primary, telemetry, history } = this.deps;
@@ -95,7 +95,7 @@ export class LiveView {
     if (this.#viewers.size >= MAX_VIEWERS)
       throw apiError('capacity_exhausted', `The maximum of ${MAX_VIEWERS} viewers is reached.`);
     const stream = exchange.sse();
-    if (exchange.method === 'HEAD') return; // a HEAD request is complete here and must not be registered as a viewer
+    if (exchange.method === 'HEAD') return; // a HEAD request ends here and must not be registered as a viewer
     const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
@@ -145,7 +145,9 @@ export class LiveView {
     if (to < viewers.length) setImmediate(() => this.#send(sample, viewers, to));
   }
 
-  /** Checks the permission before sending the sample. If the check fails, the next sample repeats it. */
+  /**
+   * Checks the viewer's permission before sending the sample. If the check itself fails, the next sample repeats it.
+   */
   async #ask(viewer: Viewer, sample: string): Promise<void> {
     viewer.asking = true;
     try {

@@ -1,6 +1,6 @@
 // Model settings that operators change at run time: lifecycle and dates, and whether the model is loaded. They override
-// the configuration and the catalog. Each thread caches them, and reads them again when notified of a change and once
-// per second, for changes by other processes.
+// the configuration and the catalog. Each thread caches them. It reads them again when it is notified of a change, and
+// once per second to notice changes by other processes.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import type { CatalogModel } from '../../engine/catalog.js';
@@ -51,13 +51,14 @@ export class ModelSettings {
     return this.rows.get(model) ?? {};
   }
 
-  /** The model's lifecycle from all sources. */
+  /** The model's lifecycle, merged from all sources. */
   declared(model: CatalogModel): DeclaredDeprecation {
     return merged(model, this.row(model.id));
   }
 
   /**
-   * Undefined fields do not change. If `check` throws, nothing changes. In effect on this thread when this resolves.
+   * Undefined fields do not change. If `check` throws, nothing changes. Resolves when the change is in effect on this
+   * thread.
    */
   async change(
     model: CatalogModel,

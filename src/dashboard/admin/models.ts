@@ -113,7 +113,7 @@ export function modelRoutes(
           if (successor === model.id || pool.get(successor) === undefined)
             throw apiError('invalid_value', 'successor must be another model of this server.', 'successor');
         }
-        // Deprecation without a date starts now. A model that becomes active again loses its dates.
+        // Without a date, deprecation starts now. Making a model active again clears its dates.
         if (change.lifecycle === 'deprecated')
           change.deprecatedAt ??= modelSettings.row(model.id).deprecatedAt ?? new Date().toISOString();
         if (change.lifecycle === 'active') {
@@ -153,7 +153,7 @@ export function modelRoutes(
         action: loaded ? 'model.loaded' : 'model.drained',
       });
     }
-    if (loaded) lifecycle.load(id); // also loads a model that is loaded on demand, and retries one that failed
+    if (loaded) lifecycle.load(id); // this also loads an on-demand model immediately, and retries a failed load
     return describe(model);
   }
 

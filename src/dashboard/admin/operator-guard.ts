@@ -17,7 +17,7 @@ export interface OperatorCall<B> {
   readonly actor: Actor;
   /** Null: authenticated by the token. */
   readonly userId: string | null;
-  /** Parsed by the schema; undefined without one. */
+  /** The body, parsed by the schema; undefined if the route has no schema. */
   readonly body: B;
 }
 
@@ -32,7 +32,7 @@ export interface OperatorRoute<B> {
   handler(call: OperatorCall<B>): void | Promise<void>;
 }
 
-/** Turns it into a plain Route that makes all checks before `serve` runs. */
+/** Converts the operator route to a plain Route that makes all checks before `serve` runs. */
 export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** Authenticates by session. */
@@ -53,8 +53,8 @@ const MAX_BODY_BYTES = 65_536;
 const MAX_REMEMBERED = 10_000;
 
 /**
- * Authenticates by token, for one listener. Also counts wrong tokens in memory, because counts written to the store are
- * not visible immediately.
+ * Authenticates by token, for one listener. Wrong tokens are also counted in memory, because counts written to the
+ * store are not visible immediately.
  */
 export function tokenOperators(token: string, attempts: Attempts, clock: () => number): OperatorGuard {
   const wanted = digest(token);
@@ -79,7 +79,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    // the limit table is full or the database failed: the response stays the same
+    // the limit table is full or the database failed: the response is the same either way
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };
@@ -91,7 +91,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     sameOrigin: true,
     maxBodyBytes: MAX_BODY_BYTES,
     headers: [['Cache-Control', 'no-store']],
-    // If every field is optional, so is the body.
+    // A body whose fields are all optional may itself be omitted.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
     onRequest: check,
     preHandler: check,
@@ -107,5 +107,5 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
   });
 }
 
-// Hashes to a fixed length, so that the comparison's timing reveals nothing.
+// Hashing gives both values the same length, so that the comparison's timing reveals nothing.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

@@ -1,4 +1,4 @@
-// Operator routes for organizations: list, limits, suspension. Changes take effect immediately on this thread, and
+// Operator routes for organizations: list, limits, suspension. A change takes effect immediately on this thread, and
 // within a second on other threads and in other processes.
 
 import { z } from 'zod';
@@ -85,8 +85,8 @@ export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps)
 }
 
 /**
- * The `organization` query parameter: an organization's id, possibly of a deleted one. Null: absent. Throws ApiError
- * 400.
+ * The `organization` query parameter, or null if it is absent: the id of an organization, which may have been deleted.
+ * Throws ApiError 400.
  */
 export function askedOrganization(query: URLSearchParams): string | null {
   const id = query.get('organization');

@@ -1,4 +1,4 @@
-// Token prices per model and million tokens. The currency is a label without conversion. Costs are informational;
+// Each model's price per million tokens. The currency is only a label; nothing is converted. Costs are informational;
 // nothing is charged.
 
 import { z } from 'zod';

@@ -1,4 +1,4 @@
-// Prompt and output lengths of a model's recent requests, as a workload for tuning. Only numbers, no text.
+// Prompt and output lengths of a model's recent requests, used as a tuning workload. Contains only numbers, no text.
 
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import type { RequestShape } from '../../bench/tune/workload.js';
@@ -8,7 +8,7 @@ const PAGE = 100;
 /** Maximum number of log pages to scan. */
 const MAX_PAGES = 50;
 
-/** Completed requests, newest first, without requests of `exceptKeys` and requests with images. */
+/** Completed requests, newest first, except those made with `exceptKeys` and those with images. */
 export async function recentShapes(
   requestLog: Pick<RequestLog, 'list'>,
   models: readonly string[],

@@ -1,4 +1,5 @@
-// GET …/requests: requests of all organizations or, with `organization`, of one. Without prompts and responses.
+// GET …/requests: requests of all organizations, or of one if `organization` is given. Prompts and responses are left
+// out.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';

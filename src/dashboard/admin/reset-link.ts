@@ -1,4 +1,5 @@
-// POST /users/{id}/reset-link: creates a password reset link for servers that send no mail. The operator passes it on.
+// POST /users/{id}/reset-link: creates a password reset link for servers that send no mail. The operator passes it on
+// to the user.
 
 import { TOKEN_MS } from '../../accounts/tokens.js';
 import { apiError } from '../../shared/errors.js';

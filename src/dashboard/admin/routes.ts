@@ -1,4 +1,4 @@
-// All operator routes, once for each way to authenticate.
+// All operator routes, built once for each way to authenticate.
 
 import type { Route } from '../../http/exchange.js';
 import { auditLogRoutes, type AuditLogDeps } from './audit-log.js';

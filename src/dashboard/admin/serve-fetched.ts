@@ -53,7 +53,7 @@ export async function serveFetched(
   if (found === null)
     throw wrong(
       'model',
-      `${showModelRef(ref)} is not on this machine's disk, or incomplete. Download it first (monolith pull ${showModelRef(ref)}).`,
+      `${showModelRef(ref)} is not on this machine's disk, or is incomplete. Download it first (monolith pull ${showModelRef(ref)}).`,
     );
   const fact = fileFacts.of(found.path);
   if (fact.problem !== null) throw wrong('model', `${showModelRef(ref)} cannot be served: ${fact.problem}`);
@@ -87,7 +87,7 @@ const wrong = (field: 'name' | 'model', message: string): Error => apiError('inv
 
 let builtIn: ReadonlySet<string> | null = null;
 
-/** Names that a start without --model would serve. */
+/** Names that the server would serve if started without --model. */
 function reserved(): ReadonlySet<string> {
   return (builtIn ??= new Set(readCatalog(builtInCatalog).map(({ id }) => id)));
 }

@@ -1,4 +1,4 @@
-// Port for models that operators serve in addition to those of the settings (see docs/internals/storage.md).
+// Port for models that operators serve in addition to those in the settings (see docs/internals/storage.md).
 
 import type { AuditNote } from '../../accounts/audit.js';
 
@@ -16,11 +16,11 @@ export interface ServedModelRow {
 }
 
 export interface ServedModelStore {
-  /** By name, sorted by name. */
+  /** Keyed and sorted by name. */
   all(): Promise<ReadonlyMap<string, ServedModelRow>>;
   /**
-   * Declares a model and writes the audit entry in the same transaction. `check` gets the current models and may throw:
-   * then nothing changes.
+   * Declares a model and writes the audit entry in the same transaction. `check` receives the current models; if it
+   * throws, nothing changes.
    */
   add(
     name: string,
@@ -28,6 +28,6 @@ export interface ServedModelStore {
     check: (there: ReadonlyMap<string, ServedModelRow>) => void,
     note: AuditNote,
   ): Promise<void>;
-  /** Removes a model and the operators' settings for its name. Resolves to whether it existed. */
+  /** Removes a model and the settings that operators made for its name. Resolves to whether it existed. */
   remove(name: string, note: AuditNote): Promise<boolean>;
 }

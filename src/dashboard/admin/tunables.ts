@@ -1,5 +1,5 @@
-// Operator routes for engine settings that can change at run time. Null in a change restores the configured value. A
-// hold applies trial settings: they are not stored and expire.
+// Operator routes for engine settings that can change at run time. A null value restores the configured one. A hold
+// applies trial settings, which expire and are not stored.
 
 import type { EngineTunablesPatch } from '../../shared/wire/tunables.js';
 import type { Route } from '../../http/exchange.js';

@@ -1,14 +1,14 @@
-// Port for tuning runs, including running ones with their progress (see docs/internals/storage.md).
+// Port for tuning runs, which are stored with their progress while they run (see docs/internals/storage.md).
 
 import type { TuneRun, TuneRunSummary } from '../../shared/wire/tuning.js';
 
-/** The oldest are deleted beyond this number. */
+/** Maximum number of stored runs. The oldest are deleted first. */
 export const MAX_RUNS = 50;
 
 export interface TuneRunStore {
   /**
-   * Writes the complete run. Beyond MAX_RUNS, the oldest finished runs are deleted. `keyId`: the API key that the run
-   * uses, if the server created it.
+   * Stores the whole run. If there are more than MAX_RUNS, deletes the oldest finished ones. `keyId`: the API key that
+   * the run uses, if the server created it.
    */
   put(run: TuneRun, keyId: string | null): Promise<void>;
   get(id: string): Promise<TuneRun | null>;
@@ -16,6 +16,8 @@ export interface TuneRunStore {
   list(): Promise<TuneRunSummary[]>;
   /** API keys of the stored runs, whose requests must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
-  /** At startup: marks runs as ended that were in progress when the server stopped. Resolves to their number. */
+  /**
+   * At startup: marks the runs that were in progress when the server stopped as ended. Resolves to how many there were.
+   */
   endUnfinished(reason: string, at: Date): Promise<number>;
 }

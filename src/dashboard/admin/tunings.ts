@@ -1,5 +1,6 @@
 // Tuning runs that operators start on the server. A child process generates the load. The thread that received the
-// request holds the engine for as long as the child lives. Results are stored as they arrive, visible to every thread.
+// request holds the engine for as long as the child lives. Results are stored as they arrive, so every thread can see
+// them.
 
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -25,12 +26,12 @@ import { recentShapes } from './request-shapes.js';
 import type { TuneRunStore } from './tune-runs.js';
 
 const CHILD = fileURLToPath(new URL('../../bench/tune/child.js', import.meta.url));
-/** A hold is extended long before it ends. */
+/** Duration of a hold. It is extended every PROLONG_MS, long before it ends. */
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
 /** How long a child may take to exit by itself. */
 const END_MS = 3_000;
-/** Minimum number of requests that make a workload. */
+/** Minimum number of requests needed for a workload. */
 const MIN_SHAPES = 20;
 /** Maximum number of concurrent requests, unless the request asks for more. */
 const MAX_LOAD = 1_024;
@@ -45,7 +46,7 @@ export interface TuningsDeps {
   readonly log: Log;
   /** Address of this server; null until it is reachable. */
   url(): string | null;
-  /** Concurrency limit of the first organization, whose key the run uses, on the model; null: no limit. */
+  /** Concurrency limit on the model for the first organization, whose key the run uses; null: no limit. */
   concurrencyLimit(model: string): Promise<number | null>;
 }
 
@@ -127,8 +128,8 @@ export class Tunings {
   }
 
   /**
-   * Ends command-line runs that disappeared without a report (kill -9) and no longer hold their engine. The server's
-   * own runs are tracked directly.
+   * Marks command-line runs as ended if they disappeared without a report (kill -9) and no longer hold their engine.
+   * Runs that the server started are tracked directly.
    */
   async endLost(): Promise<void> {
     const { runs, tuning } = this.deps;
@@ -154,7 +155,7 @@ export class Tunings {
     this.deps.bus.publish('tuning.stop', { id });
   }
 
-  /** Stops the runs of this thread, so that a shutdown does not wait for their load. */
+  /** Stops this thread's runs, so that a shutdown does not wait for the requests that they send. */
   drain(): void {
     for (const one of this.#running.values()) one.stop();
   }

@@ -1,5 +1,5 @@
-// Operator routes for users: lock accounts, grant operator rights. Operators cannot lock or demote themselves, and one
-// operator who can sign in must remain.
+// Operator routes for users: lock accounts, grant operator rights. Operators cannot lock or demote themselves, and at
+// least one operator who can sign in must remain.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -41,7 +41,7 @@ export function userRoutes(guard: OperatorGuard, { users, secondFactors }: UserD
       },
     }),
 
-    // For users who lost both their device and their recovery codes.
+    // For users who have lost both their device and their recovery codes.
     guard({
       method: 'DELETE',
       path: '/users/:user/second-factor',
@@ -50,11 +50,11 @@ export function userRoutes(guard: OperatorGuard, { users, secondFactors }: UserD
         if (id === userId)
           throw apiError(
             'invalid_value',
-            'You cannot reset your own second factor. Turn it off in your profile, or ask another operator.',
+            'You cannot reset your own two-factor authentication. Turn it off in your profile, or ask another operator.',
             'user',
           );
         if (!(await secondFactors.reset(id, actor)))
-          throw apiError('resource_not_found', 'User not found, or the second factor is off.', 'user');
+          throw apiError('resource_not_found', 'User not found, or two-factor authentication is off.', 'user');
         exchange.json(200, {});
       },
     }),

@@ -1,5 +1,5 @@
-// Mail that the dashboard sends, if mail is configured. Links use the configured address, never one derived from a
-// request: an attacker could otherwise have links to their own site mailed to users.
+// Sends the dashboard's mail, if mail is configured. Links use the configured address, never one taken from a request.
+// Otherwise, an attacker could have the server mail links to the attacker's own site.
 
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
@@ -62,7 +62,7 @@ export class AccountMailer {
     this.write((base) => this.mailer.send(newEmailLetter(email, name, newEmailUrl(base, token), base)));
   }
 
-  /** Sent to the old address, also if an operator made the change. */
+  /** Sent to the old address, even if an operator made the change. */
   emailChanged(user: User, before: string): void {
     this.write((base) => this.mailer.send(emailChangedLetter(before, user.name, user.email, base)));
   }

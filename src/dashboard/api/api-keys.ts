@@ -90,7 +90,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
         checkModels(body.models ?? undefined, served());
         checkLimits(body.limits, served());
         checkExpiry(body.expires_at, now());
-        // Null removes an optional date or limit. For required values, null is the same as omitting the field.
+        // Null clears an optional date or limit. For a required value, null means the same as omitting the field.
         const change = {
           name: body.name ?? undefined,
           models: body.models ?? undefined,
@@ -129,7 +129,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
     }),
   ];
 
-  /** The key of the path, if the caller may change it. Throws ApiError 404, 403. */
+  /** The key named in the path, if the caller may change it. Throws ApiError 404, 403. */
   async function changeable({ exchange, organization, user, role }: MemberCall<unknown>): Promise<KeyRecord> {
     const key = known(await keys.get(organization.id, exchange.params['id'] as string));
     checkChanger(role, user.id, key);

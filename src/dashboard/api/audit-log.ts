@@ -1,4 +1,4 @@
-// GET …/audit-log: changes made in an organization, and by which actor.
+// GET …/audit-log: the changes made in an organization, and who made them.
 
 import type { Route } from '../../http/exchange.js';
 import type { ListPage } from '../../shared/wire/list.js';

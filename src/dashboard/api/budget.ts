@@ -87,7 +87,7 @@ export function budgetRoutes({ guard, budgets, prices, usage, config }: BudgetDe
           );
         }
         const before = await budgets.get(id);
-        // A changed amount can trigger notifications again in the same month. The webhook secret does not change.
+        // If the amount changes, notifications may be sent again in the same month. The webhook secret does not change.
         const budget: Budget | null =
           amount === null
             ? null

@@ -19,16 +19,13 @@ export const nameField = z
   .max(100)
   .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 
-/**
- * The address in the form that normalEmail() returns. The domain is not validated further; that is left to mail
- * servers.
- */
+/** An e-mail address in the form that normalEmail() returns. Whether the domain exists is left to the mail servers. */
 export const emailField = z
   .string()
   .max(254)
   .transform(normalEmail)
   .superRefine((email, context) => {
-    // Invisible characters are refused, because they would make two accounts look like one.
+    // Invisible characters are refused, because they could make two different accounts look the same.
     if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email) || /\p{Cc}|\p{Cf}/u.test(email))
       context.addIssue(issue('invalid_value', 'must be a valid e-mail address'));
   });
@@ -42,10 +39,10 @@ export const newPasswordField = z.string().superRefine((password, context) => {
     context.addIssue(issue('invalid_value', `must be at least ${MIN_PASSWORD_CHARACTERS} characters long`));
 });
 
-/** A password to verify. Longer ones cannot exist. */
+/** A password to verify. No stored password can be longer. */
 export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 
-/** The token of a link. */
+/** The token in a mailed link. */
 export const tokenField = z.string().min(1).max(256);
 
 /** An authenticator app's code or a recovery code, as typed. */

@@ -1,6 +1,6 @@
-// The four kinds of dashboard routes by required access: none, a session, membership with a role, operator. The guard
-// turns them into plain Routes. Before `serve` runs, it checks cookie, Origin, CSRF token, role and body, in this
-// order, and sets the error format. Responses carry the security headers.
+// The four kinds of dashboard routes, by the access they require: none, a session, membership with a role, operator.
+// The guard converts them to plain Routes. Before `serve` runs, it checks the cookie, Origin, CSRF token, role and
+// body, in this order, and sets the error format. Responses carry the security headers.
 
 import type { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -12,7 +12,7 @@ import type { Role } from '../../shared/wire/organizations.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;
-  /** Parsed by the schema; undefined without one. */
+  /** The body, parsed by the schema; undefined if the route has no schema. */
   readonly body: B;
 }
 
@@ -27,8 +27,8 @@ export interface UserCall<B> extends OpenCall<B> {
 
 export interface MemberCall<B> extends UserCall<B> {
   /**
-   * The organization in the path's `:org`. For organizations that the user is not a member of, the request fails with
-   * 404 resource_not_found.
+   * The organization named by `:org` in the path. If the user is not a member of it, the request fails with 404
+   * resource_not_found.
    */
   readonly organization: OrganizationView;
   readonly role: Role;
@@ -41,17 +41,17 @@ export interface DashboardRoute<C> {
   /** Maximum body size; 64 KiB by default. */
   maxBodyBytes?: number;
   generates?: true;
-  /** Reading it adds an audit entry, so it counts as a change (change-pace.ts). */
+  /** The route is read-only but adds an audit entry, so it counts as a change (change-pace.ts). */
   noted?: true;
   /** See Route. */
   countedAs?: string;
-  /** The identity that the request is counted for, if rate limits apply to it. */
+  /** The identity that rate limits count the request against, if there are any. */
   actAs?(call: Omit<C, 'body'>): Identity;
   handler(call: C): void | Promise<void>;
 }
 
 export interface Guard {
-  /** No session needed. Changing requests whose Origin is another site are refused. */
+  /** No session needed. Requests that change something are refused if their Origin is another site. */
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
   /** Needs a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;

@@ -1,4 +1,5 @@
-// Invitations: created and revoked by admins, accepted with the link and the e-mail address it was issued for.
+// Invitations: created and revoked by admins, accepted by opening the link with the e-mail address that it was issued
+// for.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
@@ -46,7 +47,7 @@ export function inviteRoutes({ guard, invites, attempts, origin, mailer, organiz
         await attempts.count('invite', [user.id]);
         const invite = await invites.create(organization.id, email, role, user.id, actor);
         exchange.json(200, inviteObject(invite, origin.base(exchange)));
-        // The inviter sees the link, so mail over the rate limit is skipped silently.
+        // The inviter sees the link anyway, so mail over the rate limit is skipped silently.
         if (mailer.enabled)
           attempts.count('mail', [`invitation ${email}`]).then(
             () => mailer.invite(invite, user, organization.name),

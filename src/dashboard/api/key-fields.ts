@@ -42,7 +42,7 @@ const value = z.number().int().min(1).max(1e9).nullish();
 
 const limitValues = { rpm: value, tpm: value, concurrency: value };
 
-/** Unknown limits are refused, unlike other unknown fields: a key with a misspelt limit would have no limit. */
+/** Unlike other unknown fields, unknown limits are refused: a key with a misspelt limit would have no limit. */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
     if (!Object.hasOwn(limitValues, name))

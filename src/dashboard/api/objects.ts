@@ -65,7 +65,7 @@ export function inviteObject(
   };
 }
 
-/** Dashboard pages that links in mail open. */
+/** Dashboard pages that mailed links open. */
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;

@@ -1,4 +1,4 @@
-// Maps an identity from the provider to a user: the one it is linked to, an existing one to link, or a new one.
+// Maps an identity from the provider to a user: the user it is linked to, an existing user to link it to, or a new one.
 
 import type { ForeignIdentity, Identities } from '../../accounts/identities.js';
 import type { Client, SignIns } from '../../accounts/sign-ins.js';
@@ -10,7 +10,7 @@ import { OidcRefusal } from '../../accounts/oidc/failures.js';
 import type { Claims } from '../../accounts/oidc/provider.js';
 import { emailField, nameField } from './fields.js';
 
-/** `cookie`: of the session that sign-up started; null: the caller must start one. */
+/** `cookie`: the session cookie, if sign-up started a session; null: the caller must start one. */
 export interface Entered {
   readonly user: User;
   readonly cookie: string | null;
@@ -28,7 +28,7 @@ export class OidcEntry {
     private readonly settings: Config['oidc'],
   ) {}
 
-  /** `invite`: token of the invitation link, if any. Rejects with OidcRefusal. */
+  /** `invite`: the invitation link's token, if any. Rejects with OidcRefusal. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
@@ -40,8 +40,8 @@ export class OidcEntry {
     if (email === null) throw new OidcRefusal('no_email');
     const owner = await signIns.withEmail(email);
     if (owner === null) return this.#signUp(claims, email, identity, invite, client);
-    // An account whose address is unverified may not belong to the owner of that address. Linking it would mix up the
-    // sign-ins of two people.
+    // An account with an unverified address may not belong to the owner of that address. Linking it could sign one
+    // person in to another person's account.
     if (!owner.emailVerified) throw new OidcRefusal('account_exists');
     if (!(await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })))
       throw new OidcRefusal('taken');
@@ -59,7 +59,9 @@ export class OidcEntry {
     if (!linked) throw new OidcRefusal('taken');
   }
 
-  /** Null if there is no acceptable address. A linked user needs one only if domains are restricted. */
+  /**
+   * The identity's address; null if it has no acceptable one. A linked user needs one only if domains are restricted.
+   */
   #email({ email: given, isEmailVerified }: Claims, isLinked: boolean): string | null {
     const { domains, unverified_email: takesUnverified } = this.settings;
     const parsed = emailField.safeParse(given);

@@ -1,6 +1,6 @@
 // /oidc/start and /oidc/callback redirect to the provider and back. /oidc/link and /oidc/unlink change the link of the
-// signed-in account. State needed at the callback travels in a sealed cookie, so only the browser that started can
-// finish.
+// signed-in account. The state that the callback needs travels in a sealed cookie, so only the browser that started a
+// sign-in can finish it.
 
 import { addressGroup } from '../../accounts/attempts.js';
 import { ApiError, apiError } from '../../shared/errors.js';
@@ -29,7 +29,7 @@ const MAX_INVITE = 256;
 
 /** Content of the sealed cookie. */
 interface Journey extends Asked {
-  /** Path of the page to open at the end. */
+  /** Path of the page to open after the sign-in. */
   next: string;
   invite: string | null;
   /** The user to link the identity to; null for a sign-in. */
@@ -53,7 +53,7 @@ export interface OidcDeps {
   now: () => number;
 }
 
-/** Empty without a provider. */
+/** Empty if no provider is configured. */
 export function oidcRoutes(deps: OidcDeps): Route[] {
   return deps.oidc === null ? [] : routesOf(deps, deps.oidc);
 }
@@ -79,7 +79,7 @@ function routesOf(
     return journey;
   };
 
-  /** Returns the address of the page to continue on. */
+  /** Returns the address of the page to open next. */
   const finish = async (exchange: Exchange, journey: Journey): Promise<string> => {
     await attempts.count('elsewhere', [addressGroup(exchange.remoteAddress)]);
     const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
@@ -95,7 +95,7 @@ function routesOf(
     }
     const { user, cookie } = await entry.enter(claims, journey.invite, client);
     if (cookie === null && user.secondFactor === true && !user.locked) {
-      // In the URL fragment, which browsers do not send to any server.
+      // It is passed in the URL fragment, which browsers do not send to any server.
       return `/signin?next=${encodeURIComponent(journey.next)}#ticket=${tickets.issue(user).ticket}`;
     }
     const signIn = cookie === null ? await signIns.begin(user, null, client, before, null) : { cookie };
@@ -147,7 +147,7 @@ function routesOf(
       },
     }),
 
-    // A POST, not a link: otherwise another site could navigate the browser here and link a different person's identity
+    // A POST rather than a link. Otherwise, another site could send the browser here and link someone else's identity
     // to the account.
     guard.user({
       method: 'POST',
@@ -193,7 +193,7 @@ function routesOf(
     }),
   ];
 
-  /** Maps an error to the failure that the page shows. Errors that no user caused are logged. */
+  /** Maps an error to the failure that the page shows. Errors that are not the user's fault are logged. */
   function failureOf(error: unknown): OidcFailure {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';

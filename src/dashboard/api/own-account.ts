@@ -82,7 +82,11 @@ export function ownAccountRoutes({
         await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         if (user.secondFactor === true) {
           if (body.code == null)
-            throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
+            throw apiError(
+              'missing_required_parameter',
+              'code is missing: this account uses two-factor authentication.',
+              'code',
+            );
           await codes.use(user, body.code, actor.ip ?? '');
         }
         await ownAccount.delete(user, actor);

@@ -1,4 +1,5 @@
-// Pagination of dashboard API lists: `limit` 1 … 100 (default 20), and `after`, the `next` of the previous page.
+// Pagination of dashboard API lists: `limit` from 1 to 100 (default 20), and `after`, the `next` value of the previous
+// page.
 
 import { pageOf } from '../../accounts/page.js';
 import type { Page } from '../../accounts/page.js';
@@ -28,7 +29,7 @@ export function readPage(query: URLSearchParams): PageQuery {
   return { limit, after };
 }
 
-/** Returns a page of a list that is already in memory. Throws 404 item_not_found if `after` is not in the list. */
+/** Returns one page of a list that is already in memory. Throws 404 item_not_found if `after` is not in the list. */
 export function pageQueryOf<T>(
   all: readonly T[],
   { limit, after }: PageQuery,
@@ -37,7 +38,7 @@ export function pageQueryOf<T>(
   return listPage(pageOf(all, limit, after, cursor), (entry) => entry);
 }
 
-/** Converts a slice to the response. Null means that `after` was not found: 404 item_not_found. */
+/** Converts a slice to the response. A null slice means that `after` was not found, and throws 404 item_not_found. */
 export function listPage<T, O>(slice: Page<T> | null, shown: (entry: T) => O): ListPage<O> {
   if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };

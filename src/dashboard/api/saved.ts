@@ -1,7 +1,7 @@
-// …/playground/saved: saved playground presets and conversations: the user's own, and those shared by members of the
-// organization. A link contains the item's id. It works only for members and, for other users than the owner, only
-// while the item is shared. Texts are encrypted and bound to the organization and id, so that a row cannot be read
-// without the server's keys or copied to another id.
+// …/playground/saved: saved playground presets and conversations: the user's own, and those that members of the
+// organization share. A link contains the item's id. It works only for members of the organization and, except for the
+// owner, only while the item is shared. Names and contents are encrypted and bound to the organization and the id, so
+// that a row cannot be read without the server's keys or copied to another id.
 
 import { z } from 'zod';
 import { hasRole } from '../../accounts/members.js';
@@ -21,7 +21,7 @@ import type { Guard } from './guard.js';
 
 const LIST = '/organizations/:org/playground/saved';
 const PURPOSE = 'saved text';
-/** Maximum length of the content as JSON. */
+/** Maximum length of the content, in characters of JSON. */
 const MAX_CHARACTERS = 400_000;
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** Number of names decrypted per event-loop turn. */

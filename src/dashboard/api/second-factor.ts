@@ -1,4 +1,4 @@
-// …/second-factor: the user's own second factor: propose a secret, confirm it, turn it off, and replace the recovery
+// …/second-factor: the user's own second factor: generate a secret, confirm it, turn it off, and replace the recovery
 // codes.
 
 import { z } from 'zod';
@@ -59,7 +59,10 @@ export function secondFactorRoutes({
       body: z.object({ password: passwordField.nullish() }),
       handler: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true)
-          throw apiError('invalid_value', 'The second factor is already on. Turn it off first to use another device.');
+          throw apiError(
+            'invalid_value',
+            'Two-factor authentication is already on. Turn it off first to use another device.',
+          );
         await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
@@ -97,7 +100,7 @@ export function secondFactorRoutes({
         if (isRequired && user.operator)
           throw apiError(
             'second_factor_required',
-            'The second factor cannot be turned off: operators of this server need one. To change devices, ask another operator to reset it.',
+            'Two-factor authentication cannot be turned off: this server requires it for operators. To change devices, ask another operator to reset it.',
           );
         await confirmPassword(attempts, { user, signedInAt }, body.password, now());
         await codes.use(user, body.code, actor.ip ?? '');

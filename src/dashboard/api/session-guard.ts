@@ -24,7 +24,7 @@ type WithoutBody<C> = Omit<C, 'body'>;
 
 export class SessionGuard implements Guard {
   private readonly pace = new ChangePace();
-  private readonly counted = new WeakSet<Exchange>(); // requests already counted, because each is checked twice
+  private readonly counted = new WeakSet<Exchange>(); // requests that were already counted: each is checked twice
 
   constructor(
     private readonly directory: Directory,
@@ -66,7 +66,7 @@ export class SessionGuard implements Guard {
       if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true)
         throw apiError(
           'second_factor_required',
-          'Operators of this server need a second factor. Turn it on in your profile, then try again.',
+          'Operators of this server must use two-factor authentication. Turn it on in your profile, then try again.',
         );
       return caller;
     });
@@ -91,7 +91,7 @@ export class SessionGuard implements Guard {
       sameOrigin: true,
       headers: API_HEADERS,
       maxBodyBytes,
-      // If every field is optional, so is the body.
+      // A body whose fields are all optional may itself be omitted.
       ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),

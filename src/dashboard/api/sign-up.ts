@@ -1,4 +1,4 @@
-// GET /status, POST /signup, and a preview of an invitation by its link.
+// GET /status, POST /signup, and a preview of the invitation that a link belongs to.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -90,7 +90,7 @@ export function signUpRoutes({
           code: body.code ?? null,
         };
         await attempts.count('signup', [addressGroup(client.ip)]);
-        // checked before hashing, so that strangers cannot trigger expensive password hashing
+        // checked first, so that strangers cannot trigger expensive password hashing
         await signUps.check(policy, request);
         const { user, organization, cookie } = await signUps.signUp(
           policy,

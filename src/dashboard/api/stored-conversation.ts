@@ -1,5 +1,6 @@
-// Converts a stored response and the responses it continues to a conversation for the page, oldest first. Contains
-// texts, and for images only their number. Very long content is truncated and marked as such. Pure.
+// Converts a stored response, together with the earlier responses it continues, into a conversation for the page,
+// oldest first. It includes the text, but only a count of the images. Very long content is truncated and marked as
+// such. Pure.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/stored-responses.js';
@@ -11,7 +12,7 @@ const MAX_ITEM = 20_000;
  * is shown completely, up to twice the limit.
  */
 const MAX_ALL = 400_000;
-/** Minimum that an item counts, because many empty items also make a long page. */
+/** An item counts as at least this many characters, because many empty items also make a long page. */
 const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {

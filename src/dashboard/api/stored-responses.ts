@@ -1,4 +1,5 @@
-// …/responses: an organization's stored responses: a list without content, and one as a conversation.
+// …/responses: an organization's stored responses: a list without content, and a single response shown as a
+// conversation.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -42,7 +43,7 @@ export function storedResponseRoutes({ guard, responses, background, audit }: St
       },
     }),
 
-    // Reading other people's conversations adds an audit entry with the reader's name.
+    // Reading another person's conversation adds an audit entry with the reader's name.
     guard.member('admin', {
       method: 'GET',
       path: `${LIST}/:id`,
@@ -53,8 +54,8 @@ export function storedResponseRoutes({ guard, responses, background, audit }: St
           const held = await responses.chain(organization.id, id);
           if (held === null) return null;
           try {
-            // Serialized within the turn: keeping the texts until the response is written would hold a long chain in
-            // memory.
+            // The conversation is serialized before the next read starts. Keeping its text until the response is
+            // written would hold long conversations in memory.
             return new JsonText().add(JSON.stringify(conversationOf(held.responses)));
           } finally {
             held.release();

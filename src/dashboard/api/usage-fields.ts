@@ -16,7 +16,7 @@ const MAX_NAME = 128;
 const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 10_000;
 
-/** Throws ApiError 400. `from` is rounded down and `to` up to a full hour, or to a full UTC day for daily buckets. */
+/** Throws ApiError 400. Rounds `from` down and `to` up to a full hour, or to a full UTC day for daily buckets. */
 export function readUsageQuery(
   query: URLSearchParams,
   organizationId: string,
@@ -50,7 +50,7 @@ export function readUsageQuery(
   };
 }
 
-/** Rows per page. The limit is higher than for other lists because a chart needs all rows. Throws ApiError 400. */
+/** Rows per page. The maximum is higher than for other lists because a chart needs all rows. Throws ApiError 400. */
 export function readUsagePage(query: URLSearchParams): { limit: number; after: UsageCursor | null } {
   const text = query.get('limit') ?? String(DEFAULT_LIMIT);
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
@@ -82,7 +82,7 @@ function time(query: URLSearchParams, name: string): number | null {
     : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       ? Date.parse(text)
       : NaN;
-  // Up to the year 9999: the last that the response's date format can express.
+  // Up to the year 9999, the last one that the response's date format can express.
   if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
     throw invalid(name, `${name} must be a date or a time such as 2026-11-21T00:00:00Z.`);
   return at;

@@ -13,12 +13,12 @@ import type { Guard } from './guard.js';
 export const NO_PRICES: PriceTable = { currency: '', models: {} };
 
 const CSV_PAGE = 2_000;
-/** About 10 MB. */
+/** Maximum number of rows in a CSV file, about 10 MB. */
 const CSV_ROWS = 25_000;
 
 /**
- * A year by the hour takes seconds and tens of MB, so only a few such reads run at a time, shared fairly between
- * organizations.
+ * Reading a year of hourly data takes seconds and tens of MB, so only a few such reads run at a time, shared fairly
+ * between organizations.
  */
 export const readingUsage = new FairSlots(shareOf(2), 'usage reports', 64);
 

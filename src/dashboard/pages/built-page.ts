@@ -9,7 +9,7 @@ export type Coding = 'br' | 'gzip';
 export interface PageFile {
   readonly contentType: string;
   readonly plain: Uint8Array;
-  /** Present only if smaller than the original. */
+  /** Compressed variants, each present only if it is smaller than the original. */
   readonly coded: Readonly<Partial<Record<Coding, Uint8Array>>>;
 }
 

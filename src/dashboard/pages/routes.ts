@@ -1,5 +1,5 @@
-// Serves the page: index.html for each of its paths, and assets under names that contain a hash of the content.
-// index.html is small and always sent completely: a 304 would save only a few hundred bytes.
+// Serves the dashboard's page: index.html for each of its paths, and assets under names that contain a hash of the
+// content. index.html is small and always sent in full: a 304 would save only a few hundred bytes.
 
 import { fileURLToPath } from 'node:url';
 import { apiError } from '../../shared/errors.js';
@@ -11,7 +11,7 @@ import type { PageFile } from './built-page.js';
 /** dist/web, next to the compiled server. */
 const BUILT = fileURLToPath(new URL('../../web', import.meta.url));
 
-// The page's router decides what a path shows. These patterns cover the deepest paths it has.
+// The page's own router decides what to show for a path. These patterns cover its deepest paths.
 const PAGE_PATHS = [
   '/',
   '/dashboard',
@@ -50,7 +50,7 @@ export function pageRoutes(folder: string = BUILT): Route[] {
         if (file === undefined)
           throw apiError(
             'unknown_endpoint',
-            'Dashboard file not found. The page may be from before an update: reload it.',
+            'Dashboard file not found. This page may be out of date after an update: reload it.',
           );
         exchange.setHeader('Cache-Control', 'public, max-age=31536000, immutable');
         send(exchange, file);

@@ -1,5 +1,5 @@
 // Storage port for saved playground presets and conversations (see docs/internals/storage.md). Each belongs to one user
-// in one organization; other members see it only while it is shared. Texts are encrypted by the caller.
+// in one organization; other members see it only while it is shared. The caller encrypts names and contents.
 
 import { apiError } from '../../shared/errors.js';
 
@@ -30,7 +30,10 @@ export interface SavedChange {
 /** Maximum number per user in an organization, and per organization. */
 export const MAX_SAVED = { ofUser: 100, ofOrganization: 2_000 } as const;
 
-/** Checks the limits before one more is added: the user has `own`, the organization `all`. Throws ApiError 422. */
+/**
+ * Checks the limits before an item is added. `own`: items that the user already has; `all`: items in the organization.
+ * Throws ApiError 422.
+ */
 export function checkSaved(own: number, all: number): void {
   if (own >= MAX_SAVED.ofUser)
     throw apiError(
@@ -57,6 +60,6 @@ export interface SavedStore {
   remove(organizationId: string, id: string): Promise<void>;
   eraseOrganization(organizationId: string): Promise<void>;
   eraseUser(userId: string): Promise<void>;
-  /** Erases expired items, and items of users who no longer exist. */
+  /** Erases expired items and the items of users who no longer exist. */
   sweep(isUser: (userId: string) => Promise<boolean>): Promise<void>;
 }

@@ -7,7 +7,8 @@ export default defineConfig({
   base: '/dashboard/',
   publicDir: false,
   plugins: [react()],
-  // The repository's root has another React, used by its test runner. Hoisted packages must not resolve to it.
+  // The repository's root has another copy of React, used by its test runner. Hoisted packages must not resolve to that
+  // copy.
   resolve: { dedupe: ['react', 'react-dom'] },
   build: {
     outDir: '../../../dist/web',

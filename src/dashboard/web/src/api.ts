@@ -29,7 +29,7 @@ let csrfToken = '';
 let onSignedOut: () => void = () => undefined;
 let renewToken: () => Promise<void> = async () => undefined;
 
-/** Sets the CSRF token from GET /me. Every request that changes something carries it. */
+/** Sets the CSRF token from GET /me. Every request that changes something sends it. */
 export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
@@ -42,7 +42,7 @@ export function onSession(signedOut: () => void, renew: () => Promise<void>): vo
 
 type Query = Record<string, string | number | boolean | null | undefined>;
 
-/** A path with its query string. Parameters that are null, undefined or '' are omitted. */
+/** Appends a query string to a path. Parameters that are null, undefined or '' are omitted. */
 export function withQuery(path: string, query: Query = {}): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -68,7 +68,7 @@ async function failureOf(response: Response): Promise<ApiFailure> {
 }
 
 /**
- * Fetches a path of this server with the session cookie, and with the CSRF token if the request changes something.
+ * Fetches a path on this server with the session cookie, and with the CSRF token if the request changes something.
  * Throws ApiFailure.
  */
 export async function send(
@@ -121,14 +121,14 @@ export const api = {
   delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
 };
 
-/** The message to show for a failure that no form field displays. */
+/** The message of a failure that no form field shows. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * The message for one field, if the failure is about it. Nested paths match their parent field (`limits.hal-1.0.rpm`
- * matches `limits`).
+ * The failure's message, if it is about this field. Nested paths match their parent field (`limits.hal-1.0.rpm` matches
+ * `limits`).
  */
 export function fieldError(error: unknown, field: string): string | null {
   if (!(error instanceof ApiFailure) || error.param === null) return null;

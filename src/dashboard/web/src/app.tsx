@@ -85,7 +85,7 @@ function Join(): ReactNode {
   const token = new URLSearchParams(useSearch()).get('token') ?? '';
   const [cameSignedIn] = useState(me !== null);
   if (me === null) return <SignUp invite={token} />;
-  // signing up accepted the invitation
+  // signing up has already accepted the invitation
   return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />;
 }
 
@@ -161,7 +161,7 @@ function NotFound(): ReactNode {
   return (
     <>
       <PageHeader title="Page not found" />
-      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">Open the overview</LinkButton>}>
+      <EmptyState title="There is no page at this address" action={<LinkButton href="/">Open the overview</LinkButton>}>
         It may have moved, or the link is mistyped.
       </EmptyState>
     </>
@@ -171,9 +171,9 @@ function NotFound(): ReactNode {
 function SecondFactorMissing(): ReactNode {
   return (
     <>
-      <PageHeader title="Second factor required" />
+      <PageHeader title="Two-factor authentication required" />
       <EmptyState
-        title="Operators of this server need a second factor"
+        title="Operators of this server must use two-factor authentication"
         action={
           <LinkButton href="/profile" variant="primary">
             Open your profile
@@ -191,7 +191,7 @@ function NotAllowed(): ReactNode {
     <>
       <PageHeader title="Not available for your role" />
       <EmptyState
-        title="Your role in this organization does not include this page"
+        title="Your role in this organization does not give you access to this page"
         action={<LinkButton href="/">Open the overview</LinkButton>}
       >
         An owner or admin can change your role under Members.

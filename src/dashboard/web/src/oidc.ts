@@ -11,15 +11,16 @@ const TEXTS: Readonly<Record<OidcFailure, (name: string) => string>> = {
   failed: (name) =>
     `${name} returned an invalid response. Try again. If it happens again, the operator can find the reason in the server's log.`,
   denied: (name) => `Sign-in was cancelled at ${name}.`,
-  expired: () => 'Sign-in took too long or continued in a different browser. Start again.',
+  expired: () => 'Sign-in took too long or was continued in a different browser. Start again.',
   no_email: (name) => `${name} did not provide a verified e-mail address, which is required.`,
-  domain: () => 'E-mail addresses of your domain are not allowed here. Contact the operator of this server.',
+  domain: () => 'E-mail addresses in your domain are not allowed here. Contact the operator of this server.',
   no_account: () =>
-    'You do not have an account here yet. Ask an admin of your organization for an invitation and open its link.',
+    'You do not have an account here yet. Ask an admin of your organization to invite you, then open the link in the invitation.',
   account_exists: (name) =>
     `An account with your e-mail address already exists. Sign in with its password, then link it to ${name} in your profile.`,
   taken: (name) => `Your account at ${name} is linked to a different account here.`,
-  first_user: () => 'No account exists yet. Create the first account, which operates this server, with a password.',
+  first_user: () =>
+    'No account exists yet. Create the first one with a password. It becomes the operator of this server.',
   locked: () => 'This account is locked. Contact the operator of this server.',
   invite: () => 'The invitation is no longer valid, or is for a different e-mail address.',
   too_many: () => 'Too many attempts. Try again in 15 minutes.',

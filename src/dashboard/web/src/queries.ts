@@ -18,7 +18,7 @@ export function useModels(): UseQueryResult<DashboardModel[]> {
   });
 }
 
-/** What an invitation link is for; null: the page has no invitation token. */
+/** The invitation that a link belongs to; null: the page has no invitation token. */
 export function useInvite(token: string | null): UseQueryResult<InvitePreview> {
   return useQuery({
     queryKey: ['invite', token],

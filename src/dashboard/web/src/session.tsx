@@ -28,7 +28,10 @@ export type Organization = Me['organizations'][number];
 interface Session extends SessionState {
   organization: Organization | null;
   selectOrganization(id: string): void;
-  /** Call after sign-in, sign-out, a new organization or a changed profile. Resolves when the page has the new data. */
+  /**
+   * Call this after sign-in, sign-out or a change to the profile or the organizations. Resolves when the page has the
+   * new data.
+   */
   reload(): Promise<void>;
   /** Ends this session. */
   signOut(): Promise<void>;
@@ -87,10 +90,10 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
       selectOrganization: (id) => {
         setChosen(id);
         try {
-          sessionStorage.setItem(ORGANIZATION, id); // for this tab; a new tab starts with it too
+          sessionStorage.setItem(ORGANIZATION, id); // for this tab, and as the initial value for new tabs
           localStorage.setItem(ORGANIZATION, id);
         } catch {
-          // storage is unavailable: kept for this visit only
+          // storage is unavailable: the choice is kept for this visit only
         }
       },
       signOut: async () => {

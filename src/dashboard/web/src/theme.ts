@@ -23,7 +23,7 @@ export function chooseTheme(theme: Theme): void {
     if (theme === 'system') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // storage is unavailable: kept for this visit only
+    // storage is unavailable: the choice is kept for this visit only
   }
   applyTheme(theme);
   for (const listener of listeners) listener();

@@ -10,7 +10,7 @@ export const RANGES: readonly { value: Range; label: string; days: number }[] = 
   { value: '90d', label: '90 d', days: 90 },
   { value: '365d', label: '1 y', days: 365 },
 ];
-/** A longer range by hour would have more bars than pixels. */
+/** Longer ranges are shown by day: by hour, they would have more bars than pixels. */
 export const HOURLY_DAYS = 7;
 
 const PAGE_ROWS = 5_000;
@@ -27,7 +27,7 @@ export interface UsageAsk {
   api_keys?: string;
 }
 
-/** UTC days from the date fields; the last one is included. Null: invalid range. */
+/** The range of UTC days from the date fields, including the last day; null if invalid. */
 export function customRange(first: string, last: string): { from: string; to: string; days: number } | null {
   const from = Date.parse(`${first}T00:00:00Z`);
   const to = Date.parse(`${last}T00:00:00Z`) + DAY_S * 1000;
@@ -100,7 +100,7 @@ export function groupOf(row: UsageRowObject, group: UsageGroup): string {
   return (group === 'model' ? row.model : group === 'api_key' ? row.api_key_id : row.endpoint) ?? 'other';
 }
 
-/** Groups with the most tokens and requests first. */
+/** Groups, those with the most tokens and requests first. */
 export function byGroup(rows: readonly UsageRowObject[], group: UsageGroup): { name: string; sums: Sums }[] {
   const groups = new Map<string, UsageRowObject[]>();
   for (const row of rows) {
@@ -134,7 +134,7 @@ export const MEASURES = [
 ] as const;
 export type Measure = (typeof MEASURES)[number]['value'];
 
-/** One line of values per group, aligned with the times. */
+/** One series of values per group, aligned with the times. */
 export function seriesOf(
   rows: readonly UsageRowObject[],
   times: readonly number[],
@@ -148,7 +148,7 @@ export function seriesOf(
   const lines = names.map(() => new Array<number>(times.length).fill(0));
   for (const row of rows) {
     const index = at.get(Date.parse(row.bucket_start) / 1000);
-    // groups without a line of their own count towards the last line, "other"
+    // groups without a series of their own count towards the last series, "other"
     const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
@@ -160,7 +160,7 @@ export const firstTokenMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.first_token_ms / sums.answered;
 export const durationMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.duration_ms / sums.answered;
-/** Generation speed per response, after its first token. */
+/** Generation speed per response, measured after its first token. */
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 

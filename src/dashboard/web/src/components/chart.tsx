@@ -1,4 +1,4 @@
-// Time-series charts: uPlot on a canvas, a text legend, and the same numbers as a table.
+// Time-series charts: drawn by uPlot on a canvas, with a text legend and a table of the same numbers.
 import { useEffect, useId, useMemo, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import uPlot from 'uplot';
@@ -21,15 +21,15 @@ export interface ChartProps {
   kind?: 'line' | 'area' | 'bars';
   format?: (value: number) => string;
   height?: number;
-  /** Upper end of the axis, e.g. 1 for fractions. Defaults to the largest value. */
+  /** Upper end of the value axis, e.g. 1 for fractions. Defaults to the largest value. */
   max?: number;
   /** Formats a time for the table and the legend. */
   formatTime?: (seconds: number) => string;
   /** Shows the axis and times in UTC. For data by day, because the server's days are UTC days. */
   utc?: boolean;
-  /** Omits the table. For data that changes every second and is also available as text. */
+  /** Omits the table. For data that changes every second and is available as text elsewhere. */
   noTable?: boolean;
-  /** Omits the date from times on the axis. */
+  /** Times on the axis are shown without the date. */
   clockOnly?: boolean;
   /** Times of setting changes, drawn as vertical lines. */
   marks?: readonly number[];
@@ -55,7 +55,8 @@ const CLOCK_FORMATS: uPlot.Axis.Values = [
   [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
 ];
 
-// Colours are CSS custom properties that depend on the theme, so the browser resolves them on a probe element.
+// Colours are CSS custom properties that depend on the theme. They are set on a probe element, so that the browser
+// resolves them.
 function colorsOf(host: HTMLElement): { text: string; grid: string; series: string[] } {
   const probe = document.createElement('span');
   probe.style.transitionProperty = 'none'; // without this, each colour would start a transition from the previous one
@@ -76,11 +77,13 @@ function colorsOf(host: HTMLElement): { text: string; grid: string; series: stri
 const translucent = (color: string, alpha: number): string =>
   `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 
-/** The values to draw. Stacked series become sums from the last series up, drawn from largest to smallest. */
+/**
+ * The values to draw. Stacked series become running sums, starting with the last series, and are drawn largest first.
+ */
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
   const sums = new Array<number>(times.length).fill(0);
-  // If no series has a value, the sum is empty, not zero.
+  // If no series has a value, the sum is a gap, not zero.
   const rows = [...series].reverse().map(({ values }) =>
     sums.map((sum, i) => {
       sums[i] = sum + (values[i] ?? 0);
@@ -195,7 +198,7 @@ export function Chart({
       made.destroy();
       plot.current = null;
     };
-    // Depends on `series` only through its shape: new values must not create a new chart.
+    // Depends only on the shape of `series`: new values must not create a new chart.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [kind, height, max, shape, theme, utc]);
 

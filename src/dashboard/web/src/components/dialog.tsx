@@ -1,4 +1,5 @@
-// Dialogs based on the native <dialog>: the browser traps the focus, restores it, and closes on Escape.
+// Dialogs based on the native <dialog>: the browser keeps the focus inside, restores it afterwards, and closes the
+// dialog on Escape.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { messageOf } from '../api.js';
@@ -15,12 +16,12 @@ interface DialogProps {
   size?: 'normal' | 'wide';
   /** Escape and clicks outside do not close the dialog. For content that is shown only once. */
   sticky?: boolean;
-  /** Makes the body a form that the footer's submit button sends. */
+  /** Makes the body a form that the submit button in the footer submits. */
   onSubmit?: () => void;
   className?: string;
 }
 
-/** Open while it is rendered: `{open && <Dialog …>}`. */
+/** The dialog is open while it is rendered: `{open && <Dialog …>}`. */
 export function Dialog({
   title,
   onClose,

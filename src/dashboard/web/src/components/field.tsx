@@ -180,7 +180,7 @@ export function FieldSet({
   );
 }
 
-/** The server's error for the field, until the user changes the value. */
+/** The server's error for the field, shown until the user changes the value. */
 function useCurrentError(error: string | null | undefined, value: unknown): string | null {
   const [about, setAbout] = useState({ error: error ?? null, value });
   if (about.error !== (error ?? null)) setAbout({ error: error ?? null, value });

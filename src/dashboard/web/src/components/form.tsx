@@ -1,4 +1,4 @@
-// Form submission: one request at a time, the server's message at the invalid field, and focus on that field.
+// Form submission: sends one request at a time, shows the server's message next to the invalid field, and focuses it.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { fieldError, messageOf } from '../api.js';
@@ -7,7 +7,7 @@ import { Notice } from './states.js';
 export interface Action {
   busy: boolean;
   failure: unknown;
-  /** Runs `what` unless a run is in progress. Resolves to whether it succeeded; a failure is kept for display. */
+  /** Runs `what` unless it is already running. Resolves to whether it succeeded; a failure is kept for display. */
   run(what: () => Promise<unknown>): Promise<boolean>;
   /** The message of the last failure, if it is about this field. */
   errorOf(field: string): string | null;
@@ -34,7 +34,7 @@ export function useAction(): Action {
       setBusy(false);
     }
   }, []);
-  // Focuses the invalid field after it is marked.
+  // Focuses the invalid field once it is marked as invalid.
   useEffect(() => {
     if (failure !== null)
       (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();

@@ -50,7 +50,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Decorative: hidden from screen readers, so the adjacent text must name it. */
+/** Hidden from screen readers, so the adjacent text must say what it means. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }): ReactNode {
   return (
     <svg

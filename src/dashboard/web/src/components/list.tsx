@@ -24,7 +24,7 @@ export function useList<T>(key: readonly unknown[], path: string, query: Query =
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) =>
       api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
-    // An opened list must be current and include changes made a second ago.
+    // A newly opened list must be up to date, including changes made a second ago.
     refetchOnMount: 'always',
     initialPageParam: null as string | null,
     getNextPageParam: (page) => (page.has_more ? page.next : null),

@@ -6,8 +6,8 @@ import { dateTime, relative } from '../format.js';
 let firstPage = true;
 
 /**
- * Title, one line about the page's purpose, and its main actions. Sets the window title. On every page after the first
- * it takes the focus, so that screen readers announce the new page.
+ * The page's title, one line about its purpose, and its main actions. Sets the window title. On every page after the
+ * first, the title takes the focus, so that screen readers announce the new page.
  */
 export function PageHeader({
   title,
@@ -71,7 +71,7 @@ export function Panel({
   );
 }
 
-/** A labelled figure: `<Stats><Stat …/></Stats>`. */
+/** A labelled number: `<Stats><Stat …/></Stats>`. */
 export function Stats({ children }: { children: ReactNode }): ReactNode {
   return <dl className="stats">{children}</dl>;
 }

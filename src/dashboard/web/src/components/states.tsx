@@ -78,7 +78,7 @@ export function Skeleton({ rows = 3, height = 16 }: { rows?: number; height?: nu
   );
 }
 
-/** A message within a page or dialog. Screen readers announce the danger tone immediately. */
+/** A message within a page or dialog. With tone `danger`, screen readers announce it immediately. */
 export function Notice({
   tone = 'info',
   children,

@@ -6,7 +6,7 @@ export interface Column<T> {
   key: string;
   header: string;
   cell: (row: T) => ReactNode;
-  /** Right-aligned, with tabular figures. */
+  /** Right-aligned, with digits of equal width. */
   numeric?: boolean;
   /** The cell that identifies the row: shown first, as a row heading. */
   heading?: boolean;
@@ -21,7 +21,7 @@ export function Table<T>({
   rowKey,
   rowClass,
 }: {
-  /** Announced by screen readers. */
+  /** The table's name, announced by screen readers. */
   caption: string;
   columns: readonly Column<T>[];
   rows: readonly T[];

@@ -197,7 +197,7 @@ export function SignedOutFrame({
   );
 }
 
-/** The logo: a slab and its edge. */
+/** The logo. */
 function Mark({ size = 24 }: { size?: number }): ReactNode {
   return (
     <svg className="mark" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">

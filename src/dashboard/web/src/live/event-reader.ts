@@ -1,5 +1,5 @@
-// Reads server-sent events from a fetch body. Replaces EventSource for requests that are POSTs or need the response
-// status. Needs no DOM.
+// Reads server-sent events from a fetch body. Used where EventSource does not fit: for POST requests, and where the
+// response status matters. Needs no DOM.
 
 import { SseParser } from '../../../../shared/sse-parser.js';
 
@@ -8,7 +8,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** The server never sends an event this long. */
+/** Maximum length of an event. The server never sends one this long. */
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024;
 
 export class StreamError extends Error {
@@ -16,13 +16,15 @@ export class StreamError extends Error {
 }
 
 export interface ReadOptions {
-  /** The connection counts as lost after this long without data, keep-alive comments included. No limit if absent. */
+  /**
+   * The connection counts as lost after this long without any data, including keep-alive comments. No limit if absent.
+   */
   idleMs?: number;
 }
 
 /**
- * Yields the events of a body until it ends. Throws StreamError after too long a silence, or the error that fetch
- * throws.
+ * Yields the events of a body until it ends. Throws StreamError if no data arrives for too long, or the error that
+ * fetch throws.
  */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,

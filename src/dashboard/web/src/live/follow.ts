@@ -1,5 +1,5 @@
-// A long-lived event stream: reconnects with growing pauses until it is closed or refused. Needs no DOM. Each call
-// follows one stream.
+// A long-lived event stream: reconnects after increasing delays until the caller closes it or the server refuses it.
+// Needs no DOM. Each call follows one stream.
 
 import { readEvents, StreamError } from './event-reader.js';
 import type { ServerEvent } from './event-reader.js';
@@ -7,7 +7,7 @@ import type { ServerEvent } from './event-reader.js';
 export type Connection =
   | { state: 'connecting' }
   | { state: 'open' }
-  /** The connection is lost. The next attempt starts at `until` (Date.now()). */
+  /** The connection is lost. The next attempt starts at the time `until`, on the clock of Date.now(). */
   | { state: 'waiting'; until: number; reason: string }
   /** A permanent failure: signed out, no permission or not found. */
   | { state: 'refused'; status: number; reason: string };
@@ -22,7 +22,7 @@ export interface FollowOptions {
   longestPauseMs?: number;
 }
 
-/** Starts following; the returned function stops it. No callback runs after that. */
+/** Starts following. The returned function stops it; no callback runs afterwards. */
 export function follow(options: FollowOptions): () => void {
   const { idleMs = 10_000, firstPauseMs = 500, longestPauseMs = 15_000 } = options;
   const controller = new AbortController();

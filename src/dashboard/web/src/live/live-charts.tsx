@@ -1,4 +1,4 @@
-// The charts of the live view: a grid, or one at a time on narrow screens. Dragging over a range zooms in.
+// The charts of the live view: in a grid, or one at a time on narrow screens. Dragging over a range zooms in.
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Chart } from '../components/chart.js';
@@ -9,29 +9,34 @@ import type { ServerSeries, View } from './views.js';
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const dayAndClock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
-/** With reduced motion, charts move only every few samples. The figures follow each sample. */
+/**
+ * If the user prefers reduced motion, charts are updated only every few samples. The numbers are updated with each
+ * sample.
+ */
 const CALM_EVERY_S = 5;
-/** Times on the axis include the date if the range is longer. */
+/** Times on the axis include the date if the range is longer than this. */
 const CLOCK_ONLY_S = 6 * 3_600;
 
 export interface Shown {
   samples: Samples;
   version: number;
-  /** The range of the axis. Null: the newest five minutes, or one minute while there is less data. */
+  /**
+   * The range of the time axis. Null: the last five minutes, or the last minute while there is no more data than that.
+   */
   span: Span | null;
   words: string;
   marks: readonly number[];
   onZoom: (from: number, to: number) => void;
 }
 
-/** `now`: the newest sample as text; null for past ranges. */
+/** `now`: the values of the newest sample as text; null for past ranges. */
 export interface ChartOf {
   view: View<ServerSeries>;
   now: string | null;
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of` distinguishes charts of the same view. */
+/** `of`: what the charts are about, to tell apart charts of the same view. */
 export function LiveCharts({
   of,
   shown,

@@ -94,7 +94,7 @@ function Senders({
       span: { from, to },
     } = data;
     const place = new Map(data.times.map((time, at) => [Date.parse(time) / 1000, at]));
-    // A slot without an entry had no load.
+    // A time slot without an entry had no load.
     const line: number[] = [];
     for (let at = Math.floor(from / step) * step; at < to; at += step) line.push(at);
     const all = data.series.map((one) => ({
@@ -108,7 +108,7 @@ function Senders({
     };
   }, [data, measure]);
   if (data.series.length === 0)
-    return <p className="muted">No requests {words === '' ? 'then' : `in the ${words}`}.</p>;
+    return <p className="muted">No requests {words === '' ? 'in this range' : `in the ${words}`}.</p>;
   return (
     <div className="panel live-chart">
       <Chart

@@ -1,4 +1,4 @@
-// Figures of the newest sample. Events that did not occur within the window have no tile.
+// Tiles with the values of the newest sample. Events that did not occur within the window have no tile.
 import type { ReactNode } from 'react';
 import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { Samples } from './samples.js';
@@ -29,7 +29,7 @@ function Tile({
   );
 }
 
-/** Whether the value was anything but 0 within the window. */
+/** Whether the value was other than 0 at any time within the window. */
 const happened = (samples: Samples, of: (sample: LiveSample) => number): boolean =>
   samples.columns([of])[1]?.some((value) => value !== null && value > 0) === true;
 

@@ -1,5 +1,5 @@
-// Ring buffer of the newest N values, oldest first. Pushing takes constant time, and no new memory once the ring is
-// full.
+// Ring buffer of the newest N values, oldest first. Pushing takes constant time and, once the ring is full, no new
+// memory.
 
 export class Ring<T> {
   readonly #items: (T | undefined)[];

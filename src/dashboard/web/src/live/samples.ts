@@ -1,11 +1,11 @@
-// The window of samples that the live view draws. Takes the stream's `history` and `sample` events, and returns columns
-// of numbers. Needs no DOM.
+// The samples that the live view draws. Takes the stream's `history` and `sample` events, and returns columns of
+// numbers. Needs no DOM.
 
 import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { ServerEvent } from './event-reader.js';
 import { Ring } from './ring.js';
 
-/** Seconds shown, with one sample per second. */
+/** Number of seconds shown. There is one sample per second. */
 export const WINDOW_S = 300;
 /** If two samples are further apart than this, the chart shows a gap. */
 const GAP_S = 2.5;
@@ -36,8 +36,8 @@ export class Samples {
   }
 
   /**
-   * Returns false if the event contained nothing new. After a reconnect, the history is sent again and adds only the
-   * missed samples.
+   * Returns false if the event contained nothing new. After a reconnect, the server sends the history again; only the
+   * missed samples are added.
    */
   receive({ event, data }: ServerEvent): boolean {
     if (event !== 'history' && event !== 'sample') return false;
@@ -55,7 +55,7 @@ export class Samples {
     return true;
   }
 
-  /** Engines by first name, in the order of the latest sample that lists any. */
+  /** Engines, identified by their first names, in the order of the latest sample that lists any. */
   engines(): EngineSample[] {
     for (let at = this.#ring.length - 1; at >= 0; at--) {
       const engines = this.#ring.at(at)?.engines ?? [];

@@ -1,4 +1,4 @@
-// Recorded history of the live view over a range: aggregated samples, and the times of setting changes.
+// Fetches the recorded history of the live view over a range: aggregated samples and the times of setting changes.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/live.js';
@@ -15,7 +15,7 @@ export interface Past {
   version: number;
 }
 
-/** A `zoom` range is fixed; without it, the range ends now. Null: do not fetch. */
+/** With `zoom`, the range is fixed; without it, the range ends now. Null: do not fetch. */
 export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],

@@ -1,9 +1,9 @@
-// Declares every figure and chart of the live view once. Pure.
+// Declares every number and chart of the live view. Pure.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { TunableName } from '../../../../shared/wire/tunables.js';
 
-/** Short number, with a unit if needed. A dash where nothing happened. */
+/** Formats a number briefly, with a unit where needed; null, where nothing happened, as a dash. */
 export const showCount = (value: number | null): string =>
   value === null
     ? '–'
@@ -90,14 +90,14 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
   },
   {
     title: 'Batch tokens per step',
-    help: 'One token per decoding sequence, plus the prompt tokens of the step.',
+    help: 'One token per decoding sequence, plus the prompt tokens computed in the step.',
     show: showCount,
     limit: 'max_batch_tokens',
     series: [{ label: 'rows', of: (engine) => engine.batch_rows }],
   },
   {
     title: 'Step time',
-    help: 'Duration of one engine step: the forward pass and all work around it.',
+    help: 'Duration of one engine step: the forward pass and everything around it.',
     show: showMs,
     limit: 'step_ms',
     series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }],
@@ -126,7 +126,7 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
 export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
   {
     title: 'Requests per second',
-    help: 'By outcome, also for outcomes within a stream: 429 (over a limit), 503 (no capacity), errors (failed or interrupted).',
+    help: 'By outcome, including failures after a stream has started: 429 (over a limit), 503 (no capacity), errors (failed or interrupted).',
     show: showCount,
     series: [
       { label: 'requests', of: ({ requests }) => requests },

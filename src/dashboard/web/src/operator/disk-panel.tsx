@@ -29,7 +29,7 @@ export function DiskPanel(): ReactNode {
   return (
     <Panel
       title="On disk"
-      lead="Models downloaded from the hub by this server or other programs. You can serve any of them under a name of your choice."
+      lead="Models that this server or other programs downloaded from the hub. You can serve any of them under a name of your choice."
     >
       <Loaded query={query} loading={<div className="panel-pad" />}>
         {(disk) => (
@@ -156,7 +156,7 @@ function PullLine({ pull }: { pull: ModelPull }): ReactNode {
   );
 }
 
-/** For models that this machine can load. */
+/** Shown for models that this machine can load. */
 function ServeButton({ model }: { model: DiskModel }): ReactNode {
   const [asking, setAsking] = useState(false);
   if (model.memory_bytes === null || model.fits === 'no' || model.is_old) return null;

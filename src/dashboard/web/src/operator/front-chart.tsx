@@ -1,5 +1,5 @@
-// Plots every measurement of one or two runs, goodput against time to first token, with the Pareto front. The table of
-// measurements lists the same data.
+// Plots every measurement of one or two runs as goodput against time to first token, with the Pareto front. The table
+// of measurements lists the same data.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { TuneRun } from '../../../../shared/wire/tuning.js';
@@ -77,7 +77,7 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
         {shown === null ? (
           <>
             Goodput (requests per second that met every objective) against latency. Filled points met the objectives.
-            Lines connect the measurements that no other one beats in both.
+            Lines connect the measurements that no other measurement beats in both.
             {all.length > 1 &&
               all.map(({ label, run }, at) => (
                 <span key={run.id} className={`front-key front-run-${at}`}>

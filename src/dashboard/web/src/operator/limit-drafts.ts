@@ -1,4 +1,4 @@
-// Form state of an organization's limits: a text per model and kind, or no limit. Pure.
+// Form state of an organization's limits: for each model and kind of limit, the typed text or "no limit". Pure.
 
 import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits.js';
 
@@ -9,7 +9,7 @@ export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [
   { kind: 'concurrency', label: 'Concurrent requests' },
 ];
 
-/** '': inherits the more general limit; `off`: no limit. */
+/** '': the more general limit applies; `off`: no limit. */
 export interface LimitDraft {
   text: string;
   off: boolean;
@@ -39,7 +39,7 @@ export function limitProblem({ text, off }: LimitDraft): string | null {
   return Number.isInteger(value) && value >= 1 && value <= MOST ? null : 'Must be a whole number of at least 1.';
 }
 
-/** The body for PATCH, or null if a draft is invalid. Models without limits of their own are omitted. */
+/** The body of the PATCH request, or null if a draft is invalid. Models that inherit all their limits are omitted. */
 export function overridesOf(drafts: LimitDrafts): LimitOverrides | null {
   const overrides: LimitOverrides = {};
   for (const [name, draft] of Object.entries(drafts)) {

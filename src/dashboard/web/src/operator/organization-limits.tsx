@@ -55,7 +55,7 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
   return (
     <Panel
       title="Limits"
-      lead="An empty field inherits the row for all models, then the server's settings. Changes take effect immediately."
+      lead="An empty field inherits its value from the row for all models, then from the server's settings. Changes take effect immediately."
     >
       <form
         className="stack"

@@ -1,4 +1,4 @@
-// Token prices per model and million tokens. Usage costs are computed from them.
+// Each model's price per million tokens, from which usage costs are computed.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -32,7 +32,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
     <Panel
       title="Prices"
       flush
-      lead="Per million tokens. Costs are computed from the current prices, for past usage too. Nothing is charged."
+      lead="Per million tokens. Costs are computed from the current prices, even for past usage. Nothing is charged."
       actions={
         <Button size="small" disabled={prices.data === undefined} onClick={() => setEditing(true)}>
           Set prices
@@ -92,7 +92,7 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
   const save = (): void => {
     void action.run(async () => {
       const priced = Object.entries(drafts).filter(([, draft]) => FIELDS.some(({ name }) => draft[name].trim() !== ''));
-      // Cached tokens without a price of their own cost as much as other input tokens.
+      // Without a price of their own, cached tokens cost as much as other input tokens.
       const body: PriceTable = {
         currency,
         models: Object.fromEntries(

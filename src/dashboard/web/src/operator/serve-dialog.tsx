@@ -1,4 +1,4 @@
-// Dialogs that serve a downloaded model under a name, with the choice to load it immediately, and stop serving it.
+// Two dialogs: one serves a downloaded model under a name and can load it immediately, the other stops serving a model.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -64,7 +64,7 @@ export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () 
         name="name"
         value={name}
         error={action.errorOf('name')}
-        hint="The model name in requests. It stays served after restarts."
+        hint="The model name to use in requests. The model is still served after a restart."
         onChange={(event) => setName(event.target.value)}
       />
       <TextField

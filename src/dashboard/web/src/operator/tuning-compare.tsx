@@ -39,8 +39,8 @@ export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun,
       <div className="tuning-run">
         {!alike && (
           <Notice tone="warn">
-            The runs differ in model, objectives, workload or load, so a difference in the figures is not due to the
-            settings alone.
+            The runs differ in model, objectives, workload or load, so the settings alone do not explain differences in
+            the results.
           </Notice>
         )}
         <Table

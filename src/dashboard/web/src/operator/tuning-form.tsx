@@ -49,7 +49,7 @@ export function TuningForm({
   return (
     <Panel
       title="Start a run"
-      lead="The run puts load on the live server: current users will notice it, and it shows in the figures. The previous settings are restored when the run ends for any reason."
+      lead="The run puts load on the live server: users will notice it, and it shows up in the metrics. The previous settings are restored however the run ends."
     >
       <Form label="Start a run" onSubmit={start}>
         <FormError action={action} fields={FIELDS} />

@@ -1,4 +1,4 @@
-// One tuning run, updated live while it runs: result, chart, and every measurement.
+// One tuning run, updated while it is in progress: its result, a chart, and every measurement.
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { TuneOutcome, TunePick, TuneRun, TuneTrial } from '../../../../shared/wire/tuning.js';

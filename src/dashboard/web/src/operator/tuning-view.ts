@@ -1,4 +1,4 @@
-// Data for the tuning page: figures, texts and chart points. No DOM.
+// Data for the tuning page: formatted numbers, descriptions and chart points. Needs no DOM.
 import type {
   TuneLoadKind,
   TunePhase,
@@ -31,7 +31,7 @@ export const settingsText = ({
   max_sequences: sequences,
   step_ms: ms,
 }: TuneSettings): string => `${tokens} tokens, ${sequences} sequences, ${ms === 0 ? 'no step limit' : `${ms} ms`}`;
-/** Three significant digits. */
+/** A number rounded to three significant digits. */
 export const figure = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)));
 
@@ -51,7 +51,7 @@ export const progressOf = ({
 }: Pick<TuneRunSummary, 'trials_planned' | 'trials_done' | 'state'>): number =>
   state === 'done' ? 1 : Math.min(1, done / Math.max(1, planned));
 
-/** Estimated seconds left, including warm-up and drain of each measurement. Null once the run has ended. */
+/** Estimated seconds left, including each measurement's warm-up and drain. Null once the run has ended. */
 export function secondsLeft({
   state,
   trials,
@@ -75,7 +75,7 @@ export interface Axis {
   readonly ticks: readonly number[];
 }
 
-/** Complete measurements as points: the 99th percentile of time to first token, and goodput. */
+/** Complete measurements as points: x is the 99th percentile of time to first token, y is goodput. */
 export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
   trials.flatMap((trial) =>
     trial.stopped || trial.ttft_ms === null || trial.ttft_ms[1] <= 0
@@ -114,7 +114,7 @@ export function linearAxis(values: readonly number[]): Axis {
   };
 }
 
-/** Field values as typed. */
+/** The form's field values as typed. */
 export interface StartDraft {
   model: string;
   slo: string;

@@ -12,7 +12,7 @@ export function AuditLog(): ReactNode {
   const list = useList<AuditEntry>(['organization', id, 'audit-log'], `${path}/audit-log`);
   return (
     <>
-      <PageHeader title="Audit log">All changes in this organization, newest first.</PageHeader>
+      <PageHeader title="Audit log">All changes made in this organization, newest first.</PageHeader>
       <Panel flush>
         <ListView list={list} empty={<EmptyState icon="audit" title="No changes yet" />}>
           {(rows) => (

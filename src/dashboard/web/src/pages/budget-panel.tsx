@@ -1,4 +1,4 @@
-// The organization's monthly budget: how much is spent, and which notifications are sent.
+// The organization's monthly budget: how much has been spent, and which notifications are sent.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -29,7 +29,7 @@ export function BudgetPanel(): ReactNode {
   return (
     <Panel
       title="Budget"
-      lead={`For ${month} (UTC). Doesn't block requests: owners and admins are notified at 80% and 100%.`}
+      lead={`For ${month} (UTC). The budget does not block requests: owners and admins are notified at 80% and 100%.`}
       actions={
         may('admin') && (
           <Button size="small" disabled={status === 'suspended'} onClick={() => setEditing(true)}>

@@ -60,7 +60,7 @@ export function KeyDialog({
   const [expiry, setExpiry] = useState<string>(apiKey === null || apiKey.expires_at === null ? 'never' : 'keep');
   const [day, setDay] = useState('');
   const [limits, setLimits] = useState<Draft>(() => draftOf(apiKey?.limits ?? null));
-  // Models that the key already lists stay selectable, even if they are no longer served.
+  // Models already listed in the key stay selectable, even if they are no longer served.
   const names = [
     ...new Set([
       ...(models.data?.filter(({ lifecycle }) => lifecycle !== 'retired').map(({ id }) => id) ?? []),
@@ -121,7 +121,7 @@ export function KeyDialog({
           maxLength={128}
           onChange={(event) => setName(event.target.value)}
           error={action.errorOf('name')}
-          hint="What the key is for, for example a program or machine."
+          hint="What the key is used for, such as a program or a machine."
         />
         <Select
           label="Expires"
@@ -230,7 +230,7 @@ function draftOf(limits: LimitOverrides | null): Draft {
   );
 }
 
-/** Null: the key has no limits of its own. */
+/** The limits to send; null if the key has none of its own. */
 function limitsOf(draft: Draft): LimitOverrides | null {
   const limits: LimitOverrides = {};
   for (const [model, values] of Object.entries(draft)) {
@@ -240,7 +240,7 @@ function limitsOf(draft: Draft): LimitOverrides | null {
   return Object.keys(limits).length === 0 ? null : limits;
 }
 
-/** The end of that day in the browser's time zone. An invalid date is passed on, and the server refuses it. */
+/** The end of the chosen day in the browser's time zone. An invalid date is passed on for the server to refuse. */
 function expiryOf(expiry: string, day: string): string | null {
   if (expiry === 'never') return null;
   if (expiry !== 'date') return new Date(Date.now() + Number(expiry) * 86_400_000).toISOString();

@@ -57,8 +57,8 @@ export function Keys(): ReactNode {
   return (
     <>
       <PageHeader title="API keys" actions={create}>
-        Programs authenticate with an API key. A key acts for the organization, limited to the models and permissions
-        you choose.
+        Programs authenticate with an API key. A key acts on behalf of the organization and is limited to the models and
+        permissions you choose.
       </PageHeader>
       <Panel flush>
         <ListView
@@ -67,7 +67,7 @@ export function Keys(): ReactNode {
             <EmptyState icon="keys" title="No API keys yet" action={create}>
               {mayCreate
                 ? 'Create one to send your first request. Its secret is shown only once.'
-                : 'Ask a developer of the organization to create one.'}
+                : 'Ask a developer in your organization to create one.'}
             </EmptyState>
           }
         >
@@ -206,7 +206,8 @@ export function Keys(): ReactNode {
           onClose={close}
         >
           <p>
-            Requests with <Code>{keyHint(open.key)}</Code> will fail with 401 within seconds. This cannot be undone.
+            Requests with <Code>{keyHint(open.key)}</Code> will start to fail with 401 within seconds. This cannot be
+            undone.
           </p>
           <p className="muted">
             Last used: <Time at={open.key.last_used_at} />
@@ -220,7 +221,7 @@ export function Keys(): ReactNode {
 function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   if (apiKey.status === 'revoked') return <Badge tone="danger">Revoked</Badge>;
   if (apiKey.status === 'expired') return <Badge tone="warn">Expired</Badge>;
-  // A rotated key: it works until the end of its grace period.
+  // A rotated key works until the end of its grace period.
   if (apiKey.revoked_at !== null)
     return (
       <span title={dateTime(apiKey.revoked_at)}>

@@ -20,8 +20,8 @@ export function Limits(): ReactNode {
   return (
     <>
       <PageHeader title="Limits">
-        Limits apply per model, to all API keys of the organization combined. Requests over a limit return 429 with the
-        time to wait before retrying. The server's operator sets the limits.
+        Limits apply per model, to all of the organization's API keys combined. A request over a limit returns 429 and
+        says how long to wait before retrying. The server's operator sets the limits.
       </PageHeader>
       <Loaded query={limits} loading={<Skeleton rows={8} height={24} />}>
         {({ models, month }) => (

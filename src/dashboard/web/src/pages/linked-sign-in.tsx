@@ -56,7 +56,7 @@ export function LinkedSignIn(): ReactNode {
           }}
           onClose={() => setAsking(false)}
         >
-          <p>From then on, sign in with your password.</p>
+          <p>After that, sign in with your password.</p>
         </ConfirmDialog>
       )}
     </Panel>

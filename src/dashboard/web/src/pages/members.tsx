@@ -213,7 +213,7 @@ export function Members(): ReactNode {
                 <strong>{open.member.email}</strong> will lose access and be signed out.
               </>
             )}{' '}
-            Their API keys keep working.
+            API keys created with this account keep working.
           </p>
         </ConfirmDialog>
       )}

@@ -20,7 +20,7 @@ export function NoOrganization(): ReactNode {
             </Button>
           }
         >
-          Keys, limits and usage belong to an organization. Create one, or accept an invitation to one.
+          Keys, limits and usage belong to an organization. Create an organization, or accept an invitation to join one.
         </EmptyState>
       </Panel>
       {creating && <NewOrganizationDialog onClose={() => setCreating(false)} />}

@@ -1,5 +1,5 @@
-// Live state of the engines and the server: current figures, charts over a time range, recent setting changes, and
-// which organizations send the load.
+// Live state of the engines and the server: current values, charts over a time range, recent setting changes, and which
+// organizations cause the load.
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -29,7 +29,7 @@ import { ENGINE_VIEWS, inWords, SERVER_VIEWS } from '../live/views.js';
 import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
-/** Minimum zoom range: a shorter one has too few samples to draw. */
+/** Minimum zoom range. A shorter range has too few samples to draw. */
 const MIN_ZOOM_S = 20;
 
 export function OperatorLive(): ReactNode {
@@ -40,13 +40,13 @@ export function OperatorLive(): ReactNode {
   const [chosen, setChosen] = useState<string | null>(null);
   const isPast = range !== '5m' || zoom !== null;
   const past = usePast(range, zoom, isPast);
-  const marks = usePast('5m', null, !isPast); // Fetches the last 5 minutes only for their change marks.
+  const marks = usePast('5m', null, !isPast); // used only for the change marks
   const tunables = useQuery({
     queryKey: ['operator', 'tunables'],
     queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
     refetchInterval: 30_000,
   });
-  // The newest sample shown. While paused, this is the last sample before the pause.
+  // The newest sample shown; while paused, the last sample before the pause.
   const latest = useMemo(() => samples.latest, [samples, version]);
   const words = zoom === null ? wordsOf(range) : `${dateTime(zoom.from * 1000)} to ${dateTime(zoom.to * 1000)}`;
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;

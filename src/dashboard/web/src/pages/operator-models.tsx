@@ -31,8 +31,8 @@ export function OperatorModels(): ReactNode {
   return (
     <>
       <PageHeader title="Model lifecycle">
-        Unloading a model frees its memory. Deprecated models stay available, and their responses carry the deprecation
-        dates. Retired names return 404 and name the successor.
+        Unloading a model frees its memory. Deprecated models stay available, and their responses include the
+        deprecation dates. Requests for a retired model return a 404 error that names its successor.
       </PageHeader>
       <Panel flush>
         <Loaded query={query} loading={<div className="panel-pad" />}>
@@ -220,8 +220,8 @@ function LoadButton({ model: { id, state } }: { model: OperatorModel }): ReactNo
           }
         >
           <p>
-            New requests for {id} return 503 until it is loaded again. Running requests may finish first. The memory is
-            freed unless another served name uses the same file.
+            New requests for {id} return 503 until it is loaded again. Running requests can finish first. The memory is
+            then freed, unless another served name uses the same file.
           </p>
           {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
         </Dialog>
@@ -339,7 +339,7 @@ function LifecycleDialog({
           optional
           value={successor}
           error={fieldError(failure, 'successor')}
-          hint="Named in the error for requests to the retired model."
+          hint="Named in the error that requests for the retired model receive."
           onChange={(event) => setSuccessor(event.target.value)}
           options={[{ value: '', label: 'none' }, ...others.map(({ id }) => ({ value: id, label: id }))]}
         />
@@ -352,7 +352,7 @@ function LifecycleDialog({
   );
 }
 
-/** Keeps the time of day if the date did not change. */
+/** The time of day is kept if the date did not change. */
 function sameDay(day: string, before: string | null): string | null {
   return before !== null && dayOf(before) === day ? before : timeOf(day);
 }

@@ -42,8 +42,8 @@ function Organizations(): ReactNode {
   return (
     <>
       <PageHeader title="Organizations">
-        Every organization on this server. New limits and caps take effect immediately. Suspending an organization
-        refuses its requests and ends the running ones.
+        Every organization on this server. New limits and caps take effect immediately. If you suspend an organization,
+        its requests are refused and running ones end.
       </PageHeader>
       <Panel flush>
         <ListView
@@ -155,7 +155,7 @@ function OneOrganization({ id }: { id: string }): ReactNode {
             </PageHeader>
             {!active && (
               <Notice tone="danger">
-                Suspended: every request with its keys returns 403. Its members can view it but not use it.
+                Suspended: every request made with its keys returns 403. Its members can view it but not use it.
               </Notice>
             )}
             <Panel>

@@ -1,4 +1,4 @@
-// Requests of the last days, for one or all organizations. Contains no prompts or responses.
+// Requests of the last few days, of one or all organizations. Prompts and responses are not shown.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -32,7 +32,7 @@ export function OperatorRequests(): ReactNode {
   return (
     <>
       <PageHeader title="All requests" actions={<RefreshButton list={list} />}>
-        Every request of the last days, newest first. Prompts and responses are not shown.
+        Every request of the last few days, newest first. Prompts and responses are not shown.
       </PageHeader>
       <RequestFilters
         filter={filter}

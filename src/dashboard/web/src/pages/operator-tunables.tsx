@@ -32,8 +32,8 @@ export function OperatorTunables(): ReactNode {
   return (
     <>
       <PageHeader title="Tunables">
-        Run-time settings of each engine. Changes take effect with the next step, without a restart and without losing
-        running requests. They are kept across restarts, unless the setting is given at startup.
+        Run-time settings of each engine. Changes take effect with the next step, without a restart and without
+        interrupting running requests. They survive a restart unless the setting is given at startup.
       </PageHeader>
       <Loaded query={query}>
         {({ data }) =>
@@ -148,8 +148,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
               {tunable.given !== null && (
                 <>
                   {' '}
-                  (<span className="mono">{tunable.given}</span>: a change lasts only until the next start with this
-                  setting)
+                  (<span className="mono">{tunable.given}</span>: a change is lost at the next start with this setting)
                 </>
               )}
               {value !== tunable.default && (
@@ -194,7 +193,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
   );
 }
 
-// Ranges span several powers of ten, so the slider is logarithmic: small values stay reachable.
+// The slider is logarithmic, because ranges span several powers of ten and small values must stay reachable.
 const STEPS = 200;
 const shift = (min: number): number => 1 - min;
 function toSlider(value: number, min: number, max: number): number {

@@ -1,4 +1,4 @@
-// Tuning runs: start, watch, stop and compare them. The address holds which runs are shown.
+// Tuning runs: start, watch, stop and compare them. The page's address says which runs are shown.
 import { useQueries, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
@@ -38,7 +38,7 @@ export function OperatorTuning(): ReactNode {
   return (
     <>
       <PageHeader title="Tuning">
-        Finds the settings and the maximum load that meet your objectives, by measuring the running engine.{' '}
+        Measures the running engine to find the settings and the maximum load that meet your objectives.{' '}
         <code>monolith bench tune</code> does the same from another machine.
       </PageHeader>
       <Chosen ids={chosen} />

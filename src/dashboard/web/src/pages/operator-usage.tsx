@@ -25,7 +25,7 @@ type Days = '1' | '7' | '30' | '365';
 const PAGES = 20;
 const PAGE_SIZE = 100;
 
-// Fetches usage and names together: both lists page through the same organizations in the same order.
+// Usage and names are fetched page by page together: both lists have the same organizations in the same order.
 async function loadTotals(days: number, signal: AbortSignal): Promise<Totals> {
   const from = new Date(Date.now() - days * 86_400_000).toISOString();
   const rows: Totals['rows'] = [];
@@ -82,7 +82,7 @@ export function OperatorUsage(): ReactNode {
           return rows.length === 0 ? (
             <Panel>
               <EmptyState icon="usage" title="No usage in this period">
-                Totals appear here once requests complete.
+                Totals appear here after the first requests complete.
               </EmptyState>
             </Panel>
           ) : (

@@ -81,7 +81,7 @@ export function OperatorUsers(): ReactNode {
                         </Badge>
                       )}
                       {user.operator && <Badge tone="accent">Operator</Badge>}
-                      {user.second_factor && <Badge>Second factor</Badge>}
+                      {user.second_factor && <Badge>Two-factor</Badge>}
                     </span>
                   ),
                 },
@@ -134,7 +134,7 @@ export function OperatorUsers(): ReactNode {
   );
 }
 
-/** The link is created only on request, because it is as powerful as the password. */
+/** The link is created only when asked for, because it is as powerful as the password. */
 function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => void }): ReactNode {
   const [link, setLink] = useState<{ url: string; expires_at: string } | null>(null);
   const [busy, setBusy] = useState(false);
@@ -170,7 +170,7 @@ function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => voi
     >
       {link === null ? (
         <p>
-          For a user who cannot sign in and receives no mail: with this link, {user.email} can set a new password once,
+          For a user who cannot sign in or receive mail: with this link, {user.email} can set a new password once,
           within one hour. Send it over a channel that only they can read.
         </p>
       ) : (
@@ -200,12 +200,12 @@ function Actions({
   const change = (patch: OperatorUserPatch) => (): Promise<unknown> =>
     api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
   const factor: Question = {
-    title: `Reset the second factor of ${name}?`,
-    text: 'Use this if the user has lost both the device and the recovery codes. Verify their identity first. They are signed out everywhere and can sign in with only their password until they turn on a second factor again.',
+    title: `Reset two-factor authentication for ${name}?`,
+    text: 'Use this if the user has lost both the device and the recovery codes. Verify their identity first. They will be signed out everywhere and can sign in with only their password until they turn on two-factor authentication again.',
     confirm: 'Reset',
     danger: true,
     run: () => api.delete(`/operator/users/${user.id}/second-factor`),
-    done: `${name} no longer has a second factor`,
+    done: `Two-factor authentication is now off for ${name}`,
   };
   const operator: Question = user.operator
     ? {
@@ -250,10 +250,10 @@ function Actions({
         <Button
           size="small"
           variant="ghost"
-          aria-label={`Reset the second factor of ${name}`}
+          aria-label={`Reset two-factor authentication for ${name}`}
           onClick={() => onAsk(factor)}
         >
-          Reset second factor
+          Reset two-factor
         </Button>
       )}
       <Button

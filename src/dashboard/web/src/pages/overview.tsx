@@ -50,7 +50,7 @@ export function Overview(): ReactNode {
       </PageHeader>
       {status === 'suspended' && (
         <Notice tone="warn">
-          This organization is suspended: requests with its keys return 403. Contact the operator of this server.
+          This organization is suspended: requests made with its keys return 403. Contact the operator of this server.
         </Notice>
       )}
       {keys.data !== undefined && active.length === 0 && (
@@ -60,7 +60,7 @@ export function Overview(): ReactNode {
               No API keys yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.
             </>
           ) : (
-            'No API keys yet. Ask a developer of the organization to create one.'
+            'No API keys yet. Ask a developer in your organization to create one.'
           )}
         </Notice>
       )}
@@ -148,6 +148,6 @@ export function Overview(): ReactNode {
   );
 }
 
-/** The smallest served model: it responds fastest. */
+/** The smallest served model, because it responds fastest. */
 export const firstModel = (models: readonly DashboardModel[] | undefined): string =>
   models?.filter(({ lifecycle }) => lifecycle === 'active').at(-1)?.id ?? 'tycho-1.0';

@@ -1,4 +1,4 @@
-// Playground: chat with a model over the public API, with streaming, thinking, tools and images, and show the
+// Playground: chat with a model over the public API, with streaming, thinking, tools and images, and view the
 // equivalent code.
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
@@ -153,7 +153,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     window.addEventListener('keydown', escape);
     return () => window.removeEventListener('keydown', escape);
   });
-  useEffect(() => () => dialogue.stop(), [dialogue]); // Stops the stream when the page is closed.
+  useEffect(() => () => dialogue.stop(), [dialogue]); // Closing the page stops the stream.
 
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
   return (
@@ -222,7 +222,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             modelName={compares ? `${columns.length} models` : settings.model}
             blocked={
               all.waits
-                ? 'Enter the result of the tool call above, then continue.'
+                ? 'Enter the result of the tool call above, then select Continue.'
                 : ask === null
                   ? 'One of the settings is invalid.'
                   : null
@@ -337,11 +337,11 @@ function Welcome({
       <span className="state-icon">
         <Icon name="playground" size={24} />
       </span>
-      <h2>Say something to {model?.display_name ?? 'a model'}</h2>
+      <h2>Send a message to {model?.display_name ?? 'a model'}</h2>
       {small && (
         <div className="state-text">
-          A small demonstration model, trained for this project. It can hold a short conversation and do small tasks.
-          For a full-size model, the operator runs <Code>monolith pull OWNER/REPO</Code>.
+          A small demonstration model, trained for this project. It can hold a short conversation and do small tasks. To
+          add a full-size model, the operator runs <Code>monolith pull OWNER/REPO</Code>.
         </div>
       )}
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
@@ -377,14 +377,14 @@ function requestTurns(turns: readonly Turn[]): readonly Turn[] {
   return turns.at(-1)?.kind === 'answer' ? beforeLastAnswer(turns) : turns;
 }
 
-// Drops the chosen reasoning effort if the new model does not support it.
+// Resets the chosen reasoning effort if the new model does not support it.
 function withoutForeignEffort(settings: Settings, model: DashboardModel | undefined): Settings {
   return model === undefined || model.reasoning_efforts.includes(settings.effort)
     ? settings
     : { ...settings, effort: '' };
 }
 
-/** Status for screen readers. They announce the result only, not the stream as it arrives. */
+/** Status for screen readers. It announces only the outcome, not the stream as it arrives. */
 function outcome(dialogue: Dialogue): string {
   const last = dialogue.state().turns.at(-1);
   if (last?.kind !== 'answer') return '';

@@ -138,7 +138,7 @@ function Person(): ReactNode {
         {user.operator && (
           <div>
             <dt>Operator</dt>
-            <dd>You operate this server.</dd>
+            <dd>You are an operator of this server.</dd>
           </div>
         )}
       </dl>
@@ -169,8 +169,8 @@ function Password(): ReactNode {
       title="Password"
       lead={
         user.has_password
-          ? 'Changing it signs you out on your other devices.'
-          : 'Your account has no password. Use "Forgot your password?" on the sign-in page to set one. You need mail or a link from the operator.'
+          ? 'Changing your password signs you out on your other devices.'
+          : 'Your account has no password. Use "Forgot your password?" on the sign-in page to set one. If this server does not send mail, ask the operator for a link.'
       }
     >
       {user.has_password && (

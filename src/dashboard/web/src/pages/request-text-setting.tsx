@@ -29,7 +29,7 @@ export function RequestTextSetting(): ReactNode {
   return (
     <Panel
       title="Request log"
-      lead="Lists every request of the last days. It includes prompts and responses only if you turn that on."
+      lead="The log lists every request of the last few days. It includes prompts and responses only if you turn this on."
     >
       <Loaded query={query}>
         {({ request_text: isKept }) => (
@@ -56,7 +56,7 @@ export function RequestTextSetting(): ReactNode {
           <p>
             {query.data.request_text
               ? 'Everything stored so far will be erased.'
-              : 'From now on, this server stores what this organization sends and receives for some days, up to a size limit. Owners and admins can read it. Operators do not see it here.'}
+              : 'From now on, this server stores the prompts and responses of this organization for a few days, up to a size limit. Owners and admins can read them. The dashboard does not show them to operators.'}
           </p>
         </ConfirmDialog>
       )}

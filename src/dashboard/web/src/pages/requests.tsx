@@ -1,4 +1,4 @@
-// Every request that the organization's keys sent in the last days.
+// Every request made with the organization's keys in the last few days.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -44,14 +44,14 @@ export function Requests(): ReactNode {
   const isFiltered = Object.values(filter).some((value) => value !== '');
   const why =
     organization.data?.request_text !== true
-      ? 'Prompts and responses are not stored. An admin can turn this on under Settings.'
+      ? 'Prompts and responses are not stored. An admin can enable this under Settings.'
       : may('admin')
         ? 'No text was stored for this request.'
         : 'Only admins can see prompts and responses.';
   return (
     <>
       <PageHeader title="Requests" actions={<RefreshButton list={list} />}>
-        Every request of the last days, newest first.{' '}
+        Every request of the last few days, newest first.{' '}
         {organization.data?.request_text === true
           ? 'Prompts and responses are stored. Admins can read them.'
           : 'Prompts and responses are not stored.'}

@@ -60,7 +60,7 @@ export function RotateKeyDialog({
         onChange={(event) => setOverlap(event.target.value)}
         options={OVERLAPS}
         error={action.errorOf('overlap_seconds')}
-        hint="Time to deploy the new key everywhere."
+        hint="This gives you time to deploy the new key everywhere."
       />
       <FormError action={action} fields={['overlap_seconds']} />
     </Dialog>

@@ -33,10 +33,14 @@ export function SecondFactor(): ReactNode {
     void reload();
   };
   return (
-    <Panel title="Second factor" lead="Sign-in asks for a code from an authenticator app in addition to your password.">
+    <Panel
+      title="Two-factor authentication"
+      lead="Sign-in asks for a code from an authenticator app in addition to your password."
+    >
       {isMissing && (
         <Notice tone="warn">
-          Operators of this server need a second factor. The operator pages become available when you turn it on.
+          Operators of this server must use two-factor authentication. The operator pages become available once you turn
+          it on.
         </Notice>
       )}
       <Loaded query={query}>
@@ -89,7 +93,8 @@ function Enabled({ state, onTask }: { state: SecondFactorState; onTask: (task: T
       </div>
       {state.required && (
         <p className="hint">
-          Operators of this server need a second factor. To change devices, ask another operator to reset it.
+          Operators of this server must use two-factor authentication. To change devices, ask another operator to reset
+          it.
         </p>
       )}
     </>
@@ -104,7 +109,8 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [code, setCode] = useState('');
   const [proposal, setProposal] = useState<SecondFactorProposal | null>(null);
   const [recovery, setRecovery] = useState<string[] | null>(null);
-  if (recovery !== null) return <RecoveryDialog title="The second factor is on" codes={recovery} onClose={onClose} />;
+  if (recovery !== null)
+    return <RecoveryDialog title="Two-factor authentication is on" codes={recovery} onClose={onClose} />;
   const submit = (): void => {
     void action.run(async () => {
       if (proposal === null) setProposal(await api.post<SecondFactorProposal>('/second-factor/begin', { password }));
@@ -113,7 +119,7 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
   };
   return (
     <Dialog
-      title="Turn on the second factor"
+      title="Turn on two-factor authentication"
       onClose={onClose}
       onSubmit={submit}
       footer={
@@ -184,8 +190,8 @@ function RecoveryDialog({ title, codes, onClose }: { title: string; codes: strin
       }
     >
       <p>
-        Store these recovery codes separately from the device. Each one signs you in once if you cannot get a code. They
-        will not be shown again.
+        Store these recovery codes separately from the device. If you cannot get a code from the app, you can sign in
+        with one of them. Each works only once. They will not be shown again.
       </p>
       <ol className="recovery-codes">
         {codes.map((code) => (
@@ -251,13 +257,13 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
   const disable = (): void => {
     void action.run(async () => {
       await api.post('/second-factor/disable', { password, code });
-      toast('The second factor is off');
+      toast('Two-factor authentication is off');
       onClose();
     });
   };
   return (
     <Dialog
-      title="Turn off the second factor?"
+      title="Turn off two-factor authentication?"
       onClose={onClose}
       onSubmit={disable}
       footer={
@@ -274,7 +280,7 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
         </>
       }
     >
-      <p>From then on, sign-in takes only your password.</p>
+      <p>After that, you sign in with only your password.</p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
       {user.has_password && (
         <TextField

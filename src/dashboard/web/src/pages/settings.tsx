@@ -121,7 +121,7 @@ export function Settings(): ReactNode {
           onConfirm={remove}
           onClose={() => setDeleting(false)}
         >
-          <p>Programs that use its keys stop working within seconds.</p>
+          <p>Programs that use its keys will stop working within seconds.</p>
         </ConfirmDialog>
       )}
     </>

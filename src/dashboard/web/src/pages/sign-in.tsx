@@ -90,8 +90,8 @@ export function SignIn(): ReactNode {
 }
 
 /**
- * The ticket that the provider's redirect puts into the URL fragment. It is removed from the address so that it does
- * not stay in the browser history.
+ * The sign-in ticket that the provider's redirect puts into the URL fragment. It is removed from the address to keep it
+ * out of the browser history.
  */
 function ticketOfAddress(): string | null {
   const ticket = /^#ticket=([\w.-]+)$/.exec(location.hash)?.[1] ?? null;
@@ -99,7 +99,7 @@ function ticketOfAddress(): string | null {
   return ticket;
 }
 
-/** `onAgain`: returns to the password form, with the reason if the user did not choose to. */
+/** `onAgain`: returns to the password form. The argument is the reason, unless the user chose to return. */
 export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: string | null) => void }): ReactNode {
   const { reload } = useSession();
   const action = useAction();
@@ -145,8 +145,8 @@ export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: s
           Sign in
         </Button>
         <p className="hint">
-          If you have lost both the device and the recovery codes, the operator of this server can reset the second
-          factor.
+          If you have lost both the device and the recovery codes, the operator of this server can reset two-factor
+          authentication for you.
         </p>
       </Form>
     </SignedOutFrame>

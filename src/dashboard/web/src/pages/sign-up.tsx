@@ -15,9 +15,7 @@ import { useSession } from '../session.js';
 
 const FIELDS = ['name', 'email', 'password', 'organization_name', 'code'];
 
-/**
- * Sign-up by invitation, with the setup code for the first user, or open to anyone, depending on the server's settings.
- */
+/** Sign-up: by invitation, with the setup code for the first user, or for anyone if the server's settings allow it. */
 export function SignUp({ invite }: { invite: string | null }): ReactNode {
   const { status, reload } = useSession();
   const search = new URLSearchParams(useSearch());
@@ -77,7 +75,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
       title={status.first_user ? 'Set up Monolith' : invite === null ? 'Create an account' : 'Accept the invitation'}
       lead={
         status.first_user ? (
-          'The first account operates this server: it sees the engine, all organizations and all users.'
+          'The first account becomes an operator of this server, with access to the engine, all organizations and all users.'
         ) : preview.data === undefined ? undefined : (
           <>
             Join <strong>{preview.data.organization.name}</strong> as {roleLabel(preview.data.role).toLowerCase()}.

@@ -42,7 +42,7 @@ const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] =
   { value: 'api_key', label: 'By key', heading: 'API key' },
   { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
 ];
-/** Number of groups with their own colour. The rest are added up. */
+/** Number of groups with their own colour. All others are summed into one. */
 const COLOURED = 7;
 
 export function Usage(): ReactNode {
@@ -104,7 +104,7 @@ export function Usage(): ReactNode {
           </PlainLinkButton>
         }
       >
-        Completed requests and their tokens. Prompts and responses are not stored for this page.
+        Completed requests and their tokens. These statistics contain no prompts or responses.
       </PageHeader>
       <div className="toolbar">
         <Segmented

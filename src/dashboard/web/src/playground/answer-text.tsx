@@ -87,7 +87,7 @@ function view(token: MarkedToken, key: number, isLive: boolean): ReactNode {
     case 'def':
       return null;
     case 'heading': {
-      // The page's own headings are of levels 1 and 2.
+      // Levels 1 and 2 are used by the page's own headings.
       const Heading = `h${Math.min(6, token.depth + 2)}` as 'h3';
       return (
         <Heading key={key} className={token.depth <= 2 ? 'large' : undefined}>
@@ -184,7 +184,7 @@ function view(token: MarkedToken, key: number, isLive: boolean): ReactNode {
         </Link>
       );
     case 'image':
-      // Loading it would tell another host that the response was read.
+      // The image is not loaded, because that would reveal to another host that the response was read.
       return (
         <Link key={key} href={token.href} raw={token.raw}>
           Image: {token.text === '' ? token.href : withoutEntities(token.text)}
@@ -195,7 +195,7 @@ function view(token: MarkedToken, key: number, isLive: boolean): ReactNode {
   }
 }
 
-/** Shown as its source if the address is not one that may be opened. */
+/** A link. It is shown as its source text if its address may not be opened. */
 function Link({ href, raw, children }: { href: string; raw: string; children: ReactNode }): ReactNode {
   const to = linkTo(href);
   return to === null ? (

@@ -21,7 +21,7 @@ export function AnswerView({
   answer: Answer;
   /** Buttons at the bottom. */
   actions?: ReactNode;
-  /** Results of its tool calls, once they were sent. */
+  /** Results of its tool calls, once they have been sent. */
   results: Readonly<Record<string, string>>;
   /** Absent: results cannot be entered now. */
   onResults?: (results: Record<string, string>) => void;
@@ -60,7 +60,10 @@ export function AnswerView({
   );
 }
 
-/** Open while the model thinks, closed when the response text starts. After that, the user's choice is kept. */
+/**
+ * The thinking section opens while the model thinks and closes when the response text starts. After that, it stays as
+ * the user leaves it.
+ */
 function Thinking({ answer }: { answer: Answer }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null);
   const id = useId();

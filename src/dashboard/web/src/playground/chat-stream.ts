@@ -1,4 +1,4 @@
-// State of a streaming response: takes chunks and returns the state to show. Pure: the clock is an argument, and every
+// State of a streaming response: takes chunks and returns the state to show. Pure: the time is an argument, and every
 // step returns a new state.
 
 import type { ChatChunk, TokenLogprob } from './chat-wire.js';
@@ -38,15 +38,15 @@ export interface Answer {
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
-  /** Milliseconds of one clock; null: has not happened yet. */
+  /** Times in milliseconds, all from the same clock; null: has not happened yet. */
   sentAt: number;
   firstAt: number | null;
-  /** Arrival of the first delta after the reasoning. */
+  /** When the first delta after the reasoning arrived. */
   answeredAt: number | null;
   endedAt: number | null;
 }
 
-/** Maximum number of tokens shown: each is an element of the page. */
+/** Maximum number of tokens shown, because each is an element of the page. */
 const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
@@ -115,7 +115,7 @@ export function ended(answer: Answer, now: number): Answer {
   );
 }
 
-/** The user stopped it. */
+/** The user stopped the response. */
 export function stopped(answer: Answer, now: number): Answer {
   return answer.endedAt !== null ? answer : { ...answer, state: 'stopped', endedAt: now, calls: [] };
 }
@@ -152,19 +152,19 @@ function usageOf(usage: NonNullable<ChatChunk['usage']>): Usage {
 }
 
 export interface Timing {
-  /** From sending to the first delta. */
+  /** Time from sending the request to the first delta. */
   ttftMs: number | null;
-  /** From the first delta to the first delta of the response text. */
+  /** Time from the first delta to the first delta of the response text. */
   thinkingMs: number | null;
   /**
-   * Tokens after the first, divided by the time they took. Null until the usage is known, or if that time is too short
-   * to measure.
+   * Tokens per second after the first token. Null until the usage is known, or if the elapsed time is too short to
+   * measure.
    */
   tokensPerS: number | null;
   totalMs: number;
 }
 
-/** The speed of deltas that arrive together cannot be measured. */
+/** Minimum elapsed time, in seconds, to compute a speed from: it cannot be measured if all deltas arrive together. */
 const SHORTEST_S = 0.05;
 
 export function timing(answer: Answer, now: number): Timing {

@@ -1,4 +1,4 @@
-// The playground's request as code in several languages.
+// Shows the playground's request as code in several languages.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';

@@ -91,7 +91,7 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     ].join('\n'),
 };
 
-/** The Python client takes parameters that OpenAI's API lacks in `extra_body`. */
+/** The Python client takes parameters that OpenAI's API does not have in `extra_body`. */
 function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }
@@ -141,7 +141,7 @@ interface Turn {
 
 function blocksOf(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
-  let results: object[] | null = null; // results of one assistant turn go into one message
+  let results: object[] | null = null; // all tool results of one assistant turn go into one message
   for (const message of messages) {
     if (message.role === 'tool') {
       const result = { type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content };

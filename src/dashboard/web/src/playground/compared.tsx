@@ -1,4 +1,4 @@
-// Compares models: one column per model, each with its own stream, and usage below each response.
+// Compares models side by side: one column per model, each with its own stream and with the usage below each response.
 import { useEffect, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
@@ -15,7 +15,9 @@ export interface ComparedColumn {
   ask: Ask | null;
 }
 
-/** State across several conversations: whether any is running, waits for a tool result, or has messages. */
+/**
+ * Combined state of several conversations: whether any of them is running, waits for a tool result, or has messages.
+ */
 export function useAll(dialogues: readonly Dialogue[]): { running: boolean; waits: boolean; begun: boolean } {
   const subscribe = (listener: () => void): (() => void) => {
     const ends = dialogues.map((dialogue) => dialogue.subscribe(listener));

@@ -10,7 +10,7 @@ import { imageFiles, PICTURE_TYPES, readPictures } from './pictures.js';
 
 interface Props {
   running: boolean;
-  /** The model accepts images. `model` is its name. */
+  /** Whether the model accepts images; `model` is its name. */
   sees: boolean;
   model: string;
   /** Name of the model or models that receive the message. */

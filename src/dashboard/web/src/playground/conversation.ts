@@ -30,7 +30,7 @@ export function openCalls(turns: readonly Turn[]): string[] {
   return last.answer.calls.map(({ id }) => id).filter((id) => last.results[id] === undefined);
 }
 
-/** Responses without content to send back (failed, or stopped before any output) are omitted. */
+/** Omits responses that have no content to send back because they failed or were stopped before any output. */
 export function messagesOf(system: string, turns: readonly Turn[]): ChatMessage[] {
   const messages: ChatMessage[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
   for (const turn of turns) {
@@ -53,7 +53,7 @@ function answerMessages({ answer, results }: AnswerTurn): ChatMessage[] {
     {
       role: 'assistant',
       content: text === '' ? null : text,
-      // Only an unfinished tool loop needs it. The server drops older reasoning anyway.
+      // Only an unfinished tool loop needs the reasoning. The server drops older reasoning anyway.
       ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
       tool_calls: calls.map(({ id, name, arguments: text }) => ({
         id,

@@ -1,5 +1,5 @@
-// A playground conversation and its current request: turns, the streaming response, stopping it. Lives outside React,
-// so it survives page changes. Needs no DOM: the request function is an argument.
+// A playground conversation and its current request: holds the turns and the streaming response, and can stop it. Lives
+// outside React, so it survives page changes. Needs no DOM: the request function is an argument.
 
 import { readEvents, StreamError } from '../live/event-reader.js';
 import { ended, failed, received, sent, stopped } from './chat-stream.js';
@@ -30,8 +30,8 @@ export interface DialogueOptions {
   problemOf(error: unknown): Problem;
   now?: () => number;
   /**
-   * Schedules the notification of subscribers after a delta; immediate if absent. Hundreds of deltas can arrive per
-   * second.
+   * Schedules the notification of subscribers after a delta, because hundreds of deltas can arrive per second. If
+   * absent, subscribers are notified immediately.
    */
   schedule?: (tell: () => void) => void;
 }
@@ -118,7 +118,7 @@ export class Dialogue {
     };
     const show = (answer: Answer, running: boolean): void => {
       turn.answer = answer;
-      // A response that was still in flight must not fill a cleared conversation.
+      // A response still in flight must not be added to a conversation that was cleared.
       if (this.#running === controller) this.#change({ turns: [...turns, { ...turn }], running });
     };
     const schedule = this.options.schedule ?? ((tell: () => void): void => tell());

@@ -10,7 +10,7 @@ export const MAX_COLUMNS = 4;
 
 const dialogues = new Map<string, Dialogue>();
 
-/** `column`: 0 unless models are compared. */
+/** `column`: the model's column in a comparison, otherwise 0. */
 export function dialogueOf(organizationId: string, column: number): Dialogue {
   const key = `${organizationId} ${column}`;
   let dialogue = dialogues.get(key);
@@ -89,6 +89,6 @@ function write(key: string, value: unknown): void {
   try {
     localStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // storage is unavailable: kept for this visit only
+    // storage is unavailable: the settings are kept for this visit only
   }
 }

@@ -1,25 +1,28 @@
 // Parses the Markdown of responses into tokens. Returns data, never markup, so model output cannot become part of the
-// page. Works on incomplete text. The limits keep the cost of hostile text low; text beyond them is shown as received.
+// page. Works on incomplete text. The limits keep the cost of hostile input low; text beyond them is shown as received.
 
 import { Lexer, Tokenizer } from 'marked';
 import type { MarkedToken, Token, Tokens } from 'marked';
 
 export type { MarkedToken, Token } from 'marked';
 
-/** Nested quotes and lists. Deeper markers are text. */
+/** Maximum nesting of quotes and lists. Deeper markers are shown as text. */
 const MAX_DEPTH = 16;
-/** Calls of the block parser for one block, about one for each list item and each part of a quote. */
+/** Maximum number of block parser calls for one block: about one for each list item and each paragraph of a quote. */
 const MAX_BLOCK_CALLS = 2_000;
-/** Characters of a block, except for fenced code, whose cost is linear. */
+/** Maximum characters of a block. Does not apply to fenced code, whose cost is linear. */
 const MAX_BLOCK_LENGTH = 100_000;
-/** Characters of a paragraph, list item or table cell. */
+/** Maximum characters of a paragraph, list item or table cell. */
 const MAX_INLINE_LENGTH = 5_000;
-/** Characters that may start or end an inline element, per paragraph, list item or table cell. */
+/** Maximum number of characters that can start or end an inline element, per paragraph, list item or table cell. */
 const MAX_MARKERS = 500;
-/** The cost of an inline parse grows with the square of its markers and length. This bounds the sum over a block. */
+/**
+ * The cost of an inline parse grows with the squares of its length and its number of markers. This limits the sum over
+ * a block.
+ */
 const MAX_INLINE_COST = 1_000_000;
 const MAX_DEFINITIONS = 200;
-/** Characters of a long text that are parsed at a time. */
+/** Number of characters of a long text to parse at a time. */
 const STEP = 20_000;
 
 const MARKERS = /[*_~`[\]<&\\]/g;
@@ -80,7 +83,7 @@ class BoundedLexer extends Lexer {
   }
 }
 
-/** The tokens of one block, or null if it is to be shown as received. */
+/** The tokens of one block, or null if it must be shown as received. */
 export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] | null {
   if (raw.length > MAX_BLOCK_LENGTH && !FENCE.test(raw)) return null;
   try {
@@ -97,13 +100,13 @@ export function tokensOf(raw: string, definitions: Definitions): MarkedToken[] |
 export interface Block {
   /** The Markdown source. */
   readonly raw: string;
-  /** Whether it can no longer change. */
+  /** Whether the block can no longer change. */
   readonly isDone: boolean;
-  /** Whether it is shown as received, because parsing it would take too long. */
+  /** Whether the block is shown as received, because parsing it would take too long. */
   readonly isPlain: boolean;
 }
 
-/** Splits a growing text into top-level blocks. Parses only the end of the text again when it grows. */
+/** Splits a growing text into top-level blocks. When the text grows, only its end is parsed again. */
 export class BlockSplitter {
   #done: Block[] = [];
   #doneText = '';
@@ -122,7 +125,7 @@ export class BlockSplitter {
       this.#definitions = noDefinitions();
       this.#isPlain = false;
     }
-    // In steps, so that the limits apply to blocks and not to the whole text.
+    // The text is parsed in steps, so that the limits apply to blocks and not to the whole text.
     for (let end = this.#seen + STEP; end < source.length; end += STEP) this.#advance(source.slice(0, end), true);
     this.#seen = source.length;
     return this.#advance(source, isLive);
@@ -148,7 +151,7 @@ export class BlockSplitter {
     return { blocks: [...this.#done, ...blocksOf(tokens.slice(openAt), false)], definitions: this.#definitions };
   }
 
-  /** Replaces the definitions if there are new ones, so that they can be compared by identity. */
+  /** Adds new definitions by creating a new object, so that callers can detect changes by comparing identity. */
   #define(tokens: readonly Source[]): void {
     const fresh = tokens.filter((token) => token.type === 'def') as Tokens.Def[];
     if (fresh.length === 0 || Object.keys(this.#definitions).length >= MAX_DEFINITIONS) return;
@@ -157,7 +160,7 @@ export class BlockSplitter {
   }
 }
 
-/** A key of it is the text of a response, so it has no prototype. */
+/** An object without a prototype, because its keys come from the text of a response. */
 const noDefinitions = (): Definitions => Object.create(null) as Definitions;
 
 type Source = Pick<Token, 'type' | 'raw'>;
@@ -171,7 +174,7 @@ function split(text: string): readonly Source[] | null {
   try {
     const lexer = new BoundedLexer(MAX_BLOCK_CALLS);
     lexer.blockTokens(text, lexer.tokens);
-    // The next update continues after the sources of these tokens, so they must be the text itself.
+    // The next update continues after the sources of these tokens, so they must match the text exactly.
     const isExact = lexer.tokens.map(({ raw }) => raw).join('') === text;
     return isExact ? lexer.tokens : [{ type: 'text', raw: text }];
   } catch {
@@ -179,7 +182,7 @@ function split(text: string): readonly Source[] | null {
   }
 }
 
-/** Without a last line that may become a fence, so that it does not appear as text first. */
+/** Drops a last line that may become a fence, so that it does not first appear as text. */
 const withoutPartialFence = (text: string): string => text.replace(/(^|\n)[ \t]*(`{1,}|~{1,})$/, '$1');
 
 /** Whether the source of a code block ends with its closing fence. Indented code has none. */
@@ -190,7 +193,7 @@ export function isClosed(raw: string): boolean {
   return last.length >= fence.length && last === fence.charAt(0).repeat(last.length);
 }
 
-/** The address of a link if it may be opened, or null. */
+/** A link's address, or null if it may not be opened. */
 export function linkTo(href: string): string | null {
   let url: URL;
   try {

@@ -12,7 +12,7 @@ export interface Column {
   turns: readonly Turn[];
 }
 
-/** Stores the settings' texts unchanged. A preset has no turns. */
+/** Stores the settings as typed. A preset has no turns. */
 export function contentOf(settings: Settings, columns: readonly Column[]): SavedContent {
   return {
     settings: { ...settings },

@@ -1,7 +1,7 @@
 // Describes how a model processes an image. Pure.
 import type { DashboardImagePlan } from '../../../../shared/wire/playground.js';
 
-/** "1600 × 1200, seen in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */
+/** "1600 × 1200, processed in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */
 export function seenText({ width, height, tokens, columns, rows, pieces }: DashboardImagePlan): string {
   const tile = pieces.find(({ part }) => part === 'tile');
   const whole = pieces.find(({ part }) => part !== 'tile');
@@ -10,5 +10,5 @@ export function seenText({ width, height, tokens, columns, rows, pieces }: Dashb
     tile !== undefined
       ? `in ${columns} × ${rows} tiles of ${size(tile)}${whole === undefined ? '' : ' and as a whole'}`
       : `as ${size(whole ?? { width, height })}`;
-  return `${width} × ${height}, seen ${seen}, ${tokens.toLocaleString('en-US')} ${tokens === 1 ? 'token' : 'tokens'}`;
+  return `${width} × ${height}, processed ${seen}, ${tokens.toLocaleString('en-US')} ${tokens === 1 ? 'token' : 'tokens'}`;
 }

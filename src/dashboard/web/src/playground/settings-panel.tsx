@@ -1,4 +1,4 @@
-// Request settings besides the messages: model, system prompt, sampling, reasoning, response format, tools.
+// Request settings other than the messages: model, system prompt, sampling, reasoning, response format, tools.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/models.js';
@@ -211,7 +211,7 @@ function NumberField({
   error?: string | undefined;
   onChange: (value: string) => void;
 }): ReactNode {
-  // type="text", because type="number" yields '' for invalid input, and no error could be shown.
+  // type="text", because type="number" yields '' for invalid input, which would leave no error to show.
   const { step, min, max, error } = rest;
   const nudge = (direction: 1 | -1): void => {
     const from = value.trim() === '' ? Number(fallback) : Number(value);

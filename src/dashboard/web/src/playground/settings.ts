@@ -1,5 +1,5 @@
-// Request settings as typed: texts, empty for the model's default. Parsing them returns the request fields, or an error
-// for each invalid field. Pure.
+// Request settings as the user typed them; an empty field means the model's default. Parsing them returns the request
+// fields, or an error for each invalid field. Pure.
 
 import type { ChatBody, FunctionTool, ResponseFormat } from './chat-wire.js';
 
@@ -171,7 +171,7 @@ export function toolsOf(text: string): FunctionTool[] | undefined {
   return list.map((tool: unknown, at) => {
     const where = list.length === 1 ? 'The tool' : `Tool ${at + 1}`;
     if (!isObject(tool)) throw new Error(`${where} must be an object.`);
-    // Also accepts the bare function object, because that is what users often have.
+    // A bare function object is accepted too, because that is what users often have.
     const named = isObject(tool['function']) ? tool['function'] : tool;
     if (tool['type'] !== undefined && tool['type'] !== 'function')
       throw new Error(`${where}: type must be "function".`);

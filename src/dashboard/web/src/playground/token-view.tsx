@@ -1,4 +1,5 @@
-// A response's tokens, with backgrounds by probability. Alternatives appear on hover, focus or touch.
+// Shows a response's tokens on backgrounds that depend on their probability. Alternatives appear on hover, focus or
+// touch.
 import { memo, useId, useState } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 import type { TokenLogprob } from './chat-wire.js';

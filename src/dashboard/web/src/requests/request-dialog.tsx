@@ -1,4 +1,4 @@
-// Details of a request: outcome, phases, parameters and, if stored, prompt and response.
+// Details of a request: its outcome, phases, parameters and, if they are stored, its prompt and response.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { RequestDetail, RequestObject } from '../../../../shared/wire/requests.js';

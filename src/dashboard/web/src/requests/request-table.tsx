@@ -45,7 +45,7 @@ export interface Choice {
   label: string;
 }
 
-/** `extra`: filters that only one page has. */
+/** `extra`: filters that only the calling page has. */
 export function RequestFilters({
   filter,
   onChange,
@@ -89,7 +89,10 @@ export function RequestFilters({
   );
 }
 
-/** Shows the list's states around its rows. With a filter, a page may be empty although later pages have matches. */
+/**
+ * Shows the list's states around its rows. With a filter, a page of results may be empty although later ones have
+ * matches.
+ */
 export function RequestList({
   list,
   empty,
