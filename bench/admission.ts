@@ -1,6 +1,7 @@
-// Measures the CPU time that authentication and admission take per request on an HTTP worker: key lookup, reserving
-// concurrency, requests and tokens, building the rate-limit headers, and settling the reservation. Recording the usage
-// is measured separately. Uses real accounts in a real database, organizations in random order, and many short runs.
+// Measures the CPU time per request that authentication and admission take on an HTTP worker: looking up the key,
+// reserving a concurrency slot, a request and tokens, building the rate-limit headers, and settling the reservation.
+// Recording the usage is measured separately. It uses real accounts in a real database, organizations in random order,
+// and many short runs.
 //
 //   npm run bench -- admission --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -87,8 +88,8 @@ async function measure(
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
-      // Each step is timed for all requests of the run together, because reading the clock between two steps costs as
-      // much as a step.
+      // Each step is timed over all requests of a run, because reading the clock between two steps takes as long as a
+      // step.
       const chosen = Array.from(
         { length: requests },
         () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,
@@ -177,7 +178,7 @@ function atOnce(admission: LocalAdmission, request: ReserveRequest): Reservation
   return reservation;
 }
 
-/** Creates `count` organizations with one key each and returns the keys. */
+/** Creates `count` organizations, each with one key, and returns the keys. */
 async function keysOf(store: Store, accounts: Accounts, count: number): Promise<string[]> {
   const secrets: string[] = [];
   await accounts.bootstrap(null);
@@ -203,7 +204,8 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
 }
 
 /**
- * Wraps the store. take() returns the milliseconds that its transactions have blocked this thread since the last call.
+ * Wraps the store. take() returns the milliseconds for which its transactions have blocked this thread since the last
+ * call.
  */
 function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;

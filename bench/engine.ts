@@ -1,11 +1,11 @@
 // Measures how fast the engine computes: prefill by prompt length, and decode by batch size and by context depth. It
 // uses the same calls as the server, including scheduler, sampling and detokenization, but without HTTP and chat
-// templates. It also reports the share of each operation in a step, how close each is to the machine's limit, and
-// optionally a peer for comparison.
+// templates. It also reports each operation's share of a step's time and how close it is to the machine's limit.
+// Another engine (the peer) can be measured for comparison.
 //
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
-// Each repeat visits every point once, alternating between this engine and the peer, so that a slow period of the
+// Each pass measures every point once, alternating between this engine and the peer, so that a slow period of the
 // machine affects all of them. The read loop is measured before and after each single-stream decode, because memory
 // bandwidth limits it.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ interface Runs {
 const BANDWIDTH_BYTES = 1 << 29;
 /** A run counts as undisturbed if other processes used less than this share of the machine's processors. */
 const FOREIGN_LIMIT = 0.03;
-/** The arithmetic peak may vary by this share between runs on an undisturbed machine. */
+/** The measured arithmetic peak may vary by this share between runs on an undisturbed machine. */
 const PEAK_SPREAD = 0.12;
 
 export async function engineBenchCommand(args: string[]): Promise<void> {
@@ -94,7 +94,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     const bandwidth: number[] = [],
       integer8: number[] = [],
       float32: number[] = [];
-    // Two virtual cores may share a physical one for a while, which CPU times do not show. The arithmetic peak then
+    // Two virtual cores may share a physical core for a while. CPU times do not show this, but the arithmetic peak
     // halves.
     const peakNow = async (n: number): Promise<number> => (await addon.arithmeticPeak(isa, n, 2)).integer8;
     let best = threads * (await addon.arithmeticPeak(isa, 1, 5)).integer8;
@@ -220,7 +220,7 @@ function resultOf(
   });
 }
 
-/** Fills in the fields derived from the runs. */
+/** Fills in the fields that are derived from the runs. */
 function derived(result: EngineResult): EngineResult {
   const read = result.readBandwidth.median;
   const rooflines = {

@@ -1,6 +1,6 @@
-// Measures how much the expiry of stored responses writes to the disk, and how long other requests wait meanwhile. A
-// new database is filled through the response store and the usage store, then the clock is advanced past the retention
-// period.
+// Measures how much the server writes to the disk when stored responses expire, and how long other requests wait
+// meanwhile. It fills a new database through the response store and the usage store, then advances the clock past the
+// retention period.
 //
 //   npm run bench -- expiry
 //   npm run bench -- expiry --responses 1000000 --turns 4
@@ -26,8 +26,8 @@ const USAGE = `npm run bench -- expiry [options]
   --kept N         responses stored after them that do not expire (default 0)
   --turns N        responses per conversation (default 1)
   --bytes N        bytes of text per response (default 2000)
-  --ids KIND       timed, as the server makes them, or random, as earlier releases made them (default timed)
-  --every MS       interval of the response creations that run concurrently (default 20)
+  --ids KIND       timed, as the server creates them, or random, as earlier releases did (default timed)
+  --every MS       interval at which responses are created meanwhile (default 20)
   --dir PATH       folder for the database (default: a temporary folder); removed at the end
   --json OUT       write all results to OUT
 `;
@@ -212,8 +212,8 @@ async function creates(
 }
 
 /**
- * Returns the bytes that this process has written to files. `write_bytes` of the same file is not usable: on file
- * systems with large folios it counts a whole folio for each page, ten times as much as reaches the disk.
+ * Returns the number of bytes that this process has written to files. `write_bytes` in the same file cannot be used: on
+ * file systems with large folios, it counts a whole folio for each page, ten times as much as reaches the disk.
  */
 const written = (): number => Number(/^wchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
 

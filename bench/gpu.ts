@@ -1,5 +1,5 @@
 // Runs the CUDA benchmark on this machine's GPU. scripts/gpu.sh builds the backend, runs its tests and measures. This
-// module turns the figures into a table and a result file.
+// module turns the measurements into a table and a result file.
 //
 //   npm run bench -- gpu [--results FOLDER]
 import { spawnSync } from 'node:child_process';
@@ -92,7 +92,7 @@ function read(path: string): GpuFigures | null {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as GpuFigures;
   } catch {
-    return null; // gpu.sh has printed the reason
+    return null; // gpu.sh has already printed the reason
   }
 }
 
@@ -102,7 +102,7 @@ const folderOf = (gpu: string): string =>
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-|-$/g, '');
 
-/** Formats the figures as text: kernels first, then whole steps. */
+/** Formats the measurements as text: kernels first, then whole steps. */
 export function gpuTable(figures: GpuFigures): string {
   const lines = [
     `${figures.device.name}, compute capability ${figures.device.capability}, driver ${figures.device.driver}: copies ${figures.copyGBs.toFixed(0)} GB/s, ` +

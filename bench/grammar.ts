@@ -1,7 +1,7 @@
-// Measures the cost of constrained decoding and the coverage of JSON Schema. Cases have a schema and instances, as in
-// MaskBench. Each schema is compiled, and each instance is consumed token by token, on one thread, measured in CPU time
-// (bench/native/grammar_bench.cc). It also measures how fast an engine decodes many streams with a grammar compared
-// with the same streams without one.
+// Measures the cost of constrained decoding and how much of JSON Schema is supported. As in MaskBench, a case is a
+// schema with instances. Each schema is compiled and each instance is consumed token by token, on one thread, and the
+// CPU time is measured (bench/native/grammar_bench.cc). The benchmark also compares how fast an engine decodes many
+// streams with a grammar and without one.
 //
 //   npm run bench -- grammar --cases FILE_OR_FOLDER --json OUT
 import { spawnSync } from 'node:child_process';
@@ -291,8 +291,8 @@ function tableOf(figures: CaseFigures): string {
 }
 
 /**
- * A schema for endless records of strings, numbers and choices, so that no stream ends before all its tokens are
- * counted.
+ * A schema for an endless list of records with strings, numbers and choices, so that no stream ends before all its
+ * tokens are counted.
  */
 const RECORDS = {
   type: 'array',
@@ -311,8 +311,8 @@ const RECORDS = {
 };
 
 /**
- * Alternates between constrained and free streams, with sampling, and returns the constrained speed as a fraction of the
- * free one.
+ * Alternates between constrained and free streams, with sampling. Returns the speed of the constrained ones as a
+ * fraction of that of the free ones.
  */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };
@@ -331,7 +331,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
       constrained: number[] = [],
       ratio: number[] = [];
     for (let repeat = -1; repeat < repeats; repeat++) {
-      // The order alternates, so that changes of the machine's speed affect both kinds.
+      // The order alternates, so that changes in the machine's speed affect both kinds.
       const first = await decode(engine, streams, tokens, repeat % 2 === 0 ? null : grammar);
       const second = await decode(engine, streams, tokens, repeat % 2 === 0 ? grammar : null);
       if (repeat < 0) continue;
@@ -348,7 +348,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
 
 const PROMPT_TOKENS = 16;
 
-/** Returns the tokens per second of all streams together, with the time of the slowest stream. */
+/** Returns the tokens per second of all streams together, over the time that the slowest stream took. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
   const ends = await Promise.all(
     Array.from({ length: streams }, (_, index) =>

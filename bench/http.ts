@@ -1,6 +1,6 @@
 // Measures the overhead of HTTP: the time to first token of the same prompt through the whole server and directly from
-// the engine, alternating, in one process. The client shares the event loop with the server, so the difference includes
-// the client's own cost and is an upper bound.
+// the engine, alternating, in one process. The client shares the server's event loop, so the difference includes the
+// client's own cost and is an upper bound.
 //
 //   npm run bench -- http --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,8 @@
 // Measures the cost of the operators' live view by alternating between many open pages and none in one run, while the
-// engine generates. Decoded tokens are the engine's own count. CPU time is the kernel's, separately for the main thread
-// (JavaScript) and all other threads, of which the engine computes on one. This gives the cost per token also on a
-// machine that is not idle. The pages are plain sockets of this process, which discard what they read.
+// engine generates. The engine counts the decoded tokens. The kernel reports the CPU time, separately for the main
+// thread (JavaScript) and for all other threads, one of which is the engine's. The cost per token can therefore be
+// measured even on a machine that is not idle. The pages are plain sockets of this process, which discard what they
+// read.
 //
 //   npm run bench -- live --json OUT
 import { spawn } from 'node:child_process';
@@ -151,7 +152,7 @@ async function signUp(port: number): Promise<string> {
     .join('; ');
 }
 
-/** Keeps `running` complete responses in progress at a time. */
+/** Keeps `running` non-streaming responses in progress. */
 function keepAnswering(port: number, running: number): { stop(): void } {
   let over = false;
   for (let i = 0; i < running; i++) {
@@ -192,7 +193,7 @@ async function measure(port: number, pid: number, cookie: string, viewers: numbe
     sockets.push(socket);
     if (i % 50 === 49) await pause(20);
   }
-  await pause(1_500); // by then the histories have been sent
+  await pause(1_500); // by then, the histories have been sent
   samples = 0;
   const before = {
     counters: await engineCounters(port),
@@ -231,7 +232,7 @@ async function engineCounters(port: number): Promise<{ tokens: number; steps: nu
   };
 }
 
-/** CPU time of a process's first thread, which runs JavaScript in Node.js. */
+/** CPU time of a process's first thread, on which Node.js runs JavaScript. */
 function mainThreadSeconds(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
 }

@@ -27,7 +27,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   },
   answers: { about: 'loops and stray markers in the responses of the embedded models', run: answersBenchCommand },
   engine: {
-    about: 'prefill and decode speed of a model file, by batch size and context depth, in process',
+    about: 'prefill and decode speed of a model file, by batch size and context depth, without a server',
     run: engineBenchCommand,
   },
   expiry: {
@@ -60,7 +60,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
     run: sightBenchCommand,
   },
   speculation: {
-    about: 'decode speed with and without speculative decoding, on repetitive and other texts',
+    about: 'decode speed with and without speculative decoding, on repetitive and other text',
     run: speculationBenchCommand,
   },
   streams: {

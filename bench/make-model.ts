@@ -1,12 +1,12 @@
-// Writes a model file with random weights to measure with. The shape, encoding and seed determine every byte.
+// Writes a model file with random weights for benchmarks. The shape, encoding and seed determine every byte.
 //
 //   npm run bench -- make-model --preset 1b --type q8_0
 //   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
 //   npm run bench -- make-model --family qwen3.5-2b --patterns FOLDER_OF_TINY_FILES --type q8_0
 //
 // The second form works for any family that the engine can read: the addon determines which tensors the changed
-// metadata needs. The third form is the second with the sizes of a published model (lib/family-shapes.ts). An existing
-// file made from the same options is kept.
+// metadata needs. The third form is the second with the sizes of a published model (lib/family-shapes.ts). If the file
+// already exists and was made with the same options, it is kept.
 
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -31,12 +31,12 @@ export interface MakeModelOptions {
   // whether to write a mixture of experts, for architectures with and without experts; default false
   readonly experts?: boolean;
   readonly shape?: Partial<ModelShape>; // fields that differ from the preset
-  // GGUF file whose family and metadata keys are used, instead of preset, architecture and shape
+  // GGUF file whose family and metadata keys to use instead of preset, architecture and shape
   readonly like?: string;
   readonly set?: Readonly<Record<string, string>>; // with `like`: changed keys, without the architecture prefix
-  // with `like`: dimensions that do not follow from any key
+  // with `like`: dimensions that cannot be derived from any key
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
-  // with `like`: names in `tensors` that are written although this engine does not read them
+  // with `like`: names in `tensors` to write although this engine does not read them
   readonly unread?: readonly string[];
   readonly layers?: readonly number[]; // with `like`: for each layer, the layer of the pattern to copy
   readonly vocabulary?: number; // with `like`: size of a synthetic vocabulary
@@ -48,11 +48,11 @@ export interface MadeModel {
   readonly path: string;
   readonly bytes: number;
   readonly parameters: number;
-  readonly written: boolean; // false if the file existed already
+  readonly written: boolean; // false if the file already existed
   readonly seconds: number;
 }
 
-// GGUF's numbers for the predominant type of a file.
+// GGUF's numbers for a file's predominant type.
 const FILE_TYPES: Record<ModelType, number> = {
   f32: 0,
   f16: 1,
@@ -140,7 +140,7 @@ function bytesOf(tensor: RandomTensor): number {
   return (valuesOf(tensor) / blockValues) * blockBytes;
 }
 
-// Returns whether the file at `path` starts with this head and has this size, which means that it was made from the
+// Returns whether the file at `path` starts with this head and has this size, which means that it was made with the
 // same options.
 function isThere(path: string, { head, fileBytes }: GgufHead): boolean {
   const status = statSync(path, { throwIfNoEntry: false });
@@ -158,8 +158,7 @@ function writeFully(file: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, position + done);
 }
 
-// About 2 MiB of whole blocks, in a multiple of 4 blocks: small enough to stay in the cache between filling and
-// writing.
+// About 2 MiB of whole blocks, a multiple of 4: small enough to stay in the cache between filling and writing.
 const BUFFER_BYTES = 2 << 20;
 
 function writeTensor(file: number, position: number, tensor: RandomTensor, key: number, buffer: ArrayBuffer): void {
@@ -214,7 +213,7 @@ function describedModel(
   return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
 }
 
-// Writes the model, or finds it already written. Throws RangeError for an impossible shape, and the errors of
+// Writes the model unless it exists already. Throws RangeError for an impossible shape, and passes on errors from
 // writeRandomModel().
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
@@ -242,8 +241,8 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
 }
 
 /**
- * Writes a file with these tensors and random weights, unless it exists already. Throws the errors of the file system.
- * Never leaves a half-written file under the final name.
+ * Writes a file with these tensors and random weights, unless it exists already. Passes on file system errors. Never
+ * leaves a partly written file under the final name.
  */
 export function writeRandomModel(
   path: string,
@@ -330,7 +329,7 @@ const SHAPE_OPTIONS = {
   'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
-// Returns the options that --family stands for: pattern, keys, vocabulary and file name.
+// Returns the options that --family implies: pattern, keys, vocabulary and file name.
 function familyOptions(
   name: string | undefined,
   patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'),
@@ -350,7 +349,7 @@ function familyOptions(
   };
 }
 
-// Runs the command with the arguments after `make-model`. Prints the path and size of the file.
+// Runs the command with the arguments that follow `make-model`. Prints the path and size of the file.
 export function makeModelCommand(args: readonly string[]): void {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({

@@ -1,6 +1,6 @@
-// Measures the cost of observability: CPU time per request with and without the request log and tracing, and of a
-// metrics scrape with one or both sets of metric names. The CPU time is that of all threads except the engine's. The
-// servers are driven alternately, so that other load on the machine affects all of them. Linux only.
+// Measures the cost of observability: the CPU time per request with and without the request log and tracing, and that
+// of a metrics scrape with one or both sets of metric names. It covers all threads except the engine's. The servers
+// take turns, so that other load on the machine affects all of them. Linux only.
 //
 //   npm run bench -- observing --json OUT
 import { createServer } from 'node:http';
@@ -16,7 +16,7 @@ import { AUTHORIZATION, MeasuredServer } from './lib/stream-server.js';
 const USAGE = `npm run bench -- observing [options]
 
   --model FILE     GGUF file (default: the smallest embedded model)
-  --rounds N       measured rounds in which each server is driven once (default 12), after one warm-up round
+  --rounds N       measured rounds, in each of which every server gets requests once (default 12), after one warm-up round
   --requests N     requests per round and server (default 300), 8 concurrent, 8 tokens each
   --json OUT       write all results to OUT
 `;
@@ -100,7 +100,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
 
 const cell = (value: number): string => value.toFixed(0).padStart(7);
 
-/** Waits for deferred work: log batches are written and spans are sent within a second. */
+/** Waits for deferred work: log batches are written, and spans are sent, within a second. */
 const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_300));
 
 async function ask(server: MeasuredServer, number: number): Promise<void> {
@@ -127,9 +127,7 @@ async function drive(server: MeasuredServer, requests: number): Promise<void> {
   );
 }
 
-/**
- * Starts one server for each choice of metric names and scrapes them alternately, after the same number of requests.
- */
+/** Starts one server for each choice of metric names and, after the same number of requests, scrapes them in turn. */
 async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
   try {

@@ -1,5 +1,5 @@
-// Measures how one organization's refused large requests affect another's time to first byte. Some clients repeat a
-// chat with very many messages, while another organization requests two tokens again and again.
+// Measures how one organization's refused large requests affect another's time to first byte. Some clients repeatedly
+// send a chat with very many messages, while another organization keeps requesting two tokens.
 //
 //   npm run bench -- refused
 //   npm run bench -- refused --event-loop-ms off     without the limit

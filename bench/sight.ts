@@ -1,13 +1,13 @@
-// Measures the time from an image in the request to the first token: this server and optionally a peer such as
-// llama-server, alternating, each with the same pair of text model and vision file. Every request has a new image, so
-// no cache helps.
+// Measures the time from an image in the request to the first token: this server and, optionally, a peer such as
+// llama-server take turns, both with the same text model and vision file. Every request has a new image, so that no
+// cache helps.
 //
 //   npm run bench -- sight --like SMALL.gguf --peer llama-server
 //
 // SMALL.gguf can be any small text model of the Gemma 3 architecture whose vocabulary has <start_of_image> and
-// <end_of_image>. A 1B model with the same metadata and a SigLIP so400m are written with random F16 weights. Wall-clock
-// time depends on other load on the machine, so the CPU seconds of each server are reported too; compare those on a
-// machine that is not idle.
+// <end_of_image>. The benchmark writes a 1B model with the same metadata and a SigLIP so400m, both with random F16
+// weights. Wall-clock time depends on other load on the machine, so the CPU seconds of each server are reported too;
+// compare those on a machine that is not idle.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ const USAGE = `npm run bench -- sight --like FILE [options]
   --out DIR        folder for the written pair (default bench/out)
   --peer PROGRAM   llama-server, measured alternately
   --layers N       layers of the vision encoder (default 27, as in SigLIP so400m)
-  --threads N      threads of each server (default 2); with 1, no thread waits busily for another, so CPU seconds measure only the work
+  --threads N      threads of each server (default 2); with 1, no thread busy-waits for another, so CPU seconds measure only the work
   --side N         width and height of the image in pixels (default 896)
   --repeats N      measured images per server (default 3), after one warm-up image
   --precision fast|exact   precision of this server's vision encoder (default fast)
@@ -222,7 +222,7 @@ function processorSecondsOf({ child }: Server): number {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Creates an image of smooth shapes with noise, different in every pass. */
+/** Creates an image of smooth shapes with noise, a different one in every pass. */
 async function picture(side: number, seed: number): Promise<string> {
   const pixels = Buffer.alloc(side * side * 3);
   for (let y = 0, at = 0; y < side; y++) {
@@ -239,7 +239,7 @@ async function picture(side: number, seed: number): Promise<string> {
   ).toString('base64');
 }
 
-/** Sends one request and measures until the first event with a token. */
+/** Sends a request and measures the time until the first event with a token. */
 async function see(server: Server, base64: string): Promise<Sight> {
   const body = JSON.stringify({
     model: 'sight',

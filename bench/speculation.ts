@@ -1,5 +1,6 @@
-// Measures the speedup of speculative decoding: one engine with it and one without, on texts that repeat their prompt,
-// on the model's own text, and on noise, where no draft token is ever accepted. Both engines decode the same tokens.
+// Measures the speedup of speculative decoding: compares an engine with it and one without, on text that repeats the
+// prompt, on the model's own text, and on noise, where no draft token is ever accepted. Both engines decode the same
+// tokens.
 //
 //   npm run bench -- speculation --model FILE --json OUT
 import { writeFileSync } from 'node:fs';
@@ -34,7 +35,7 @@ interface Text {
   words: readonly number[];
 }
 
-// A model with random weights produces no meaningful text. Limiting it to a few words stands in for repetitive text.
+// A model with random weights produces no meaningful text, so limiting it to a few words stands in for repetitive text.
 const TEXTS: readonly Text[] = [
   { about: 'repeats its prompt, greedy', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0, words: [] },
   { about: 'repeats its prompt, sampled', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0.7, words: [] },
@@ -104,7 +105,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
       const before = auto.stats();
       const rates: Record<'off' | 'auto', number[]> = { off: [], auto: [] };
       for (let repeat = -1; repeat < repeats; repeat++) {
-        // The order alternates, so that changes of the machine's speed affect both engines.
+        // The order alternates, so that changes in the machine's speed affect both engines.
         for (const way of repeat % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const)) {
           const rate = await decode(way === 'off' ? off : auto, text, streams, tokens, repeat + 2);
           if (repeat >= 0) rates[way].push(rate);
@@ -144,7 +145,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
 
-/** Returns the tokens per second of all streams together, with the time of the slowest stream. */
+/** Returns the tokens per second of all streams together, over the time that the slowest stream took. */
 async function decode(
   engine: Engine,
   { prompt, temperature, words }: Text,

@@ -1,9 +1,9 @@
-// Measures how many stream events per second the server can carry, and the CPU time per event by thread. Many streams
-// of one server process are read by another process that only counts. CPU time is the kernel's, by thread: the engine
-// thread, its compute threads, and all others, which are the front end, i.e. the HTTP workers and the other threads of
-// Node.js. Events per second of front-end time is what one core could carry if the engine were never the limit. With
-// --against, two builds are measured alternately within the same seconds. With --alone, the speed of the engine without
-// a server is measured before and after each run.
+// Measures how many stream events per second the server can carry, and the CPU time per event by thread. One process
+// reads many streams from a server process and only counts the events. The kernel reports the CPU time of the engine
+// thread, of its compute threads, and of all other threads, which are called the front end: the HTTP workers and the
+// other threads of Node.js. The number of events per second of front-end CPU time is what one core could carry if the
+// engine were never the bottleneck. With --against, two builds are measured in turn within the same seconds. With
+// --alone, the speed of the engine without a server is measured before and after each run.
 //
 //   npm run bench -- streams --json OUT
 import { writeFileSync } from 'node:fs';
@@ -57,7 +57,7 @@ interface Load {
   pin: boolean;
 }
 
-/** The figures of one run. CPU times are in microseconds per event; the engine's time includes the forward pass. */
+/** The results of one run. CPU times are in microseconds per event; the engine's time includes the forward pass. */
 interface Run {
   /** Share of the time in which the engine thread was runnable but had no processor. */
   engineWaited: number;
@@ -69,8 +69,8 @@ interface Run {
   mainThreadUs: number;
   clientUs: number;
   /**
-   * Delay from the end of a step to the last write of its events: upper bounds of the histogram buckets that contain
-   * the quantiles.
+   * Delay from the end of a step until the last of its events is written: upper bounds of the histogram buckets that
+   * contain the quantiles.
    */
   delayP50Ms: number | null;
   delayP99Ms: number | null;
@@ -78,7 +78,7 @@ interface Run {
   frontUsPerAnswer: number | null;
 }
 
-/** The figures of an engine without other work. */
+/** The results of an engine that has no other work. */
 interface AloneRun {
   engineWaited: number;
   tokensPerSecond: number;
@@ -203,7 +203,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
           process.stdout.write(table(builds.length === 1 ? format : `${format}, ${name}`, cellsOf(measured)));
         }
       }
-      if (values.alone === true) stopServers(); // leaves all memory to the engine alone
+      if (values.alone === true) stopServers(); // leaves all memory to the engine without a server
     }
     if (values.alone === true) await measureAlone();
   } finally {
@@ -300,7 +300,8 @@ function between(before: Look, after: Look): Passed {
 }
 
 /**
- * Returns the first of at most `tries` runs in which the engine had its processor, or the one in which it waited least.
+ * Returns the first of at most `tries` runs in which the engine did not have to wait for a processor, or else the one
+ * in which it waited least.
  */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();
@@ -311,7 +312,7 @@ async function calmest<T extends { engineWaited: number }>(tries: number, work: 
   return best;
 }
 
-/** Keeps the streams open, replacing each one that ends, and counts the events in the measured time. */
+/** Keeps the streams open by replacing each one that ends, and counts the events during the measured time. */
 async function measure(server: MeasuredServer, format: Format, load: Load): Promise<Run> {
   const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
@@ -356,7 +357,7 @@ async function measure(server: MeasuredServer, format: Format, load: Load): Prom
   }
 }
 
-/** Measures a server that is its own only client. */
+/** Measures a server whose only client is itself. */
 async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneRun> {
   await pause(1_000);
   const before = await look(server);

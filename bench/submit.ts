@@ -1,5 +1,5 @@
-// Measures the cost of a request before it reaches the engine: parsing the JSON, validation, rendering the chat
-// template, tokenizing and submitting. Uses a conversation of many messages, in process, without sockets.
+// Measures the cost of a request before it reaches the engine: parsing the JSON, validating it, rendering the chat
+// template, tokenizing and submitting. Uses a conversation of many messages, in one process and without sockets.
 //
 //   npm run bench -- submit --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -95,7 +95,7 @@ function summary(runs: number[]): Spread & { p99: number } {
   return { ...spreadOf(runs), p99: [...runs].sort((a, b) => a - b)[Math.floor(runs.length * 0.99)] ?? NaN };
 }
 
-/** Differs in every call, so that no result comes from a cache keyed by the text. */
+/** Returns a different text in every call, so that no result comes from a cache keyed by the text. */
 function conversation(model: string, messages: number, seed: number): string {
   const turns = Array.from({ length: messages }, (_, index) => ({
     role: index === 0 ? 'system' : index % 2 === 1 ? 'user' : 'assistant',

@@ -1,6 +1,6 @@
 // Compares the tuner's search with an exhaustive grid on a real server. Both use the same search space, measurements,
-// lease and objectives, but the tuner gets a tenth of the grid's time. The best of many noisy measurements is partly
-// luck, so the settings that both found are measured again alternately, and only those measurements count.
+// lease and objectives, but the tuner gets only a tenth of the grid's time. The best of many noisy measurements is
+// partly luck, so the settings that the two found are measured again in turn, and only those measurements count.
 //
 //   npm run bench -- tune-grid --workload chat --json OUT
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ const USAGE = `npm run bench -- tune-grid [options]
   --workload NAME   chat (default): short prompts and responses; prefixes: mixed lengths with shared prefixes
   --slo LIST        objectives (default: those of the workload)
   --model FILE      GGUF file (default: tycho-1.0)
-  --steps B,S,P,L   numbers of values of batch tokens, sequences, step_ms and load in the grid (default 4,4,3,4)
+  --steps B,S,P,L   how many values of batch tokens, sequences, step_ms and load the grid has (default 4,4,3,4)
   --seconds S       duration of each measurement (default 3)
   --most N          maximum concurrent requests (default 64)
   --tuners N        tuning runs, each with its own seed and a tenth of the grid's time (default 2)
@@ -43,8 +43,8 @@ To reduce interference from other processes: taskset -c 1 nice -n -15 npm run be
 
 const SHARE = 0.1;
 /**
- * A measurement's total time as a multiple of its seconds, including warm-up and end. Used to compute how many
- * measurements fit the tuner's time.
+ * A measurement's total time, including the warm-up and the end, as a multiple of its measured seconds. Used to compute
+ * how many measurements fit into the tuner's time.
  */
 const WHOLE = 1.9;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms', 'load'] as const;
@@ -58,8 +58,8 @@ const WORKLOADS: Readonly<Record<string, { readonly workload: () => TuneWorkload
 };
 
 /**
- * Four shared prefixes of 128 tokens, which are soon cached, each followed by 8 to 72 unique tokens; outputs have 8 to
- * 40 tokens.
+ * Prompts start with one of four shared prefixes of 128 tokens, which are soon cached, followed by 8 to 72 unique
+ * tokens; outputs have 8 to 40 tokens.
  */
 function prefixes(): TuneWorkload {
   const blockTokens = 64;
@@ -176,7 +176,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       return trialOf({ settings, load }, await measure({ load, seed, mayStopEarly, signal: never }));
     };
 
-    // One uncounted measurement, so that no counted one is the first work of the server.
+    // The first measurement is not counted, so that the server has already done some work before the ones that count.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
     say(
@@ -204,7 +204,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
-    // Includes settings that miss an objective slightly but have a higher goodput.
+    // Includes settings that narrowly miss an objective but have a higher goodput.
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;
@@ -274,8 +274,8 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const meanOf = (which: string): number | null => places.find(({ name: one }) => one === which)?.mean ?? null;
     const ratio = (value: number | null, to: number | null): number | null =>
       value === null || to === null ? null : value / to;
-    // A grid search alone would choose its winner. Which of its best few settings is really best is known only after
-    // they were measured again.
+    // A grid search alone would choose its winner. Which of its best few settings is really the best is known only
+    // after they have been measured again.
     const gridsPick = meanOf('grid 1');
     const gridsBest = Math.max(...places.filter(({ name: which }) => /^grid \d/.test(which)).map(({ mean }) => mean));
     const verdicts = tuned.map(({ seconds: took, run: { result } }, at) => {
@@ -352,7 +352,7 @@ function gridOf(plan: TunePlan, engine: HeldEngine, steps: readonly number[]): P
   });
 }
 
-/** Shuffles the points, so that changes of the machine's speed affect all parts of the search space. */
+/** Shuffles the points, so that changes in the machine's speed affect all parts of the search space. */
 function shuffled<T>(list: readonly T[]): T[] {
   const draws = drawsFrom(1);
   const all = [...list];

@@ -1,9 +1,9 @@
-// Measures the cost of an upstream model: time added to the first token, CPU time per request, and the memory of many
-// concurrent streams, with a fake upstream that responds without a model. Client and fake upstream are one thread in a
+// Measures the cost of an upstream model: the delay added to the first token, the CPU time per request, and the memory
+// that many concurrent streams use. A fake upstream responds without a model. It shares a thread with the client, in a
 // separate process without garbage collection (native/upstream_bench.cc). Direct requests and requests through the
-// server are measured alternately within the same seconds, after the server's code has been compiled. The server
-// reports the duration of its garbage collections. The kernel reports how long each process was runnable but waited for
-// a processor, and what share of the machine other processes used.
+// server are measured in turn within the same seconds, once the server's code has been compiled. The server reports how
+// long its garbage collections take. The kernel reports how long each process was runnable but waited for a processor,
+// and what share of the machine other processes used.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -34,7 +34,7 @@ const USAGE = `npm run bench -- upstream [options]
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
-/** Rounds in which other processes used more than this share of the machine are reported and left out of `calm`. */
+/** Rounds in which other processes used more than this share of the machine are reported, but left out of `calm`. */
 const CALM = 0.05;
 const WARM_AT_ONCE = 8;
 
@@ -99,7 +99,7 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
 }
 
 /**
- * Alternates between both kinds within seconds, so that other load on the machine affects both. The quantiles are over
+ * Alternates between the two kinds within seconds, so that other load on the machine affects both. The quantiles cover
  * all rounds.
  */
 async function latencies({
@@ -212,8 +212,8 @@ async function toldBy(server: ChildProcess, order: 'tell' | 'collect' = 'tell'):
 }
 
 /**
- * Microseconds in which threads were runnable but waited for a processor. For the server, the main thread and the other
- * threads (such as the garbage collector's helpers) are separate.
+ * How many microseconds threads were runnable but waited for a processor. For the server, the main thread is counted
+ * separately from the other threads, such as the garbage collector's helpers.
  */
 interface Waits {
   server: number;
@@ -239,13 +239,13 @@ function waitsOf(server: ChildProcess, ends: number): Waits {
   };
 }
 
-/** Starts measuring the share of the machine that processes other than ours use. */
+/** Starts measuring the share of the machine that other processes use. */
 function foreign(...ours: number[]): () => number {
   const ticks = (): { busy: number; all: number } => {
     const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);
     const sum = all.reduce((one, other) => one + other, 0);
     const own = [process.pid, ...ours].reduce((seconds, pid) => seconds + cpuSeconds(pid), 0) * TICKS_PER_SECOND;
-    // neither idle nor waiting for a disk
+    // time that is neither idle nor spent waiting for a disk
     return { busy: sum - (all[3] as number) - (all[4] as number) - own, all: sum };
   };
   const before = ticks();
@@ -261,7 +261,7 @@ const since = (before: Waits, now: Waits, requests: number): Waits =>
   ) as unknown as Waits;
 
 async function memory(streams: number, flags: readonly string[]): Promise<object> {
-  // The interval between two tokens is long enough that all streams are open at the same time, even on a busy machine.
+  // The interval between two tokens is long enough for all streams to be open at the same time, even on a busy machine.
   return withStandIn(1, 20_000, flags, async (through, server) => {
     const pid = server.pid as number;
     const idle = rssBytes(pid);
@@ -295,7 +295,7 @@ async function memory(streams: number, flags: readonly string[]): Promise<object
   });
 }
 
-/** The result of one drive, as reported by native/upstream_bench.cc. */
+/** The result of one load, as reported by native/upstream_bench.cc. */
 interface Driven {
   failed: number;
   accepted: number;
@@ -304,7 +304,7 @@ interface Driven {
   out_ms: number[];
 }
 
-/** The client and the fake upstream, as one process. */
+/** The client and the fake upstream, which share a process. */
 class Ends {
   private constructor(
     private readonly child: ChildProcess,
@@ -323,7 +323,7 @@ class Ends {
   }
 
   /**
-   * Sends requests at their scheduled times, whether or not earlier ones have been answered, but never more than `most`
+   * Sends requests at their scheduled times, whether or not earlier ones have completed, but never more than `most`
    * concurrently; 0 means no limit.
    */
   async drive(
@@ -352,7 +352,7 @@ const requestText = ({ port, key, model }: Target, tokens: number): string => {
   return `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: application/json\r\n${key === null ? '' : `authorization: Bearer ${key}\r\n`}content-length: ${body.length}\r\n\r\n${body}`;
 };
 
-/** Opens a stream on its own connection that is only read. */
+/** Opens a stream on its own connection and only reads from it. */
 function open(target: Target, tokens: number, begun: () => void, failed: () => void): Socket {
   let isBegun = false;
   const socket = connect(target.port, '127.0.0.1', () => socket.write(requestText(target, tokens))).setEncoding(
@@ -388,7 +388,7 @@ async function withStandIn<T>(
   }
 }
 
-/** Starts the server with the fake upstream on that port. */
+/** Starts the server, with the fake upstream on that port. */
 async function withServer<T>(
   port: number,
   flags: readonly string[],

@@ -24,13 +24,13 @@ import { makeModel } from './make-model.js';
 const USAGE = `npm run bench -- victim --model FILE [options]
 
   --model FILE     GGUF file to measure
-  --like FILE      instead: small text model of the Qwen 3 architecture with InternVL's markers, to write a vision encoder and a text model from
+  --like FILE      instead: small text model of the Qwen 3 architecture with InternVL's markers, from which to make a vision encoder and a text model
   --out DIR        folder for the written pair (default bench/out)
   --streams N      steady streams (default 1)
   --prompt N       tokens of the long prompt (default 1500)
   --vision FILE    vision file of the model: the other request has a new image instead of a long prompt
   --picture WxH    image size in pixels (default 1792x1344: 12 tiles of 448 where a model tiles images that way)
-  --context N      context size in tokens; a steady response that reaches it is replaced by another (default 4096)
+  --context N      context size in tokens; a steady stream that reaches it is replaced by a new one (default 4096)
   --max-batch-tokens N   tokens per step (default 256)
   --step-ms LIST   values of engine.step_ms to compare (default 0,250)
   --repeats N      long prompts per setting (default 3)
@@ -115,7 +115,7 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
     );
 }
 
-/** Writes a text model with the shape of Qwen3 0.6B and a vision encoder with that of InternViT 300M. */
+/** Writes a text model shaped like Qwen3 0.6B and a vision encoder shaped like InternViT 300M. */
 function writtenPair(like: string, out: string): { model: string; vision: string } {
   const set = {
     block_count: '28',
@@ -146,7 +146,7 @@ function sizeOf(text: string): Size {
   return { width: Number(width), height: Number(height) };
 }
 
-/** Returns a source of requests with one new image each. Prints the tiling of the image once. */
+/** Returns a source of requests, each with a new image. Prints the tiling of the image once. */
 async function seeing(engine: Engine, { width, height }: Size): Promise<() => Promise<SubmitOptions>> {
   const { columns, rows, pieces, tokens } = engine.planImage(width, height, false);
   process.stdout.write(
@@ -155,7 +155,7 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
   const pixels = new Uint8Array(3 * width * height).map((_, index) => (index * 31) & 255);
   let seen = 0;
   return async () => {
-    // Every tile differs from all earlier ones, however the image is tiled.
+    // Every tile is different from all earlier ones, however the image is tiled.
     seen++;
     for (let at = seen % 97; at < pixels.length; at += 97) pixels[at] = (pixels[at]! + seen) & 255;
     const image = await engine.prepareImage(pixels, width, height, false);
@@ -214,7 +214,7 @@ async function measureBeside(
   }
   for (const answers of steady) answers.check();
   const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
-  // The longest gaps, each with the time since the other request started.
+  // The longest gaps, each with the time that had passed since the other request started.
   const longest = gaps
     .toSorted((a, b) => b.ms - a.ms)
     .slice(0, 8)
@@ -235,7 +235,7 @@ async function measureBeside(
 
 /**
  * Generates one response after another, because a small model reaches the end of its context or response long before
- * the end of the measurement. A gap is the time between two tokens, also across the end of a response.
+ * the end of the measurement. A gap is the time between two tokens, even if they belong to consecutive responses.
  */
 class SteadyAnswers {
   #handle: { cancel(): void } | null = null;
@@ -261,7 +261,7 @@ class SteadyAnswers {
     this.#handle?.cancel();
   }
 
-  /** Throws if a response has failed, because the gaps would then be those of fewer streams. */
+  /** Throws if a response has failed, because the gaps would then be measured on fewer streams. */
   check(): void {
     if (this.#failure !== null) throw new Error(`victim: a steady response failed: ${this.#failure}`);
   }
@@ -269,7 +269,7 @@ class SteadyAnswers {
   #next(): void {
     if (this.#stopped) return;
     this.#begun++;
-    // Counts token ids. A model with random weights often produces tokens without text for a long time, and such tokens
+    // Counts token ids. For long periods, a model with random weights may produce only tokens that have no text and
     // cause no text events.
     this.#handle = this.engine.generate(
       { ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true },
@@ -284,7 +284,7 @@ class SteadyAnswers {
   }
 
   /**
-   * Tokens that arrive in the same event-loop turn share its gap: steps may be shorter than turns, and accepted draft
+   * Tokens that arrive in the same event-loop turn share one gap: steps may be shorter than turns, and accepted draft
    * tokens arrive together.
    */
   #tell(): void {

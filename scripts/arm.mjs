@@ -1,7 +1,7 @@
 // npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. All of
-// them run on a processor with all extensions. Some backend tests also run on a processor without the matrix-product
-// instructions, and on one without the dot product, which must use the portable kernels. Emulation verifies results; it
-// says nothing about speed.
+// them run on an emulated processor with all extensions. Some backend tests also run on a processor without the
+// matrix-product instructions, and on one that also lacks the dot product and must use the portable kernels. Emulation
+// checks results; it says nothing about speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
@@ -13,9 +13,9 @@ const kLimitMs = 3_600_000; // per executable: emulation is about thirty times s
 // The instruction set that the engine must detect on each processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
 
-// Executables by processor, with filters on test names; [''] runs all tests. tests_model runs only tests with unique
-// coverage. tests_engine runs few, because its tests wait for the engine for at most 20 seconds, which is too short
-// under emulation for most of them.
+// The executables to run on each processor, with filters on test names; [''] runs all tests. tests_model runs only
+// tests whose coverage no other test has. tests_engine runs only a few: its tests wait at most 20 seconds for the
+// engine, which is too short for most of them under emulation.
 const kRuns = [
   { cpu: 'max', name: 'tests_base', filters: [''] },
   { cpu: 'max', name: 'tests_gguf', filters: [''] },
@@ -87,7 +87,7 @@ await run(async () => {
       const what = [cpu, name, filter].join(' ').trimEnd();
       say(what);
       const began = Date.now();
-      // Run in the build folder: some compilers embed paths relative to it.
+      // The executables run in the build folder, because some compilers embed paths relative to it.
       const { status, signal } = spawnSync(
         kEmulator,
         ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],

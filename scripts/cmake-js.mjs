@@ -1,6 +1,6 @@
 // Runs cmake-js on native/CMakeLists.txt: configures build/native when needed and builds the named targets. The addon
 // uses only Node-API, whose headers come from the npm package node-api-headers. Nothing is downloaded, and an addon
-// built with one Node version runs in all of them.
+// built with one version of Node runs in all others.
 import cmakeJs from 'cmake-js';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

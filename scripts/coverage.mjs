@@ -1,10 +1,11 @@
-// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: prints which branches of a folder of src/ or
-// native/engine its tests take, file by file. Default folders: native/engine, src/admission, src/storage,
-// src/accounts. `--lines` lists the lines whose branches are not all taken.
+// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: prints, file by file, how many branches of a folder
+// of src/ or native/engine its tests take. Default folders: native/engine, src/admission, src/storage, src/accounts.
+// `--lines` lists the lines with untaken branches.
 //
 // TypeScript is measured with V8's counts, over the tests in the folder of test/ with the same name, or over those that
-// `--tests` names by path prefixes below test/. The counts of a killed process are lost. C++ is measured with gcov over
-// tests_engine. Every file of the folder is compiled again for it: about five minutes of one core for the whole engine.
+// `--tests` names by path prefixes below test/. The counts of a killed process are lost. C++ is measured with gcov
+// while tests_engine runs. This compiles every file of the folder again, which takes about five minutes on one core for
+// the whole engine.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -42,7 +43,7 @@ async function ofScripts(folder, wanted) {
     .filter((name) => name.endsWith('.test.js') && prefixes.some((prefix) => name.startsWith(prefix)))
     .sort();
   if (tests.length === 0)
-    throw new SetupError(`coverage: no tests found in ${prefixes.join(' or ')}; name others with --tests`);
+    throw new SetupError(`coverage: no tests found in ${prefixes.join(' or ')}; use --tests to name others`);
   const counts = join(root, 'build', 'coverage', folder.replaceAll('/', '-'));
   rmSync(counts, { recursive: true, force: true });
   mkdirSync(counts, { recursive: true });

@@ -10,7 +10,7 @@ import { root, run, SetupError } from './setup.mjs';
 /** Where the pages are, relative to the root of the checkout. */
 export const folder = join('docs', 'reference');
 
-/** Commands with a module of their own; `serve` has the help of the program itself. */
+/** Commands with a module of their own. The help of `serve` is that of the program itself. */
 const kCommands = {
   chat: 'chat',
   keys: 'keys',
@@ -43,7 +43,7 @@ export async function pages(built = join(root, 'dist')) {
   };
 }
 
-/** Names of the pages in `at` whose content is not `wanted`. */
+/** Names of the pages in `at` whose content differs from `wanted`. */
 export function stalePages(wanted, at = join(root, folder)) {
   return Object.entries(wanted)
     .filter(([name, text]) => contentOf(join(at, name)) !== text)

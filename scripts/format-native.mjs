@@ -1,6 +1,6 @@
-// npm run format (its second half): formats C++ and CUDA with clang-format 14. --check changes nothing: it lists the
-// files that are not formatted and exits with 1. Without clang-format 14 it prints why and exits with 3: other versions
-// format differently.
+// The second half of npm run format: formats C++ and CUDA files with clang-format 14. --check changes nothing: it lists
+// the files that are not formatted and exits with 1. If clang-format 14 is missing, it says so and exits with 3,
+// because other versions format differently.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

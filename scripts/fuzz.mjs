@@ -1,6 +1,6 @@
 // npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize] [--postgres]
-// [--no-build]: fuzzes one target until the time is over or a find ends the run. npm run fuzz -- --all [--core-hours N]
-// [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
+// [--no-build]: fuzzes one target until the time is up or an input fails. npm run fuzz -- --all [--core-hours N]
+// [--seconds N] [--seed N] [--jobs N]: fuzzes every target in turn (scripts/fuzz/all.mjs).
 //
 // The engine's targets use libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, built in build/fuzz with
 // clang and its runtime (Debian's libclang-rt-14-dev). The TypeScript targets run in Node (scripts/fuzz). `server` and
@@ -129,7 +129,7 @@ function inNode(script) {
   process.exitCode = status ?? 1;
 }
 
-/** Builds the executables of these targets, and the generator of seeds for targets whose inputs are not written by hand. */
+/** Builds the executables for these targets, and the seed generator for targets without handwritten inputs. */
 async function buildNative(names) {
   if (!which('clang++'))
     throw new SetupError("The engine's fuzz targets need clang and its runtime (Debian: clang, libclang-rt-14-dev).");
@@ -189,7 +189,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     const merged = to(join('merged', name));
     rmSync(merged, { recursive: true, force: true });
     mkdirSync(merged, { recursive: true });
-    // By branches alone: with hit counts the corpus would be many times as large.
+    // Inputs are merged by branches alone. With hit counts, the corpus would be many times larger.
     if (fuzzer(['-merge=1', '-use_counters=0', merged, committed, working, ...seeds]) !== 0)
       throw new SetupError('The corpora could not be merged.');
     let bytes = 0;
@@ -205,7 +205,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     console.log(`${name}: ${readdirSync(committed).length} inputs`);
     return;
   }
-  // The dictionary: words that the sources of the tested folder compare with.
+  // The dictionary consists of the words that the sources of the tested folder compare with.
   const words = new Set();
   for (const folder of {
     gguf: ['formats/gguf'],

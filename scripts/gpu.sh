@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds, tests and benchmarks the CUDA backend on a machine with an NVIDIA GPU, without Node: builds with cmake and
-# ninja or make, runs the native tests on the GPU, again under compute-sanitizer if it is installed, and the benchmark.
+# ninja or make, runs the native tests on the GPU, runs them again under compute-sanitizer if it is installed, and runs
+# the benchmark.
 #
 #   scripts/gpu.sh [build] [tests] [sanitize] [bench] [-- options of gpu_bench]
 #

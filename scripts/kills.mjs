@@ -18,8 +18,8 @@ await run(async () => {
 });
 
 /**
- * Bundles the modules of dist/ into a few files, which halves the time of a start: most of it is spent finding, reading
- * and linking a thousand modules in three threads. Native packages, and modules loaded by path, are not bundled.
+ * Bundles the modules of dist/ into a few files, which halves the startup time: most of it is spent finding, reading
+ * and linking a thousand modules in three threads. Native packages and modules that are loaded by path are not bundled.
  */
 async function bundled() {
   const page = createRequire(join(root, 'src', 'dashboard', 'web', 'package.json'));
@@ -41,7 +41,7 @@ async function bundled() {
     entryFileNames: '[name].js',
     chunkFileNames: 'server/workers/[name]-[hash].js',
   }); // in the folder of worker.js
-  // The server reads its version from it.
+  // The server reads its version from this file.
   for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json'));
   return join(dist, 'main.js');
 }

@@ -1,11 +1,12 @@
 // npm run mutants -- FOLDER [--sample N] [--seed N] [--tests all | PREFIX,...] [--json FILE] [--again FILE] [--fresh]:
-// reports how many small faults in a folder of src/ the tests find. Each mutant is one changed place
-// (mutants/operators.mjs), compiled alone and placed into a copy of dist/. The tests that reach its line run, the
-// fastest first, until one fails. Survivors are listed for review: each is a missing test, or a change that makes no
-// difference.
+// reports how many small faults in a folder of src/ the tests find. Each mutant changes one place
+// (mutants/operators.mjs); it is compiled alone and placed into a copy of dist/. Then the tests that reach its line
+// run, the fastest first, until one fails. Survivors are listed for review: either a test is missing, or the change
+// makes no difference.
 //
-// By default the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below
-// test/. `--again` reruns the survivors of a run that was saved with `--json`, to check whether new tests find them.
+// By default, the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below
+// test/. `--again` tests the survivors of a run that was saved with `--json` again, to check whether new tests find
+// them.
 //
 // Folders of native/engine use the native tests and the simulation (mutants/native.mjs).
 import { createHash } from 'node:crypto';
@@ -21,7 +22,7 @@ import { runTest } from './mutants/run-test.mjs';
 import { makeSandbox, sandbox } from './mutants/sandbox.mjs';
 
 const kTestLimitMs = 120_000;
-/** A test that takes longer may time out on a busy machine, so it has to fail twice. */
+/** A test that takes longer than this may time out on a busy machine, so it must fail twice. */
 const kSlowMs = 3_000;
 /** Excluded from `--tests all` because they take too long: browser tests, builds, native tests. */
 const kLeftOut = ['web/', 'native/', 'repo-checks/', 'addon/', 'bench/'];
@@ -110,11 +111,14 @@ function testsFor(folder, wanted) {
   const prefixes = wanted?.split(',') ?? [`${folder.split('/')[1]}/`];
   const some = all.filter((test) => prefixes.some((prefix) => test.startsWith(prefix)));
   if (some.length === 0)
-    throw new SetupError(`mutants: no tests found in ${prefixes.join(' or ')}; name others with --tests`);
+    throw new SetupError(`mutants: no tests found in ${prefixes.join(' or ')}; use --tests to name others`);
   return some;
 }
 
-/** For every test: its duration, and the lines of the folder that it reaches. Cached until the compiled code or the test changes. */
+/**
+ * For every test, its duration and the lines of the folder that it reaches. Cached until the compiled code or the test
+ * changes.
+ */
 async function coverageMap(folder, tests, fresh) {
   const store = join(root, 'build', 'mutants', `coverage-${folder.replaceAll('/', '-')}.json`);
   const dist = hashOf(filesIn(join(sandbox, 'dist'), '.js').map((file) => join(sandbox, 'dist', file)));

@@ -1,6 +1,6 @@
-// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, with the licences of the packages in an installation without
-// development packages, and of those that Vite bundles into the page. The texts come from the packages installed on
-// this machine. Packages for a single processor type are included only for this machine's.
+// npm run docs:notices: writes THIRD-PARTY-NOTICES.md: the licences of all packages except development packages, and of
+// those that Vite bundles into the page. The texts come from the packages installed on this machine. Of the packages
+// that are specific to a processor type, only those for this machine's are included.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -48,7 +48,7 @@ function notices() {
     const folder = join(root, place);
     const { version, license = 'see its text', optional } = lock.packages[place];
     const name = place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length);
-    // Packages for other machines are not installed; they have the same authors and licence as the installed ones.
+    // Packages for other machines are not installed, but have the same authors and licence as the installed ones.
     if (!existsSync(folder)) {
       if (optional === true) continue;
       throw new SetupError(`notices: ${place} is not installed: run npm ci`);

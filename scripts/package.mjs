@@ -5,7 +5,7 @@
 //   monolith-server-linux-<cpu>         the engine for this machine's processor type: one file for all Node versions (Node-API)
 //   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, an optional package
 //
-// No package has an install script. `as-built` packs the existing build, `unpacked` creates the folders only.
+// No package has an install script. `as-built` packs the existing build; `unpacked` creates only the folders.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

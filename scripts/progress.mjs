@@ -1,5 +1,5 @@
 // Shows the progress of a build on stderr, parsed from the output of Ninja and Make: the current target, the percentage
-// and the estimated remaining time. On a terminal it is one line that is overwritten; elsewhere a line every 15
+// and the estimated remaining time. On a terminal, it is one line that is overwritten; elsewhere, a line every 15
 // seconds.
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
@@ -36,7 +36,7 @@ export function progress(
   } = {},
 ) {
   const began = now();
-  let first = null; // steps done before this run: Make resumes an interrupted build in the middle
+  let first = null; // steps done before this run: Make resumes an interrupted build where it stopped
   let spoke = began;
   let shown = false;
   return {
@@ -60,7 +60,7 @@ export function progress(
       }
       return true;
     },
-    /** Call before writing anything else, and at the end. */
+    /** Call this before writing anything else, and at the end. */
     end() {
       if (shown) write('\r\x1b[K');
       shown = false;

@@ -1,5 +1,5 @@
-// npm run test:sanitize:addon [address | thread] [test...]: builds the addon with AddressSanitizer and
-// UndefinedBehaviorSanitizer, and with ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is
+// npm run test:sanitize:addon [address | thread] [test...]: builds the addon twice, with AddressSanitizer and
+// UndefinedBehaviorSanitizer and with ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is
 // not instrumented: the sanitizer's runtime is preloaded and checks the addon's code and what it calls. Tests are files
 // of test/ without their extension; the default is the list below.
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -21,7 +21,7 @@ import {
 } from './setup.mjs';
 
 const kKinds = {
-  // No leak detection: V8 exits without freeing its memory, including the addon's handles.
+  // Leak detection is off: V8 exits without freeing its memory, including the addon's handles.
   address: {
     folder: 'asan-addon',
     flags: 'address;undefined',
@@ -47,16 +47,16 @@ const kTests = [
   'e2e/responses-stored',
   'e2e/model-lifecycle',
 ];
-const kLimitMs = 900_000; // per test; sanitizers usually make it ten times slower
+const kLimitMs = 900_000; // time limit per test: sanitizers usually make a test ten times slower
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const tests = words.filter((word) => !(word in kKinds));
 
-// Which reports count. Node, V8, LMDB and libvips are not instrumented. ThreadSanitizer does not see their
-// synchronization, so accesses in their own code are ignored, even when called from the addon. So are accesses to
-// pixels that libvips threads wrote before the addon received them. AddressSanitizer intercepts their allocations and
-// copies, and its reports are always valid.
+// These lists select the reports that count. Node, V8, LMDB and libvips are not instrumented, so ThreadSanitizer does
+// not see their synchronization. Accesses in their own code are ignored, even when the addon calls them, and so are
+// accesses to pixels that libvips threads wrote before the addon received them. AddressSanitizer intercepts their
+// allocations and copies, so its reports are always valid.
 const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
 const isOurAccess = (stack) =>
   [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)]
@@ -68,7 +68,7 @@ const isOurs = (report) =>
     report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
 const reportsIn = (kind, log) => (kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs));
 
-// Compiling takes most of the time of such a run: precompile the standard headers, and optimize little.
+// Compiling takes most of the time of a run, so precompile the standard headers and optimize little.
 const kQuick = ['-DMONOLITH_QUICK=ON', '-DMONOLITH_CUDA=OFF', '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1'];
 
 // Disable address-space randomization: newer kernels randomize more than older sanitizer runtimes support.

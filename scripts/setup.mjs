@@ -28,7 +28,7 @@ export { about };
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
 
-/** A failure whose message is complete; printed without a stack. */
+/** A failure whose message says everything, so it is printed without a stack trace. */
 export class SetupError extends Error {}
 
 export function say(text) {
@@ -37,7 +37,7 @@ export function say(text) {
 
 /**
  * Runs `main`. A SetupError or an unknown option is printed in one or two lines, with exit code 1. `--help` prints the
- * comment at the beginning of the script; with `passesHelp` it is passed to the program that `main` runs.
+ * comment at the beginning of the script or, with `passesHelp`, is passed to the program that `main` runs.
  */
 export async function run(main, { passesHelp = false } = {}) {
   const [, script, ...words] = process.argv;
@@ -78,7 +78,7 @@ export function which(name) {
   return null;
 }
 
-// A compiler process needs up to about 1 GiB, so memory limits their number.
+// A compiler process needs up to about 1 GiB, so memory limits how many can run.
 export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
 
 // Output of build tools that carries no information.
@@ -86,8 +86,9 @@ const kIdle =
   /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
 /**
- * Runs a command with its output on stderr, without empty messages of build tools, and with build steps shown as
- * progress. Throws SetupError if it fails. A signal that ends this process also ends the command's process group.
+ * Runs a command with its output on stderr. Messages of build tools that carry no information are left out, and build
+ * steps are shown as progress. Throws SetupError if it fails. A signal that ends this process also ends the command's
+ * process group.
  */
 export async function sh(command, args, what) {
   const steps = progress(what);
@@ -124,7 +125,10 @@ export async function sh(command, args, what) {
   if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} exited with ${code}); see above`);
 }
 
-/** Throws before anything is installed or built if a tool is missing; with `addon` also the build tools, unless the addon is built. */
+/**
+ * Throws before anything is installed or built if a tool is missing. With `addon`, the build tools are checked too,
+ * unless the addon is already built.
+ */
 export function ensureTools({ addon = true } = {}) {
   const [major] = process.versions.node.split('.').map(Number);
   if (major < 20) throw new SetupError(`Node 20 to 25 is required (this is ${process.version})`);
@@ -139,7 +143,7 @@ export function ensurePackages() {
   const stamp = at('node_modules', '.monolith-lock');
   const hash = createHash('sha256').update(readFileSync(lock)).digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
-  // An npm run by hand after the last change of the lock file counts too.
+  // An installation by hand after the last change of the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
     say('installing packages (npm ci): about a minute, depending on the network');
@@ -155,7 +159,7 @@ export function ensurePackages() {
 
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
-export const kAddonSeconds = 300; // CPU time of a full compilation, on one core
+export const kAddonSeconds = 300; // CPU time, in seconds, of a full compilation
 
 /** A sentence that names the missing build tools, or null. */
 export function missingTools() {
@@ -170,7 +174,10 @@ export function missingTools() {
   );
 }
 
-/** Removes a CMake folder that cannot be reused: partially configured, from a moved tree, or for a tool that no longer exists. */
+/**
+ * Removes a CMake folder that cannot be reused because it is partially configured, belongs to a tree that was moved, or
+ * uses a tool that no longer exists.
+ */
 export function dropStaleBuild(folder) {
   if (!existsSync(folder)) return;
   const read = (cache, key) => new RegExp(`^${key}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1] ?? '';
@@ -188,7 +195,10 @@ export function dropStaleBuild(folder) {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Builds the addon; with `tests` also the native tests, and with `bench` also that benchmark of bench/native, from the same libraries. */
+/**
+ * Builds the addon. With `tests`, also builds the native tests and, with `bench`, the named benchmark of bench/native,
+ * from the same libraries.
+ */
 export async function buildNative({ tests = false, bench = null } = {}) {
   const missing = missingTools();
   if (missing !== null) {
@@ -205,7 +215,7 @@ export async function buildNative({ tests = false, bench = null } = {}) {
   if (!existsSync(kAddon)) throw new SetupError('the build succeeded but produced no build/Release/monolith.node');
 }
 
-/** Compiles src/; with `tests` also test/ and bench/. */
+/** Compiles src/ and, with `tests`, also test/ and bench/. */
 export async function buildTypeScript({ tests = false } = {}) {
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
   if (!existsSync(tsc)) {
@@ -247,8 +257,8 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Compressed once at the highest Brotli level; the server only selects a file. A version that is not smaller is not
-// written.
+// Files are compressed once, at the highest Brotli level, so that the server only has to select one. A compressed
+// version that is not smaller is not written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;
@@ -263,9 +273,9 @@ function compressWeb(folder) {
 }
 
 /**
- * A sentence if the page would be built with a wrong package version, or null. Where the tests use another version of a
- * package, npm installs the page's version below src/dashboard/web. Without that folder Vite would bundle the tests'
- * version, and the page would fail at runtime.
+ * A sentence if the page would be built with the wrong version of a package, or null. If the tests use a different
+ * version of a package, npm installs the page's version below src/dashboard/web. Without that folder, Vite would bundle
+ * the tests' version, and the page would fail at runtime.
  */
 export function wrongWebPackage(web = kWeb) {
   const { dependencies } = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
@@ -281,7 +291,7 @@ export function wrongWebPackage(web = kWeb) {
   return null;
 }
 
-/** Builds the dashboard's page into dist/web if its sources have changed; with `check` also checks its types. */
+/** Builds the dashboard's page into dist/web if its sources have changed. With `check`, also checks its types. */
 export async function buildWeb({ check = false } = {}) {
   const vite = at('node_modules', 'vite', 'bin', 'vite.js');
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
@@ -297,7 +307,7 @@ export async function buildWeb({ check = false } = {}) {
   if (!has(stamp)) {
     const wrong = wrongWebPackage();
     if (wrong !== null) throw new SetupError(wrong);
-    // Build into a temporary folder and rename, because a server that is starting may read dist/web.
+    // Build into a temporary folder and rename it, because a starting server may be reading dist/web.
     const folder = at('dist', `.web-${process.pid}`);
     try {
       await sh(

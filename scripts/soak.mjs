@@ -1,5 +1,5 @@
-// npm run soak -- [--minutes N] [--seed N] [--rate N]: exercises every endpoint for a long time and checks memory,
-// descriptors and threads. See docs/internals/simulation.md.
+// npm run soak -- [--minutes N] [--seed N] [--rate N]: exercises every endpoint for a long time and checks the use of
+// memory, file descriptors and threads. See docs/internals/simulation.md.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';

@@ -1,9 +1,9 @@
 // npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts for each of eleven
-// published vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own library (Rust).
+// published vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own Rust library.
 // NAME selects vocabularies. The library and the vocabularies are installed into FOLDER (default: monolith-tokenizers
 // in the temporary folder; 1 GB); they are not part of this project. Then compares every step that a tokenizer.json can
 // contain: each must be applied as the library applies it, or refused with an error that names it.
-// --save: only writes the id lists that the test suite uses, test/engine/tokenizer-lists.json.
+// --save: only writes the id lists used by the test suite, test/engine/tokenizer-lists.json.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -47,7 +47,7 @@ function install(folder) {
   writeFileSync(stamp, wanted.join('\n'));
 }
 
-/** The Rust library's ids of all texts; special tokens in the text are recognized, none are added. */
+/** The Rust library's ids for all texts. Special tokens in a text are recognized; none are added. */
 async function referenceIds(library, json, list) {
   const tokenizer = library.Tokenizer.fromString(json);
   const ids = (await tokenizer.encodeBatch(list, { addSpecialTokens: false })).map((encoding) => encoding.getIds());
@@ -59,7 +59,7 @@ const show = (text) =>
     .replace(/[^ -~]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
     .slice(0, 160);
 
-/** Returns the number of texts with different ids or different decoded text. `isGguf`: decoding is not compared. */
+/** Returns the number of texts whose ids or decoded text differ. `isGguf`: decoding is not compared. */
 function compare(label, tokenizer, { added, list, reference: { ids, decoded }, isGguf }) {
   let differ = 0;
   let differDecoded = 0;

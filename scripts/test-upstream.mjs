@@ -1,5 +1,5 @@
-// npm run test:upstream [-- SUITE...]: runs the suites of the official clients with every model served by a second
-// process, the upstream of the first (docs/guides/upstreams.md). TEST_UPSTREAM selects the format between them
+// npm run test:upstream [-- SUITE...]: runs the official clients' suites with every model served by a second process,
+// the upstream of the first (docs/guides/upstreams.md). TEST_UPSTREAM selects the format that the two use between them
 // (default: chat-completions, whose known differences are listed in the test).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

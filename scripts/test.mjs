@@ -9,7 +9,7 @@ await run(
   async () => {
     ensureTools();
     ensurePackages();
-    await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
+    await buildTypeScript({ tests: true }); // this comes first, because it reports type errors within seconds
     await buildWeb({ check: true });
     await buildNative({ tests: true });
     const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');

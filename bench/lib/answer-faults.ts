@@ -1,5 +1,5 @@
-// Detects faults of a response that are independent of the prompt: stray thinking and tool-call markers in the text,
-// and loops. Also creates prompts that provoke both. Pure.
+// Detects faults in a response that do not depend on the prompt: stray thinking and tool-call markers in the text, and
+// loops. Also creates prompts that provoke both. Pure.
 
 const MARKERS = [
   '<think>',
@@ -20,7 +20,7 @@ export function strayMarkers(text: string): string[] {
 
 /** The longest repeated run that is detected, in characters. */
 const LONGEST = 240;
-/** Repetitions of fewer characters in total do not count as a loop: a row of dashes, zeros, "ha ha ha". */
+/** Repetitions with fewer characters in total are not loops, such as a row of dashes, zeros, or "ha ha ha". */
 const LEAST = 160;
 
 /**
@@ -74,7 +74,7 @@ const THINGS = ['apples', 'lighthouses', 'quantum fields', 'dogs', 'old maps', '
 const NAMES = ['Anna', 'Noor', 'Bob', 'Zoë', 'Li Wei'];
 
 /**
- * `held` has lines of JSON with `messages`. Uses the first user text of each line, then generated prompts, all
+ * `held`: lines of JSON with `messages`. Returns the first user text of each line, then generated prompts, all of them
  * different.
  */
 export function promptsOf(count: number, held: string): string[] {

@@ -1,5 +1,5 @@
-// What make-model writes for each architecture that it knows by name: the metadata keys, and the optional tensors that
-// it includes. All other tensors follow from the metadata (wanted-tensors.ts).
+// What make-model writes for each architecture that it knows by name: the metadata keys and the optional tensors. All
+// other tensors follow from the metadata (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';
 import type { ModelShape } from './model-shapes.js';

@@ -1,6 +1,7 @@
-// The ways in which one organization may try to slow down others, each as a load that runs until it is stopped. Runs as
-// a separate process at the lowest priority, so that the measured effect is the server's work and not this client's.
-// Started with fork(): the first message says what to do, and at the second one it replies with its counts and exits.
+// The ways in which one organization may try to slow down others. Each is a load that runs until it is stopped. An
+// attack runs in a separate process at the lowest priority, so that the measured effect is due to the server's work and
+// not to this client. The process is started with fork(): the first message says what to do; at the second one, the
+// process replies with its counts and exits.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,7 +34,7 @@ export interface Attack {
 }
 
 /**
- * Counts by HTTP status and error code. `broken` counts connections that ended before the response, and `opened` the
+ * Counts by HTTP status and error code. `broken` counts connections that ended before the response. `opened` counts the
  * sockets of attacks that do not wait for a response.
  */
 export type AttackCounts = Readonly<Record<string, number>>;
@@ -120,7 +121,7 @@ async function picture(): Promise<string> {
 
 const agent = new Agent({ keepAlive: true });
 
-/** Sends a POST, or a GET if `body` is null. Resolves with the start of the response. */
+/** Sends a POST request, or a GET request if `body` is null. Resolves with the start of the response. */
 function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/completions'): Promise<string> {
   return new Promise((resolve) => {
     const headers = {
@@ -223,9 +224,9 @@ function dropped(attack: Attack): Promise<void> {
   });
 }
 
-/** The number of streams of all clients together. */
+/** Number of streams of all clients together. */
 const BURST = 1_000;
-// Created once, because the server and not this client should be busy.
+// Created only once, because the server should be busy and not this client.
 const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {

@@ -6,7 +6,7 @@ export const GGUF_NORMAL = 1,
 
 /**
  * Returns the printable character that byte-level BPE uses for each byte: printable Latin-1 bytes map to themselves,
- * the other 68 bytes to U+0100 and following in order.
+ * the other 68 bytes in order to U+0100 and the following characters.
  */
 export function byteCharacters(): string[] {
   let next = 256;

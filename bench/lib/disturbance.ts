@@ -10,11 +10,10 @@ interface Ticks {
 
 function ticks(): Ticks | null {
   try {
-    // user nice system idle iowait irq softirq steal ...; steal is time the hypervisor gave to other guests
+    // user nice system idle iowait irq softirq steal ...; steal is the time that the hypervisor gave to other guests
     const all = (readFileSync('/proc/stat', 'utf8').split('\n')[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
     const total = all.reduce((sum, value) => sum + value, 0);
-    // After the process name come the other fields; utime, stime, cutime and cstime are fields 14 to 17 of the whole
-    // line.
+    // The other fields follow the process name; utime, stime, cutime and cstime are fields 14 to 17 of the whole line.
     const own = readFileSync('/proc/self/stat', 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
@@ -41,8 +40,8 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
 
 /**
  * Returns the first of at most `tries` runs in which other processes used less than `limit` of the machine, or else the
- * least disturbed one. `lacking` returns, right after a run, the share of the machine that is missing in ways that CPU
- * times do not show.
+ * least disturbed one. `lacking`, called right after a run, returns the share of the machine that was missing in ways
+ * that CPU times do not show.
  */
 export async function leastDisturbed<T>(
   tries: number,

@@ -1,10 +1,10 @@
-// A server that is its own only client. It runs STREAMS generations at a time directly on the engine's channel, with
-// the prompts that requests would have, and without HTTP, JSON or an API format. The difference to the decode speed of
-// a server with the same settings and open streams is the cost of the streams. Run as a separate process:
+// A server whose only client is itself. It runs STREAMS generations at a time directly on the engine's channel, with
+// the prompts that requests would have, but without HTTP, JSON or an API format. A server with the same settings and
+// open streams decodes more slowly; the difference is the cost of the streams. Run as a separate process:
 //
 //   node engine-alone.js MODEL STREAMS TOKENS QUESTION [flags of `monolith serve`]
 //
-// Prints one line of JSON with its port, like the server, once all generations run.
+// Prints one line of JSON with its port, like the server, once all generations are running.
 
 import { pathToFileURL } from 'node:url';
 

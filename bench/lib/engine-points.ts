@@ -1,11 +1,11 @@
-// The measuring points of the engine benchmark: each has a rate of this engine with the cost of the operations in its
-// steps, and the rate of a peer if there is one.
+// The measuring points of the engine benchmark. Each yields this engine's rate, the cost of the operations in its steps
+// and, if there is a peer, the peer's rate.
 import type { Inspection, OpFigures, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { continuation, finish, submission } from './engine-requests.js';
 import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
 
-/** Sums over steps: their time, their number, and the cost of their operations. */
+/** Totals over several steps: their time, their number, and the cost of their operations. */
 export interface StepCosts {
   seconds: number;
   steps: number;
@@ -20,7 +20,7 @@ export interface Measured {
 export interface Point {
   name: string;
   kind: 'prefill' | 'batch' | 'depth';
-  size: number; // prompt tokens, sequences, or context depth in tokens, by kind
+  size: number; // prompt tokens, sequences, or context depth in tokens, depending on the kind
   measure(): Promise<Measured>;
   /** Null if this peer cannot measure the point, or if it would take too long. */
   peer(): (() => Promise<number>) | null;
@@ -36,7 +36,7 @@ export interface PointLists {
   peerMost: number;
 }
 
-/** Prompt tokens of decode measurements without a context depth. */
+/** Prompt length, in tokens, for decode measurements that do not specify a context depth. */
 export const SHALLOW = 16;
 
 export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspection, peer: PeerOptions): Point[] {
@@ -90,12 +90,12 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   return points;
 }
 
-/** Tables of which each token reads only one row. */
+/** Tables from which each token reads only one row. */
 const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
 
 /**
- * Returns the bytes that the forward pass of a token reads: each weight once, of experts only the used share, plus
- * recurrent state and the keys and values of the earlier positions.
+ * Returns the number of bytes that a token's forward pass reads: each weight once (of the experts, only the used
+ * share), the recurrent state, and the keys and values of earlier positions.
  */
 function bytesPerToken({ tensors, model, plan }: Inspection, positions: number): number {
   const tied = !tensors.some(({ name }) => name === 'output.weight');

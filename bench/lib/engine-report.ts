@@ -1,4 +1,4 @@
-// The results of the engine benchmark: as stored in its JSON file, as a table, and derived figures.
+// The results of the engine benchmark: as stored in its JSON file and as a table, with derived values.
 import type { LoadOptions, ModelInfo } from '../../src/engine/addon-types.js';
 import type { StepCosts } from './engine-points.js';
 import type { Machine } from './machine.js';
@@ -9,8 +9,8 @@ export interface OpShare {
   /** Share of the step's time. */
   share: number;
   /**
-   * The time that the machine would need at its peak, the larger of memory and arithmetic, as a share of the
-   * operation's time; 0 if not known.
+   * The time that the machine would need at its peak (for memory or arithmetic, whichever takes longer) as a share of
+   * the operation's time; 0 if unknown.
    */
   ofRoofline: number;
   bound: 'memory' | 'arithmetic' | 'none';
@@ -26,12 +26,12 @@ export interface PointResult extends Spread {
   /** For single-stream decode: bytes of weights, keys and values that are read per token. */
   bytesPerToken?: number;
   gigabytesPerSecond?: number;
-  /** Share of the bandwidth that the read loop reached just before and after, run by run. */
+  /** For each run, the share of the bandwidth that the read loop reached just before and after it. */
   ofReadBandwidth?: Spread;
-  /** Number of runs that other processes disturbed in spite of all tries. */
+  /** Number of runs that other processes disturbed in every attempt. */
   disturbed: number;
   peer?: Spread;
-  /** This engine's rate divided by the peer's, pair by pair. */
+  /** This engine's rate divided by the peer's, for each pair of runs. */
   ratio?: Spread;
 }
 

@@ -1,9 +1,9 @@
-// Requests for measuring an engine: unique prompts and responses of a fixed length.
+// Requests for measuring an engine, with unique prompts and responses of a fixed length.
 import type { LoadOptions, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import type { FinishedEvent } from '../../src/engine/events.js';
 
-/** The defaults of the server, but without the prefix cache and without a limit on the step time. */
+/** The server's defaults, but without the prefix cache and without a limit on the step time. */
 export const benchLoadOptions: LoadOptions = {
   threads: 0,
   device: 'cpu',
@@ -62,8 +62,8 @@ export function submission(engine: Engine, length: number, maxTokens: number): S
 }
 
 /**
- * Returns a request whose prompt extends the prompt of every shorter length, so that the cached part is not computed
- * again.
+ * Returns a request whose prompt starts with the prompts of all shorter lengths, so that the cached part is not
+ * computed again.
  */
 export function continuation(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };

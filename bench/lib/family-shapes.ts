@@ -1,14 +1,14 @@
-// Shapes of published models for make-model --family: the changed keys that turn a tiny file of the family into that
-// shape. Models that are too large get fewer layers, fewer experts or a smaller vocabulary, as `cut` says. Widths,
-// heads, states, the experts' widths and the number of experts per token are those of the published model.
+// Shapes of published models for make-model --family: the keys to change to give a tiny file of the family that shape.
+// Models that are too large get fewer layers, fewer experts or a smaller vocabulary, as `cut` says. Widths, heads,
+// states, the experts' widths and the number of experts per token are those of the published model.
 
 export interface FamilyShape {
   readonly like: string; // file of a golden vector (../shared/vectors2/models) or in MONOLITH_VECTORS2
   readonly vocabulary: number;
-  readonly cut: string; // the sizes that are smaller than in the published model; empty if none are
+  readonly cut: string; // the sizes that are smaller than in the published model; empty if there are none
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
-  readonly unread?: readonly string[]; // names in `tensors` that are written although this engine does not read them
+  readonly unread?: readonly string[]; // names in `tensors` to write although this engine does not read them
   // for each layer, the layer of the pattern to copy, where repeating them is not enough
   readonly layers?: readonly number[];
 }
@@ -24,7 +24,7 @@ const letters = (layers: string, kvHeads: number, width: number) => ({
   feed_forward_length: [...layers].map((layer) => (layer === '-' ? width : 0)).join(','),
 });
 
-// Tensors of a shared expert, whose width does not follow from any key.
+// Tensors of a shared expert, whose width cannot be derived from any key.
 const shared = (embedding: number, width: number) => ({
   'ffn_gate_shexp.weight': [embedding, width],
   'ffn_up_shexp.weight': [embedding, width],
@@ -123,7 +123,7 @@ export const FAMILY_SHAPES = {
       'rope.dimension_count': '256',
       'attention.sliding_window': '512',
     },
-    // Published files also have the keys and values of layers that share those of another layer.
+    // Published files also contain keys and values for layers that share those of another layer.
     tensors: {
       'per_layer_token_embd.weight': [30 * 256, 131_072],
       'attn_k.weight': [2048, 512],

@@ -1,13 +1,11 @@
-// Reads the head of a GGUF file that make-model uses as a pattern. The engine reads the same files, so only what would
-// be misread is checked here. The layout is drawn in native/formats/gguf/parser.h.
+// Reads the head of a GGUF file that make-model uses as a pattern. The engine checks the same files when it reads them,
+// so this checks only what it would otherwise misread. native/formats/gguf/parser.h shows the layout.
 
 import { readFileSync } from 'node:fs';
 
-/**
- * A metadata value as stored in the file. `numbers` is the number itself as a list of one, or the numbers of an array.
- */
+/** A metadata value as stored in the file. `numbers`: the numbers of an array, or a list with the single number. */
 export interface PatternValue {
-  readonly type: number; // GGUF's type number; for an array that of its elements
+  readonly type: number; // GGUF's type number; for an array, that of its elements
   readonly isArray: boolean;
   readonly numbers: readonly number[] | null; // null for a string or an array of strings
   readonly text: string | null;

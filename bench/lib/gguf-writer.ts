@@ -1,5 +1,5 @@
-// Writes GGUF version 3: the head in one buffer, followed by the streamed tensor data. The layout is drawn in
-// native/formats/gguf/parser.h.
+// Writes GGUF version 3: the head in one buffer, followed by the streamed tensor data. native/formats/gguf/parser.h
+// shows the layout.
 
 export type MetadataValue =
   | { type: 'uint32' | 'float32'; value: number }
@@ -7,7 +7,7 @@ export type MetadataValue =
   | { type: 'string'; value: string }
   | { type: 'strings'; value: readonly string[] }
   | { type: 'int32s' | 'float32s'; value: readonly number[] }
-  | { type: 'encoded'; value: Buffer }; // as in another file, starting with its type
+  | { type: 'encoded'; value: Buffer }; // a value as encoded in another file, starting with its type
 
 export type Metadata = readonly (readonly [key: string, value: MetadataValue])[];
 

@@ -1,7 +1,7 @@
 // Loaded with --import into a server under benchmark, with an IPC channel to its parent. On request, it reports the
-// durations of garbage collections and event-loop delays on the main thread since the last request. On the order
-// 'collect', it runs the collection that V8 runs a hundred seconds after the last full one: everything unused is freed,
-// and the young generation shrinks.
+// durations of garbage collections and event-loop delays on the main thread since the last request. When sent
+// 'collect', it runs the kind of collection that V8 runs a hundred seconds after the last full one: everything unused
+// is freed, and the young generation shrinks.
 import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,9 +10,9 @@ import { isMainThread } from 'node:worker_threads';
 type PerformanceNodeEntry = PerformanceEntry & { readonly detail?: unknown };
 
 export interface LoopTold {
-  /** For each kind of collection: the number, the total milliseconds and the longest. */
+  /** For each kind of collection: how many there were, their total milliseconds and the longest one. */
   readonly gc: Readonly<Record<string, { count: number; ms: number; longest: number }>>;
-  /** Milliseconds by which timers were late. */
+  /** How many milliseconds late the timers were. */
   readonly late: { p50: number; p99: number; longest: number };
 }
 

@@ -1,4 +1,5 @@
-// The machine and source of a measurement. Stored in every result file, so that the file can be read on its own.
+// The machine that a measurement ran on and the source that it measured. Stored in every result file, so that the file
+// can be understood on its own.
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
 

@@ -18,7 +18,7 @@ export interface ModelShape {
   readonly window: number; // sliding-window size in tokens; 0 if no layer has one
 }
 
-// A mixture of experts with as many layers as the dense preset, two of eight experts per token.
+// A mixture of experts with as many layers as the dense preset and two of eight experts per token.
 const mixture = (feedForward: number) =>
   ({ experts: 8, usedExperts: 2, expertFeedForward: feedForward, sharedFeedForward: 0, window: 0 }) as const;
 
@@ -59,8 +59,8 @@ export const PRESETS = {
     context: 8192,
     ...mixture(14336),
   },
-  // 3.1 billion parameters, 0.6 billion active: a few of many small experts, as in Qwen3 30B-A3B, at a tenth of its
-  // size.
+  // 3.1 billion parameters, 0.6 billion active: like Qwen3 30B-A3B, it uses a few of many small experts, but it is a
+  // tenth of the size.
   '3b-a1b': {
     embedding: 2048,
     layers: 16,
@@ -95,7 +95,7 @@ export const PRESETS = {
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
 
-const LARGEST = 1 << 20; // maximum of any dimension, so that the product of two is exact
+const LARGEST = 1 << 20; // maximum of any dimension, so that the product of two dimensions is exact
 
 const MAY_BE_NONE = new Set<string>(['experts', 'sharedFeedForward', 'window'] satisfies (keyof ModelShape)[]);
 

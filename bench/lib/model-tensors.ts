@@ -1,5 +1,5 @@
-// The random weights of a model: the encoding of each tensor and the size of its values. The addon determines which
-// tensors there are (wanted-tensors.ts).
+// The random weights of a model: the encoding of each tensor and the magnitude of its values. The addon determines
+// which tensors there are (wanted-tensors.ts).
 
 import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import type { WantedTensor } from './wanted-tensors.js';
@@ -21,15 +21,16 @@ export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
   readonly experts?: number; // number of experts, for tables that refer to them
-  // standard deviation of embeddings times the square root of their length; default: a deviation of 1 per value
+  // standard deviation of embeddings times the square root of their length; default: a standard deviation of 1 per
+  // value
   readonly embeddingGain?: number;
-  // rows that are not whole blocks get a smaller encoding, as in quantizers; otherwise they are refused
+  // rows that are not whole blocks get a smaller encoding, as quantizers do; otherwise they are refused
   readonly mixed?: boolean;
 }
 
-// The standard deviations keep the residual stream and the logits at natural sizes. A matrix maps unit variance to unit
-// variance, what is added to the residual stream is smaller by sqrt(2 * layers), and logits have a deviation of about
-// 2.5.
+// The standard deviations keep the residual stream and the logits at natural magnitudes. A matrix maps unit variance to
+// unit variance, values added to the residual stream are smaller by a factor of sqrt(2 * layers), and logits have a
+// standard deviation of about 2.5.
 export function randomTensors(wanted: readonly WantedTensor[], weighting: Weighting): RandomTensor[] {
   return wanted.map(({ name, shape, vector }) => {
     const columns = shape[0] ?? 1;
@@ -81,8 +82,8 @@ function encodingOf(name: string, columns: number, { type, layers, mixed }: Weig
   return columns % ENCODINGS.q8_0.blockValues === 0 ? 'q8_0' : 'f16';
 }
 
-// The tensors most sensitive to errors get Q6_K: the output matrix always, and the value and down projections in the
-// first and last eighth of the layers and in every third layer between them.
+// The tensors that are most sensitive to errors get Q6_K: always the output matrix, and the value and down projections
+// in the first and last eighth of the layers and in every third layer between them.
 function mixtureType(name: string, layers: number): WeightType {
   if (name === 'output.weight') return 'q6_k';
   const [, layer = '0', heavy] = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down\w*)?/.exec(name) ?? [];

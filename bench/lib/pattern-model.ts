@@ -1,5 +1,5 @@
-// A model like another one, but with other sizes: its metadata with some keys changed. The addon determines which
-// tensors that needs, as for a model that is loaded, so no family is described here.
+// A model like another one but with different sizes: the same metadata with some keys changed. The addon determines
+// which tensors it needs, as it does when loading a model, so no family is described here.
 
 import { encodeNumber, readPattern, type Pattern, type PatternValue } from './gguf-reader.js';
 import type { Metadata, MetadataValue } from './gguf-writer.js';
@@ -9,11 +9,11 @@ import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
 
 export interface PatternOptions {
   readonly like: string; // GGUF file of the family; a tiny one is enough
-  // by key, with or without the architecture prefix; per-layer arrays adapt to "block_count"
+  // changes by key, with or without the architecture prefix; per-layer arrays adapt to "block_count"
   readonly set?: Readonly<Record<string, string>>;
-  // by tensor name without "blk.N.": dimensions that do not follow from any key
+  // by tensor name without "blk.N.", dimensions that cannot be derived from any key
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
-  // names in `tensors` that are written although this engine does not read them, because other engines need them
+  // names in `tensors` to write because other engines need them, although this engine does not read them
   readonly unread?: readonly string[];
   readonly vocabulary?: number; // size of a synthetic vocabulary; default: the pattern's vocabulary
   readonly layers?: readonly number[]; // for each layer, the layer of the pattern to copy; by default they repeat
@@ -51,7 +51,7 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
-/** Each layer is like the pattern's layer that `like` names, and the MTP layers are like its last one. */
+/** Each layer is like the layer of the pattern that `like` names; the MTP layers are like the pattern's last one. */
 function layered(
   pattern: Pattern,
   old: number,
@@ -69,8 +69,8 @@ function layered(
 }
 
 /**
- * Returns the metadata and tensors of such a model. Throws RangeError for an impossible key, and the errors of the
- * addon.
+ * Returns the metadata and tensors of the model. Throws RangeError for an impossible key, and passes on the addon's
+ * errors.
  */
 export function patternModel({
   like,
@@ -121,7 +121,7 @@ export function patternModel({
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
-  // Rotation (RoPE) factors: half as many as there are rotated dimensions.
+  // RoPE factors: half as many as there are rotated dimensions.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0,
     rotating = Number(set['rope.dimension_count'] ?? rotated);
   const shortName = (name: string) => name.replace(/^blk\.\d+\./, '');

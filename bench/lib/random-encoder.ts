@@ -1,5 +1,5 @@
-// Writes vision files with random weights: a vision encoder with the shape of SigLIP so400m and Gemma 3's projector,
-// for images of 896 x 896, and one with that of InternViT 300M and InternVL's projector, for tiles of 448 x 448.
+// Writes vision files with random weights: a vision encoder shaped like SigLIP so400m with Gemma 3's projector, for
+// images of 896 x 896, and one shaped like InternViT 300M with InternVL's projector, for tiles of 448 x 448.
 import { writeRandomModel } from '../make-model.js';
 import type { Metadata } from './gguf-writer.js';
 import type { RandomTensor } from './model-tensors.js';

@@ -1,6 +1,6 @@
 // Random weights in each tensor encoding, written as blocks without quantizing anything. The quants are random bits,
 // and the scales are chosen so that the decoded values have the requested standard deviation. Every word is a function
-// of (key, position), so a file does not depend on how it is split into buffers.
+// of (key, position), so the file does not depend on how it is split into buffers.
 
 export const WEIGHT_TYPES = [
   'f32',
@@ -62,8 +62,8 @@ function bfloatBits(value: number): number {
   return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }
 
-// Returns `size` equally likely values of a standard normal variable, i.e. its quantiles. They are found by summing the
-// density outwards from the middle in steps fine enough for noise (about 1e-4).
+// Returns `size` equally likely values of a standard normal variable, i.e. its quantiles. They are computed by summing
+// the density outwards from the middle, in steps that are fine enough for noise (about 1e-4).
 function normalQuantiles(size: number): Float64Array {
   const values = new Float64Array(size);
   const step = 1 / 4096;
@@ -178,7 +178,8 @@ type Fill = (bytes: Uint8Array, words: Uint32Array, first: number, count: number
 const wordsOf = (bytes: number) => Math.ceil(bytes / 4);
 
 /**
- * Fills a table of integers from 0 to `below` - 1. Those in a row of `columns` are all different if `below` allows it.
+ * Fills a table with integers from 0 to `below` - 1. The `columns` integers of a row are all different if `below` is
+ * large enough.
  */
 export function tableFiller(key: number, columns: number, below: number): Fill {
   return (_, words, first, count) => {
@@ -199,7 +200,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     bytes[at + 1] = half >>> 8;
   };
   // Fills everything with random bits, then calls `finish` for each block, which starts at byte `at`. `word` is a
-  // random number of the block.
+  // random number for the block.
   const blocks =
     (finish: (bytes: Uint8Array, at: number, word: number) => void): Fill =>
     (bytes, words, first, count) => {
@@ -234,7 +235,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q4_0':
     case 'q5_0':
     case 'iq4_nl': {
-      // Neither quants from -8 to 7 nor these levels have a mean of zero. A random sign of the scale corrects that.
+      // Neither quants from -8 to 7 nor these levels have a mean of zero. Giving the scale a random sign corrects that.
       const scales = halves(
         type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15),
       );
@@ -253,8 +254,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'mxfp4': {
-      // Scales are powers of two: the one below or the one above the wanted scale, with a probability that gives the
-      // right mean square.
+      // Scales are powers of two: either the one below or the one above the wanted scale, chosen with a probability
+      // that gives the right mean square.
       const step = std / rmsOf(MXFP4_LEVELS),
         exponent = Math.floor(Math.log2(step));
       const above = ((step / 2 ** exponent) ** 2 - 1) / 3;

@@ -1,12 +1,12 @@
 // Extracts parts of a JSON text as written, without whitespace between tokens: numbers keep their digits and objects
-// the order of their members, which parsing would lose. The text must be valid JSON. Pure.
+// keep the order of their members, both of which parsing would lose. The text must be valid JSON. Pure.
 
 /** Returns the text without whitespace outside strings. */
 export function compacted(text: string): string {
   return text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string: string | undefined) => string ?? '');
 }
 
-/** Returns the members of an object, or the items of an array by index. The text must be compacted. */
+/** Returns the members of an object, or the items of an array by index. The text must be in compact form. */
 export function membersOf(text: string): Map<string, string> {
   const members = new Map<string, string>();
   const isObject = text.startsWith('{');

@@ -1,9 +1,9 @@
-// A second organization for benches, written into the database of a running server.
+// Writes a second organization, for benchmarks, into the database of a running server.
 import type { Organization } from '../../src/accounts/keys.js';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** Creates the organization and a key of it in the database in `data`, and returns the key. */
+/** Creates the organization and an API key for it in the database in `data`, and returns the key. */
 export async function keyOfAnother(data: string): Promise<string> {
   const store = await openStore(data);
   const accounts = openAccounts(store);

@@ -1,5 +1,5 @@
-// A fake upstream without a model. It speaks the three API formats at a given speed, so that the latency and the
-// throughput that a client should measure are known in advance. Runs in process with start(), or as a separate process:
+// A fake upstream without a model. It speaks the three API formats at a given speed, so it is known in advance what
+// latency and throughput a client should measure. Runs in this process with start(), or as a separate process:
 //
 //   node stand-in-server.js [FIRST_MS GAP_MS]     prints its port
 
@@ -13,7 +13,7 @@ export interface StandIn {
   /** Milliseconds before the first token, and between tokens; 0 writes all events immediately. */
   readonly firstMs: number;
   readonly gapMs: number;
-  /** Whether POST /tokenize is supported: a word has one token per four letters, rounded up. */
+  /** Whether to support POST /tokenize: a word has one token per four letters, rounded up. */
   readonly tokenizes?: boolean;
   /**
    * Handles a request itself and returns true, or returns false for the default response. `number` counts requests from
@@ -22,7 +22,7 @@ export interface StandIn {
   readonly instead?: (number: number, response: ServerResponse, body: WireBody) => boolean | Promise<boolean>;
 }
 
-/** The fields of a request body that the server reads. */
+/** The fields that the server reads from a request body. */
 export interface WireBody {
   readonly max_tokens?: number;
   readonly max_completion_tokens?: number;
@@ -38,7 +38,7 @@ export interface WireBody {
   readonly text?: object;
 }
 
-/** Idle connections stay open this long, so that a client that is busy with something else meanwhile can reuse them. */
+/** How long idle connections stay open, so that a client can reuse them after doing something else. */
 const KEEP_MS = 60_000;
 
 /** The number of tokens in a text, as this server counts them. */
@@ -95,7 +95,7 @@ const VOICES: Readonly<Record<string, Voice>> = {
 };
 
 export class StandInServer {
-  /** The bodies of generation requests in order of arrival, if kept. */
+  /** The bodies of generation requests in order of arrival, if they are kept. */
   readonly bodies: WireBody[] = [];
   /** The arrival time of each request, from performance.now(). */
   readonly times: number[] = [];

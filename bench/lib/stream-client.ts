@@ -1,6 +1,6 @@
 // Readers of event streams with as little overhead as possible, run as a separate process: plain sockets that send one
-// request after another and count what comes back without parsing it. Started with fork(): the first message says what
-// to send, and every further one is answered with the counts so far.
+// request after another and count the responses without parsing them. The process is started with fork(): the first
+// message says what to send; it answers every further message with the counts so far.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ export interface StreamLoad {
   stalled: number;
 }
 
-/** Counts since the start. `reads` counts socket reads, and `answers` the streams that have ended. */
+/** Counts since the start. `reads`: socket reads; `answers`: streams that have ended. */
 export interface StreamCounts {
   events: number;
   bytes: number;
@@ -28,7 +28,7 @@ export interface StreamCounts {
   failure: string | null;
 }
 
-/** A process of readers. */
+/** A process that reads streams. */
 export class StreamClient {
   private constructor(private readonly child: ChildProcess) {}
 
@@ -43,7 +43,7 @@ export class StreamClient {
     return new StreamClient(child);
   }
 
-  /** Throws the failure of a stream, if there was one. */
+  /** Throws the error of a stream that failed, if any did. */
   async counts(): Promise<StreamCounts> {
     this.child.send('counts');
     const [counts] = (await once(this.child, 'message')) as [StreamCounts];
@@ -71,7 +71,7 @@ function read(load: StreamLoad): StreamCounts {
     .join('');
   const request = `POST ${path} HTTP/1.1\r\n${lines}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
-  // All sockets share one buffer, because the data of one read is counted before the next read.
+  // All sockets share one buffer, because the data of each read is counted before the next read.
   const buffer = Buffer.allocUnsafe(1 << 18);
   for (let i = 0; i < streams; i++) {
     let fresh = true; // the next bytes are the start of a response

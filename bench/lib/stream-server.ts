@@ -1,5 +1,5 @@
-// Starts a server process to measure, and reads its CPU time by thread from the kernel, and the decoded tokens and
-// event delays from its metrics. Linux only.
+// Starts a server process to measure. Reads its CPU time by thread from the kernel, and its decoded tokens and event
+// delays from its metrics. Linux only.
 
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ export interface ThreadTimes {
   front: number;
 }
 
-/** `delays` has, for each upper bound in seconds, the number of steps whose events had been written by then. */
+/** `delays`: for each upper bound in seconds, the number of steps whose events were written within that time. */
 export interface ServerMetrics {
   tokens: number;
   delays: Map<number, number>;
@@ -62,8 +62,8 @@ export class MeasuredServer {
       ],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
-        // Variables, so that a flag can override them. The page limit is per model, and two builds may be measured
-        // concurrently.
+        // These are set as environment variables, so that a flag can override them. The page limit is per model, and
+        // two builds may be measured at the same time.
         env: { ...process.env, MONOLITH_ENGINE_STEP_MS: '0', MONOLITH_ENGINE_KV_BYTES: '1GiB' },
       },
     );

@@ -1,5 +1,5 @@
 // Creates small SVG charts: lines with spread bars, and stacked horizontal bars. No library, script or embedded font.
-// The charts look the same on light and dark pages, because they are on a white card.
+// The charts have a white background, so they look the same on light and dark pages.
 
 import { ticks } from '../../src/bench/load/report/scale.js';
 

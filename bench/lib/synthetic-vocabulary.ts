@@ -1,6 +1,6 @@
-// A byte-level BPE vocabulary of any size that merges English-looking text like a real one. It has every byte, then the
-// merges from training on a few hundred common words, then tokens extended letter by letter along a Markov chain of
-// those words, then control tokens for ChatML. Nothing in it comes from another vocabulary.
+// A byte-level BPE vocabulary of any size that merges English-looking text like a real one. It contains every byte,
+// then the merges from training on a few hundred common words, then tokens extended letter by letter along a Markov
+// chain of those words, then control tokens for ChatML. Nothing in it comes from another vocabulary.
 
 import { byteCharacters, GGUF_CONTROL, GGUF_NORMAL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
@@ -92,8 +92,8 @@ interface Piece {
   readonly probability: number;
 }
 
-// Returns `count` merges: runs of blanks, the trained merges, then increasingly long tokens, each an earlier token and
-// a letter.
+// Returns `count` merges: runs of blanks, the trained merges, then increasingly long tokens, each made of an earlier
+// token and a letter.
 function allMerges(count: number): Merge[] {
   const words = weightedWords();
   const blanks: Merge[] = [
@@ -112,7 +112,8 @@ function allMerges(count: number): Merge[] {
       for (const [right, p] of chain.get(left.at(-1) ?? '') ?? [])
         longer.push({ merge: [left, right], text: left + right, probability: probability * p });
     longer.sort((a, b) => b.probability - a.probability); // The sort is stable, so the order is always the same.
-    // Each length gets a third of the missing tokens, so that there are long ones too. All pairs are always included.
+    // Each length gets a third of the tokens that are still missing, so that there are long ones too. All pairs are
+    // always included.
     const kept = longer.slice(0, Math.max(702, Math.ceil((count - merges.length) / 3)));
     for (const { merge, text } of kept) {
       if (made.has(text)) continue;
@@ -125,7 +126,7 @@ function allMerges(count: number): Merge[] {
 }
 
 export const MIN_VOCABULARY = 256 + CONTROL_TOKENS.length;
-export const MAX_VOCABULARY = 1 << 18; // as large as the largest ones in use; takes a few seconds to create
+export const MAX_VOCABULARY = 1 << 18; // as large as the largest vocabularies in use; takes a few seconds to create
 
 // Returns the tokenizer.* keys of a vocabulary of `size` tokens (MIN_VOCABULARY to MAX_VOCABULARY).
 export function syntheticTokenizer(size: number): Metadata {

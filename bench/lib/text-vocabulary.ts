@@ -1,13 +1,13 @@
 // A byte-level vocabulary of 128,000 tokens like those in use, made from the texts of this repository: bytes, numbers,
 // runs of blanks, frequent words and punctuation of code and prose, and characters of other scripts. It has no merges,
-// so a reader of text takes the longest token that fits. The same texts give the same vocabulary.
+// so text is tokenized by taking the longest token that fits. The same texts give the same vocabulary.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { byteCharacters, GGUF_NORMAL, GGUF_CONTROL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
 
 const SIZE = 128_000;
-/** The number of tokens taken from texts, as far as they suffice. The rest is drawn from other scripts. */
+/** Maximum number of tokens taken from the texts. The rest are characters of other scripts. */
 const FROM_TEXTS = 100_000;
 const LONGEST_PREFIX = 16,
   LONGEST_INNER = 5;
@@ -123,7 +123,7 @@ export function textTokenizer(root: string): Metadata {
   ];
 }
 
-/** Returns word prefixes and inner parts of words, sorted by how much text each would save. */
+/** Returns beginnings and inner parts of words, sorted by how much text each would save. */
 function frequentPieces(root: string): Uint8Array[] {
   const words = new Map<string, number>();
   for (const path of textFiles(root)) {
@@ -161,7 +161,7 @@ function textFiles(root: string): string[] {
   return files.sort();
 }
 
-/** A generator that returns the same numbers every time. */
+/** A random generator that returns the same numbers every time. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

@@ -1,4 +1,4 @@
-// Starts a separate server on a new data folder, with the operator API open, to measure a tuning run on.
+// Starts a separate server for measuring a tuning run, with a new data folder and the operator API enabled.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// Which tensors a model needs. The addon determines them, as for a model that is loaded.
+// Finds out which tensors a model needs. The addon determines them, as it does when loading a model.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,12 +17,12 @@ export interface WantedTensor {
   readonly vector: boolean;
 }
 
-/** Tensors whose values the reader checks: RoPE factors, which are written as 1 here. */
+/** Tensors whose values the reader checks: RoPE factors, which are all written as 1 here. */
 export const isRead = (name: string): boolean => name.startsWith('rope_');
 
 /**
- * Returns the tensors that this metadata needs. `listed` has the embedding table, whose rows are the vocabulary, and
- * the optional tensors of the architecture to include. Throws RangeError prefixed with `what`.
+ * Returns the tensors that this metadata needs. `listed`: the embedding table, whose rows are the vocabulary, and the
+ * optional tensors of the architecture to include. Throws RangeError with a message that starts with `what`.
  */
 export function wantedTensors(what: string, metadata: Metadata, listed: readonly ListedTensor[]): WantedTensor[] {
   const entries = listed.map(({ name, dims }) => ({

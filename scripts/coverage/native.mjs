@@ -1,5 +1,5 @@
-// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked before the
-// libraries of the existing build. Branches taken only by exceptions, and those of assertions, do not count.
+// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked ahead of the
+// libraries of the existing build. Branches that only exceptions take and branches of assertions do not count.
 // Synchronous: blocks the process.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { root, say, SetupError } from '../setup.mjs';
 
 const kOut = join(root, 'build', 'coverage', 'native');
 const kLimitMs = 1_800_000;
-/** Excluded: kernels compiled once per instruction set, which the backend tests cover. */
+/** Excluded: kernels that are compiled once per instruction set. The backend tests cover them. */
 const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
 
 export async function nativeBranches(folder) {

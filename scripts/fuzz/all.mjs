@@ -1,7 +1,7 @@
-// Runs every target in turn, at the lowest priority, until N hours of CPU time are used: npm run fuzz -- --all
+// Runs every target in turn, at the lowest priority, until N hours of CPU time have been used: npm run fuzz -- --all
 // --core-hours N [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. Totals per target are kept in
-// build/fuzz/ran.json across runs, and each target's last output in build/fuzz/logs. A target with a find is not run
-// again in this run.
+// build/fuzz/ran.json across runs, and each target's last output in build/fuzz/logs. A target that found a failure is
+// not started again in this run.
 import { spawn } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
@@ -24,7 +24,7 @@ function coreSeconds(pid) {
   );
 }
 
-/** Runs one turn of a target; resolves to its executions, CPU seconds, branches, and whether it has a find. */
+/** Runs one turn of a target. Resolves to its executions, CPU seconds and branches, and whether it found a failure. */
 function turn({ name, native }, seconds, seed) {
   const child = spawn(
     process.execPath,
@@ -55,7 +55,7 @@ function turn({ name, native }, seconds, seed) {
       try {
         cores = Math.max(cores, treeSeconds(child.pid));
       } catch {
-        /* the process has just ended: use the value of half a second ago */
+        /* the process has just ended: use the value from half a second ago */
       }
     }, 500);
     child.on('close', (status) => {

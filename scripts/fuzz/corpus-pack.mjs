@@ -1,7 +1,7 @@
 // The committed corpus of each fuzz target is one file, test/fuzz/corpus/TARGET.pack, so that the repository does not
 // hold thousands of small files. Each input is stored as: length of its name (1 byte), name, length of its bytes (4
-// bytes, little-endian), bytes. Inputs are sorted by name. Hashes name the generated inputs; other names are kept when
-// a corpus is minimized. test/native/fuzz/replay_test.cc reads the same format.
+// bytes, little-endian), bytes. Inputs are sorted by name. Generated inputs are named by their hashes. Inputs with
+// other names are kept when a corpus is minimized. test/native/fuzz/replay_test.cc reads the same format.
 //
 // node scripts/fuzz/corpus-pack.mjs unpack TARGET FOLDER | pack TARGET FOLDER
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,9 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
 /** Path of a target's committed corpus. */
 export const packOf = (target) => join(root, 'test', 'fuzz', 'corpus', `${target}.pack`);
 
-/** Returns the inputs of a pack as `{ name, bytes }`; none if the file does not exist. Throws for a damaged pack. */
+/**
+ * Returns the inputs of a pack as `{ name, bytes }`, or none if the file does not exist. Throws if the pack is damaged.
+ */
 export function readPack(path) {
   if (!existsSync(path)) return [];
   const pack = readFileSync(path);

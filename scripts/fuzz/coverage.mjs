@@ -1,5 +1,6 @@
-// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer sees which branches
-// an input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader thread.
+// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer can see which
+// branches an input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader
+// thread.
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
@@ -19,7 +20,7 @@ export async function load(url, context, next) {
 /** Returns the source with counters, and passes the words that it compares with to the fuzzer. */
 export function instrumented(source) {
   const file = ts.createSourceFile('x.js', source, ts.ScriptTarget.ESNext, true, ts.ScriptKind.JS);
-  const inserted = []; // [position, order, text]; at equal positions closing text comes before opening text
+  const inserted = []; // [position, order, text]; at the same position, closing text comes before opening text
   const words = new Set();
   const count = () => `globalThis.__fuzzCounters[${counters++}]++`;
   const opens = (at, text) => inserted.push([at, 1, text]);
@@ -85,7 +86,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // Stable order: opening texts in tree order, closing texts in reverse.
+  // The order is stable: opening texts in tree order, closing texts in reverse.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

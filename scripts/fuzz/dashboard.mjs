@@ -1,6 +1,6 @@
 // Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and identifiers
 // are mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by
-// scripts/fuzz.mjs as the target `dashboard`. whole-server.mjs defines what counts as a find.
+// scripts/fuzz.mjs as the target `dashboard`. whole-server.mjs defines what counts as a failure.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { dashboardClient, PASSWORD } = await built('support', 'dashboard-client.js');
@@ -260,7 +260,8 @@ await fuzzServer({
         headers: { cookie: `sid=${client.cookie}`, origin: server.url, 'x-csrf-token': token },
       };
     }
-    // The operator never sends requests that end its own session, and other users' requests never target it.
+    // The operator never sends requests that would end its own session, and other users' requests never target the
+    // operator.
     const operator = await newPerson();
     const people = [];
     while (people.length < PEOPLE) people.push(await newPerson());
@@ -269,7 +270,7 @@ await fuzzServer({
       const isOperator = path.startsWith(`${API}/operator`);
       const at = below(people.length),
         one = isOperator ? operator : people[at];
-      // Mostly the user's own objects, sometimes another user's.
+      // Usually the user's own objects, sometimes another user's.
       const ids = { ...(below(16) === 0 ? all : one.seen).ids };
       ids.org = isOperator || below(16) === 0 ? people.map(({ organization }) => organization) : [one.organization];
       ids.user = [...(ids.user ?? []), ...people.map(({ id }) => id)].filter((id) => id !== operator.id);

@@ -1,5 +1,5 @@
-// Mutations of an input: bytes, words that the sources compare with, parts of other inputs, and exchanged JSON values.
-// Pure except for the random numbers.
+// Mutations of an input: changed bytes, words that the sources compare with, parts of other inputs, and swapped JSON
+// values. Pure except for the random numbers.
 const STRANGE = [
   'null',
   'true',
@@ -68,7 +68,7 @@ export class Mutator {
     }
   }
 
-  /** Null if the input is not JSON, and sometimes if it is. */
+  /** Null if the input is not JSON, and sometimes even if it is. */
   #json(input, other) {
     if (this.below(3) === 0 || (input[0] !== 0x7b && input[0] !== 0x5b)) return null;
     let value;

@@ -1,6 +1,7 @@
-// Fuzzes the whole server: mutated requests in every format, with schemas, tools and images that reach the engine;
-// stored responses are read, followed and deleted. node scripts/fuzz/server.mjs --seconds N [--seed N] [--clients N] |
-// --run FILE. Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts as a failure.
+// Fuzzes the whole server: sends mutated requests in every format, with schemas, tools and images that reach the
+// engine, and reads, follows and deletes stored responses. node scripts/fuzz/server.mjs --seconds N [--seed N]
+// [--clients N] | --run FILE. Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts
+// as a failure.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { chat, messages, responses, completions } = await built('fuzz', 'requests.js');
@@ -111,7 +112,10 @@ const seeds = [
   ...stored,
 ];
 
-/** Selects an existing model, stored responses and short outputs, because faults are expected before generation. */
+/**
+ * Makes a request use an existing model, an existing stored response and short outputs, because faults are expected
+ * before generation.
+ */
 function tame(body) {
   const text = body
     .toString('utf8')

@@ -1,7 +1,7 @@
-// Sends requests to a whole server until the time is over or a find ends the run. Finds are: status 500 or 502, a
+// Sends requests to a whole server until the time is up or a request fails. These are failures: status 500 or 502, a
 // response that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a broken
-// connection, an error in the log, the end of the process. Not guided by coverage: it tests the interaction of
-// components that the other targets test alone. Used by server.mjs and dashboard.mjs, which define the requests and the
+// connection, an error in the log, the end of the process. It is not guided by coverage: it tests how components that
+// the other targets test alone work together. Used by server.mjs and dashboard.mjs, which define the requests and the
 // callers.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -42,7 +42,7 @@ const STRANGE = [
 
 export const built = (...path) => import(pathToFileURL(join(root, 'build', 'test', ...path)).href);
 
-/** Short quoted words of the built modules in these folders of dist/, which the code compares with. */
+/** Short quoted words in the built modules of these folders of dist/: values that the code compares with. */
 export function wordsOf(...folders) {
   const words = new Set();
   for (const folder of folders) {
@@ -110,7 +110,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const callers = await callersOf(server, below);
   const statuses = {};
 
-  /** Mostly valid JSON: anything else is rejected by the parser. */
+  /** Usually valid JSON, because the parser rejects anything else. */
   function mutatedBody(from, other) {
     for (let tries = 0; ; tries++) {
       const body = tame(mutator.mutate(from, other));
@@ -162,7 +162,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     );
   }
 
-  /** The reason why this request is a find, or null. `went` receives the status. */
+  /** Why this request fails the test, or null. `went` receives the status. */
   async function problem([method, path, body], went) {
     const { headers, ids, told } = await callers.caller(method, path);
     const known = (id) => one(ids[id]?.length > 0 ? ids[id] : ['none']);
@@ -190,8 +190,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     went(response.status);
     told(response.status, text);
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
-    // Model output may violate a requested format that is not enforced; that is reported as `model_error` and is no
-    // find.
+    // Model output may violate a requested format that is not enforced; this is reported as `model_error` and is not a
+    // failure.
     if ((response.status === 500 || response.status === 502) && !text.includes('model_error'))
       return `${response.status}: ${text.slice(0, 300)}`;
     if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text))
@@ -206,7 +206,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     return null;
   }
 
-  /** Sends a request and returns its status; a find ends the process. */
+  /** Sends a request and returns its status. A failure ends the process. */
   async function judged(request) {
     let status = 0;
     const why = await problem(request, (told) => {
@@ -244,7 +244,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     process.exit(0);
   }
 
-  // One list per seed with its accepted mutations, so that many reads do not crowd out few changes.
+  // Each seed has its own list of accepted mutations, so that the many requests that read do not crowd out the few that
+  // change something.
   const families = seeds.map(([method, path, body]) => [
     [
       method,
@@ -252,7 +253,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
     ],
   ]);
-  // Send the seeds unchanged first; report refused ones, because their mutations are useless.
+  // Sends the seeds unchanged first and reports those that are refused, because mutating them is useless.
   const refused = [];
   for (const [request] of families) {
     const status = await judged(request);
@@ -295,7 +296,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   process.exit(told.length === 0 ? 0 : 1);
 }
 
-/** The newest identifiers in responses, by their names in paths. */
+/** Keeps the newest identifiers found in responses, by the names that they have in paths. */
 export class SeenIds {
   #lists = new Map();
 

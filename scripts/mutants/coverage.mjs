@@ -1,4 +1,4 @@
-// Which test files reach which lines, by V8's counts: a mutant runs only the tests that reach it.
+// Finds out from V8's counts which test files reach which lines, so that only the tests that reach a mutant run for it.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ export async function coverageOf(test, folder, limitMs) {
 function reached(file, functions) {
   const text = readFileSync(file, 'utf8');
   const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')));
-  // Ranges nest: a later, inner range has the count of its own part.
+  // Ranges are nested: a later, inner range overrides the count for its part of the outer one.
   const ran = new Uint8Array(text.length).fill(1);
   for (const { ranges } of functions) {
     for (const { startOffset, endOffset, count } of ranges) ran.fill(count > 0 ? 1 : 0, startOffset, endOffset);

@@ -1,5 +1,5 @@
-// Compiles one changed file of the engine and links programs with it in place of the library's version, with the
-// commands that CMake and ninja have for the existing build. That build is not changed.
+// Compiles one changed file of the engine and links programs with it in place of the library's version. Uses the
+// commands that CMake and ninja have for the existing build, without changing that build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

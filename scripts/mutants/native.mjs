@@ -1,7 +1,7 @@
-// Mutants of native/engine. They are found by text patterns, because no C++ parser is available; mutants that do not
-// compile do not count. The changed file is compiled outside the tree and linked before the libraries, so the checkout
-// and its build are not changed. The tests in the same folder of test/native run, then the simulation, and with
-// `--tests all` all of tests_engine, which takes half a minute. Each stops at its first failure.
+// Mutants of native/engine. They are created with text patterns, because no C++ parser is available; mutants that do
+// not compile do not count. The changed file is compiled outside the tree and linked ahead of the libraries, so the
+// checkout and its build are not changed. First the tests in the folder of test/native with the same name run, then the
+// simulation and, with `--tests all`, all of tests_engine, which takes half a minute. Each stops at its first failure.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -79,7 +79,7 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
   return results;
 }
 
-/** The stages to run for each mutant, the fastest first, with their durations without a mutant. */
+/** The test stages to run for each mutant, the fastest first, with the time that each takes without a mutant. */
 async function stagesFor(folder, whole) {
   const near = join('test', folder);
   const hasNear =
@@ -102,7 +102,7 @@ async function stagesFor(folder, whole) {
     ms: 0,
     passes: async (objects, limitMs) => {
       const program = join(kFolder, `mutant_${target}`);
-      // A link failure would count as a failing test.
+      // Without this check, a link failure would count as a failing test.
       if (!link(target, { program, objects, only }))
         throw new SetupError(`mutants: ${name} does not link; another build may be running in this checkout`);
       return passes(program, args, limitMs);

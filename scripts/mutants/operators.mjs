@@ -1,5 +1,5 @@
-// One-line mutants of a TypeScript file: typical small mistakes, each a replacement of some text. Types, imports,
-// comments and message texts are not mutated, because no test can or should detect it.
+// One-line mutants of a TypeScript file: typical small mistakes, each made by replacing some text. Types, imports,
+// comments and messages are not mutated, because no test can or should detect such a change.
 import ts from 'typescript';
 
 /**
@@ -57,7 +57,7 @@ export function mutantsOf(name, text) {
     });
   };
   const condition = (node) => {
-    // Comparisons are mutated separately; these two mutants test whether the branch matters at all.
+    // Comparisons are mutated separately. These two mutants check whether the branch matters at all.
     add(node, `(${node.getText(file)}, true)`, 'condition is always true');
     add(node, `(${node.getText(file)}, false)`, 'condition is always false');
   };

@@ -1,6 +1,6 @@
 // Selects the mutants to test and reports the results.
 
-/** `count` mutants chosen by a seeded shuffle, in source order: the same seed selects the same ones. */
+/** `count` mutants in source order, chosen by a seeded shuffle: the same seed selects the same ones. */
 export function chosen(all, count, seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -39,7 +39,10 @@ export function report(results) {
     console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
 }
 
-/** The mutants of `all` that survived an earlier run with the results `before`; matched by their code where lines have moved. */
+/**
+ * The mutants in `all` that survived an earlier run with the results `before`. Where lines have moved, mutants are
+ * matched by their code.
+ */
 export function survivorsIn(before, all) {
   const same = (one) => (other) => other.source === one.source && other.what === one.what && other.code === one.code;
   const picked = new Set();

@@ -6,7 +6,10 @@ import { root } from '../setup.mjs';
 const kSandboxes = join(root, 'build', 'mutants');
 export const sandbox = join(kSandboxes, `root-${process.pid}`);
 
-/** Copies dist/ and build/test/ and links everything else. Removed when this process exits; removes those of killed processes now. */
+/**
+ * Copies dist/ and build/test/ and links everything else. The copy is removed when this process exits. Copies left by
+ * killed processes are removed now.
+ */
 export function makeSandbox() {
   for (const name of existsSync(kSandboxes) ? readdirSync(kSandboxes) : []) {
     const pid = /^root-(\d+)$/.exec(name)?.[1];

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) in a Debian 12 that
-# has Node.js but no compiler, and reports the time until the first response of a model. Needs root, debootstrap and the
-# network. The Debian in FOLDER (default: build/clean-root) is created once and kept; the installed packages are not.
-# MONOLITH_CLEAN_NODE: path of another node binary. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
+# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) in a Debian 12
+# system that has Node.js but no compiler, and reports the time until a model's first response. Needs root, debootstrap
+# and the network. The system in FOLDER (default: build/clean-root) is created once and kept; the installed packages are
+# not kept. MONOLITH_CLEAN_NODE: path of another node binary. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 base=${1:-$here/build/clean-root}

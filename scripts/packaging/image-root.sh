@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-root.sh APP [FOLDER]: makes the files of the Containerfile's image without a container engine:
-# Node.js, the libraries that it needs, and APP (a folder with node_modules/monolith-server, such as the one that
-# clean-root.sh makes). Prints their size and serves from them read-only, as user 65532. Needs root.
-# MONOLITH_CLEAN_NODE: path of another node binary.
+# scripts/packaging/image-root.sh APP [FOLDER]: creates the files of the Containerfile's image without a container
+# engine: Node.js, the libraries that it needs, and APP (a folder with node_modules/monolith-server, such as the one
+# that clean-root.sh creates). Prints their size, then runs a server from these files, read-only, as user 65532. Needs
+# root. MONOLITH_CLEAN_NODE: path of another node binary.
 set -euo pipefail
 app=$1
 image=${2:-$(mktemp -d)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image of build/package (npm run package) with
+# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image from build/package (npm run package) with
 # podman or docker and tests it: prints its size, runs it with a read-only root and no capabilities, sends a request to
-# the smallest model over a published port, stops it, and starts it again on the same volume. MONOLITH_IMAGE_BUILD:
+# the smallest model over a published port, stops it, and starts it again with the same volume. MONOLITH_IMAGE_BUILD:
 # extra arguments for the build, such as networks and certificates.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -32,8 +32,8 @@ answer() {
 }
 serve
 echo "answered: $(answer | head -c 200)"
-# Checked by a program inside the container: if the container cannot start one, the test fails instead of passing
-# without a check.
+# A program inside the container makes this check. If the container cannot start a program, the test fails instead of
+# passing unchecked.
 "$engine" exec "$name" /usr/local/bin/node -e "
   const { existsSync, writeFileSync } = require('fs');
   const refused = (path) => { try { writeFileSync(path, ''); return 'written'; } catch (error) { return error.code; } };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 const WIDTH = 4;
 
-/** The number of ids: one more than the highest. */
+/** The number of ids: one more than the highest id. */
 export function rowsOf(tokenizer) {
   const { vocab } = tokenizer.model;
   const highest = Array.isArray(vocab) ? vocab.length - 1 : Object.values(vocab).reduce((a, b) => Math.max(a, b), 0);
@@ -78,7 +78,7 @@ const entry = (key, type, ...value) => Buffer.concat([string(key), u32(type), ..
 const strings = (key, list) => entry(key, 9, u32(8), u64(list.length), Buffer.concat(list.map(string)));
 const integers = (key, list) => entry(key, 9, u32(5), u64(list.length), Buffer.from(Int32Array.from(list).buffer));
 
-/** Writes a GGUF file without tensors, with a byte-level vocabulary; `pre` is llama.cpp's name of its pre-tokenizer. */
+/** Writes a GGUF file without tensors, with a byte-level vocabulary. `pre`: llama.cpp's name for its pre-tokenizer. */
 export function writeGguf(path, tokenizer, pre) {
   const rows = rowsOf(tokenizer);
   const tokens = Array.from({ length: rows }, (_, id) => `[PAD${id}]`);

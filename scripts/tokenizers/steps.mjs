@@ -11,7 +11,10 @@ const BYTE_CHARACTERS = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 })();
 
-/** Merges of the most frequent neighbours, counted across whole texts, so that a wrong pre-tokenizer split changes the merges. */
+/**
+ * Learns merges of the most frequent neighbours, counted across whole texts, so that a wrong split by the pre-tokenizer
+ * changes which merges apply.
+ */
 function learnMerges(sequences, count) {
   const merges = [];
   for (let round = 0; round < count; round++) {
@@ -48,7 +51,7 @@ export function byteModel(merges = 400) {
     .flatMap((text) => [text, text.normalize('NFC')])
     .map((text) => Array.from(Buffer.from(text), (byte) => BYTE_CHARACTERS[byte]));
   const learned = learnMerges(sequences, merges);
-  // A space before an emoji: only tokens that contain both reveal a wrong split.
+  // For a space before an emoji, only tokens that contain both reveal a wrong split.
   const [space, lead] = [' ', '😀'].map((text) => BYTE_CHARACTERS[Buffer.from(text)[0]]);
   const emoji = [lead, ...learned.map(([left, right]) => left + right).filter((token) => token.startsWith(lead))];
   const joined = new Set(learned.map((pair) => pair.join('')));
@@ -72,7 +75,7 @@ export function pieceModel(bytes, merges = 300) {
   const from = LEARNED_FROM()
     .slice(0, 80)
     .map((text) => [...text.replaceAll(' ', '▁')]);
-  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // some are missing
+  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // some byte tokens are missing
   const runs = [
     ['▁', '▁'],
     ['▁▁', '▁▁'],
@@ -234,7 +237,7 @@ const whole = (parts) => ({
   ...parts,
 });
 
-/** Every step on its own. `names`: text that a refusal must contain. */
+/** Every step on its own. `names`: text that the error must contain if the step is refused. */
 function* steps() {
   const bytes = byteModel(),
     pieces = pieceModel(true),
@@ -576,7 +579,10 @@ const show = (text) =>
 
 export const stepTexts = () => [...texts(300, WORDS, 3), ...WORDS, ...WORDS.map((word) => `x ${word} y`)];
 
-/** Compares the selected steps; returns the number that are neither applied like the library nor refused with their name. */
+/**
+ * Compares the selected steps. Returns how many are neither applied like the library applies them nor refused with an
+ * error that names them.
+ */
 export async function compareSteps(library, addon, folder, isWanted = () => true) {
   const list = stepTexts();
   const found = { applied: 0, refused: 0, wrong: 0 };
@@ -617,12 +623,12 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
       );
   }
   console.log(
-    `${all.length} steps: ${found.applied} applied like the library, ${found.refused} refused with their name, ${found.wrong} wrong`,
+    `${all.length} steps: ${found.applied} applied like the library, ${found.refused} refused with an error that names them, ${found.wrong} wrong`,
   );
   return found.wrong;
 }
 
-/** Decomposed text, runs of "▁", characters that Unicode 17.0 added after a space, special tokens. */
+/** Decomposed text, runs of "▁", a space before characters that Unicode 17.0 added, and special tokens. */
 const TELLING = [
   'u\u0308ber U\u0308ber \u1112\u1161\u11ab',
   '\u0995\u09c7\u09be \u0c95\u0cca\u0cd5 \u1025\u102e \u0b95\u0bc6\u0bbe',
@@ -632,7 +638,10 @@ const TELLING = [
   '\ufb01 ½ ㈱ \u212b x²\r\n \r\n\n 12345',
 ];
 
-/** The lists kept in the test suite: the families, `count` texts for each, and the library's ids. Each model occurs once. */
+/**
+ * The lists kept in the test suite: the model families, with `count` texts for each and the library's ids. Each model
+ * occurs once.
+ */
 export async function savedLists(library, count) {
   const models = [];
   const lists = [];
@@ -659,7 +668,7 @@ export async function savedLists(library, count) {
   return { models, lists };
 }
 
-/** As JSON, one line for each model and each list. */
+/** The lists as JSON, with one line for each model and each list. */
 export function linesOf({ models, lists }) {
   const lines = (list) => list.map((one) => JSON.stringify(one)).join(',\n');
   return `{"models": [\n${lines(models)}\n],\n"lists": [\n${lines(lists)}\n]}\n`;

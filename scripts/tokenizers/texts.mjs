@@ -53,7 +53,7 @@ const SNIPPETS = [
   '1 12 123 1234 12345 123456 1234567 12345678901234567890 3.14159 1,000,000 0x1F 1e-9 2024-02-29T23:59:59Z',
 ];
 
-/** First and last code points of the ranges to choose from: letters with their combining marks. */
+/** First and last code points of the ranges to choose characters from: letters and their combining marks. */
 const BLOCKS = {
   ascii: [[0x20, 0x7e]],
   latin: [
@@ -258,7 +258,7 @@ function character(random, name) {
 const word = (random, name, most = 8) =>
   Array.from({ length: 1 + random.below(most) }, () => character(random, name)).join('');
 
-/** Text number `at`; its kind rotates. `added`: spellings of added tokens that some texts contain. */
+/** Text number `at`. The kinds of text take turns. `added`: spellings of added tokens, which some texts contain. */
 function make(random, at, added) {
   const between = () => random.pick([' ', ' ', ' ', '', '\n', '  ', '. ', ', ', '\t']);
   const join = (count, part) => Array.from({ length: count }, part).join('');
@@ -323,7 +323,7 @@ function make(random, at, added) {
   }
 }
 
-/** `count` different texts without unpaired surrogates. */
+/** `count` distinct strings without unpaired surrogates. */
 export function texts(count, added = [], seed = 1) {
   const random = randomOf(seed);
   const found = new Set(['', ' ', '\n', 'a', ...SENTENCES, ...SNIPPETS, ...EMOJI]);

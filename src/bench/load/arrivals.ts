@@ -1,5 +1,5 @@
-// Start times of an open loop's sessions: milliseconds from the start of the run, ascending. Pure; the same seed gives
-// the same times.
+// Start times of the sessions in an open loop, in milliseconds from the start of the run, ascending. Pure; the same
+// seed gives the same times.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { Arrival } from './types.js';
@@ -7,7 +7,8 @@ import type { Arrival } from './types.js';
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;
 
 /**
- * An endless sequence, except for a trace: its times come from `traceAt`, which returns null after the last session.
+ * The sequence is endless, except for a trace: its times come from `traceAt`, which returns null after the last
+ * session.
  */
 export function* arrivalTimes(
   arrival: OpenArrival,

@@ -1,5 +1,5 @@
-// Sends a request, reads its response to the end, and measures times. One client per thread; it keeps connections open
-// between requests.
+// Sends requests, reads their responses to the end, and measures times. Each thread has one client, which keeps
+// connections open between requests.
 
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
@@ -15,13 +15,13 @@ import { responses } from './dialects/responses.js';
 
 /** In characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
-/** Maximum bytes of an error response that are kept. */
+/** Maximum number of bytes of an error response to keep. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
 
 const rulesOf = (dialect: Dialect): DialectRules => ({ chat, completions, responses })[dialect];
 
-/** The measurements of one request, by the client's clock, and its response. */
+/** The response to one request, and its measurements on the client's clock. */
 export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & {
   readonly answer: Answer;
 };
@@ -45,7 +45,7 @@ export class LoadClient {
   readonly #running = new Set<(failure: Failure) => void>();
   #closed = false;
 
-  /** `now`: returns milliseconds from any origin. */
+  /** `now`: returns milliseconds since an arbitrary origin. */
   constructor(
     private readonly target: Target,
     private readonly now: () => number,
@@ -88,7 +88,7 @@ export class LoadClient {
     return { sent, headers, firstToken, gaps: Float32Array.from(gaps), status, error, answer, end: this.now() };
   }
 
-  /** Running requests end as `cancelled`; no further requests can be sent. */
+  /** Ends running requests as `cancelled`. No further requests can be sent. */
   close(): void {
     this.#closed = true;
     for (const fail of [...this.#running]) fail(new Failure('cancelled', 'cancelled'));
@@ -103,7 +103,7 @@ export class LoadClient {
         await this.#once(request, body, timing, answer);
         return;
       } catch (thrown) {
-        // The server had closed an idle connection, so it has not seen the request.
+        // The server had closed the idle connection, so it never saw the request.
         const lost =
           request.reusedSocket &&
           timing.headers === null &&
@@ -150,7 +150,7 @@ export class LoadClient {
     settle: (failure: Error | null) => void,
     fail: (failure: Failure) => void,
   ): void {
-    // Event names are ignored, because the dialects name their events within the data.
+    // Event names are ignored, because every dialect also puts the event's type into its data.
     const events = new SseParser({
       maxLength: LONGEST_EVENT,
       tooLong: () => new Error(`a line of more than ${LONGEST_EVENT} bytes`),

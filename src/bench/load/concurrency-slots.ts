@@ -1,4 +1,4 @@
-// Limits concurrent requests; others wait in order of arrival. For one thread.
+// Limits the number of concurrent requests; further ones wait in order of arrival. Used by a single thread.
 
 export class ConcurrencySlots {
   readonly #waiting: (() => void)[] = [];

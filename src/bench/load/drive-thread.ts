@@ -1,4 +1,4 @@
-// Runs a Drive in a worker thread, controlled by messages. This file contains both ends.
+// Runs a Drive in a worker thread that is controlled by messages. This file contains both ends of the channel.
 
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';

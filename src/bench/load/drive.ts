@@ -20,14 +20,14 @@ export interface Share {
   readonly count: number;
 }
 
-/** Pause after a failure in a closed loop, which would otherwise retry at full speed. */
+/** Pause after a failure in a closed loop. Without it, the loop would retry at full speed. */
 const PAUSE_AFTER_FAILURE_MS = 200;
 
 export interface DriveResult {
   readonly records: RequestRecord[];
   readonly utilization: number;
   readonly cpuSeconds: number;
-  /** Delay between due time and sending, for requests that did not wait for a slot. */
+  /** Delays between due time and sending, for requests that did not wait for a slot. */
   readonly lags: Float32Array;
 }
 
@@ -79,14 +79,14 @@ export class Drive {
     };
   }
 
-  /** Starts nothing more and cancels running requests, including those that wait for a slot. */
+  /** Starts no more requests, and cancels running ones and those that wait for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();
     this.#client.close();
   }
 
-  /** Releases it. */
+  /** Releases the resources. */
   end(): void {
     this.stop();
   }
@@ -125,7 +125,7 @@ export class Drive {
     for (const at of arrivalTimes(arrival, this.run.seed, (session) => this.#workload.at(session))) {
       number++;
       if (number % this.share.count !== this.share.index) continue;
-      // Prepared before it is due.
+      // The request is prepared before it is due.
       const session = this.#workload.session(number);
       if (session === null) break;
       for (let wait = at - this.now(); wait > 0 && !this.#ledger.isSpent; wait = at - this.now())
@@ -139,8 +139,8 @@ export class Drive {
   }
 
   /**
-   * Runs a session's turns; `at`: when the first is due. Returns false if a turn failed, because later turns depend on
-   * it.
+   * Runs a session's turns; `at`: when the first one is due. Returns false if a turn failed: the later turns depend on
+   * it, so they are skipped.
    */
   async #converse(number: number, session: Session, at: number): Promise<boolean> {
     const before: Exchange[] = [];
@@ -164,7 +164,7 @@ export class Drive {
     return true;
   }
 
-  /** Null if no more requests are to be sent. */
+  /** Null if no more requests should be sent. */
   async #ask(question: Question, session: number, turn: number, intended: number): Promise<Asked | null> {
     const phase = this.#ledger.admit(intended);
     if (phase === null) return null;

@@ -1,5 +1,5 @@
-// State shared by the threads of a run: the next session, the phase of a request, and the progress. Counters in shared
-// memory; any thread may use them.
+// State shared by the threads of a run: the next session, the phase of a request, and the progress. Consists of
+// counters in shared memory that any thread may use.
 
 import type { RunLength, LoadProgress } from './types.js';
 
@@ -14,10 +14,10 @@ const SESSION = 0,
   RUNNING = 8,
   TOKENS = 9,
   COUNTERS = 10;
-// Microseconds from the start of the run to the start of the measured phase.
+// Time in microseconds from the start of the run to the start of the measured phase.
 const MEASURED_FROM = 0;
 
-/** Limit of a run, because each request's record is kept in memory. */
+/** Maximum number of requests in a run, because each request's record is kept in memory. */
 export const MAX_REQUESTS = 2_000_000;
 
 export interface LedgerMemory {
@@ -47,7 +47,7 @@ export class Ledger {
     return Atomics.add(this.#counters, SESSION, 1);
   }
 
-  /** The phase of a request that is due at `intended`; null if no more requests are to be sent. */
+  /** The phase of a request that is due at `intended`; null if no more requests should be sent. */
   admit(intended: number): 'warmup' | 'measured' | null {
     if (this.isSpent) return null;
     if (Atomics.load(this.#counters, IS_MEASURING) === 0) {
@@ -66,7 +66,7 @@ export class Ledger {
     return 'measured';
   }
 
-  /** Admits nothing more. */
+  /** Admits no more requests. */
   spend(): void {
     Atomics.store(this.#counters, IS_SPENT, 1);
   }

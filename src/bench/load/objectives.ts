@@ -2,9 +2,9 @@
 //
 //   ttft_p99=500ms,itl_p99=50ms,e2e_p95=10s,errors=1%
 //
-// A latency objective applies to a run and to single requests. Run: the percentile over all requests must be within the
-// limit, where a failed request counts as infinitely slow. Request: its own latency must be within the limit; for
-// inter-token latency, the percentile of its own gaps. Goodput counts requests that meet all objectives.
+// A latency objective applies both to a run and to each request. A run meets it if the percentile over all requests is
+// within the limit; a failed request counts as infinitely slow. A request meets it if its own latency is within the
+// limit or, for inter-token latency, the percentile of its own gaps. Goodput counts requests that meet all objectives.
 
 import { percentileOf } from './distribution.js';
 import { LoadError } from './load-error.js';
@@ -15,7 +15,10 @@ const GRAMMAR = 'such as ttft_p99=500ms, itl_p99=50ms, tpot_p50=20ms, e2e_p95=10
 const UNITS: Readonly<Record<string, number>> = { us: 1e-3, ms: 1, s: 1e3, m: 60e3 };
 const MOST = 16;
 
-/** Parses `metric[_pNN]=limit,...`; the default percentile is the 99th. Throws a LoadError that names the part. */
+/**
+ * Parses `metric[_pNN]=limit,...`; the default percentile is the 99th. Throws a LoadError that names the invalid
+ * objective.
+ */
 export function parseObjectives(text: string): Objective[] {
   const objectives = text
     .split(',')
@@ -51,7 +54,7 @@ function parseObjective(part: string): Objective {
   return { metric: latency, percentile: Number(digits), limit: Number(number) * (UNITS[unit] ?? 1) };
 }
 
-/** `ttft_p99`: the objective without its limit. */
+/** The objective without its limit, such as `ttft_p99`. */
 export const nameOf = ({ metric, percentile }: Objective): string =>
   percentile === null ? metric : `${metric}_p${percentile}`;
 
@@ -76,7 +79,10 @@ export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>
   return outputTokens === null || outputTokens < 2 ? null : (end - firstToken) / (outputTokens - 1);
 }
 
-/** Whether a completed request meets the objective. A latency that it does not have counts as met. */
+/**
+ * Whether a completed request meets the objective. An objective for a latency that the request does not have counts as
+ * met.
+ */
 function keeps(record: RequestRecord, { metric, percentile, limit }: Objective): boolean {
   if (metric === 'errors') return true;
   if (metric === 'itl')
@@ -88,7 +94,7 @@ function keeps(record: RequestRecord, { metric, percentile, limit }: Objective):
 export const isGood = (record: RequestRecord, objectives: readonly Objective[]): boolean =>
   answered(record) && objectives.every((objective) => keeps(record, objective));
 
-/** Judges a run's requests; cancelled ones are ignored. */
+/** Checks a run's requests against the objectives; cancelled requests are ignored. */
 export function judge(records: readonly RequestRecord[], objectives: readonly Objective[]): Verdict[] {
   const asked = records.filter((record) => answered(record) || failed(record));
   const failures = asked.filter(failed).length;
@@ -107,15 +113,15 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
-  // Failed requests have no gaps. They are counted as if each had as many gaps as a completed request, all too long,
-  // which raises the percentile accordingly.
+  // Failed requests have no gaps. Each is counted as if it had as many gaps as a completed request, all of them too
+  // long. This raises the percentile accordingly.
   const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);
   return gaps.length === 0 ? null : percentileOf(gaps, Math.min(100, (percentile / share) * 100));
 }
 
-/** All gaps, sorted. */
+/** The gaps of all requests, sorted. */
 export function pooledGaps(records: readonly RequestRecord[]): Float32Array {
   const all = new Float32Array(records.reduce((sum, { gaps }) => sum + gaps.length, 0));
   let at = 0;

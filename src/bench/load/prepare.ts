@@ -1,5 +1,5 @@
 // Finds out what a load test needs to know about a server: its model, the token counts of words in its vocabulary, and
-// its name for the output limit. Sends a few requests that are not measured; they also show that the server works.
+// its name for the output limit. To do so, it sends a few unmeasured requests, which also check that the server works.
 
 import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
@@ -8,9 +8,9 @@ import { UNMEASURED, WORDS } from './text-maker.js';
 import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 
 const ANSWER_WITHIN_MS = 30_000;
-/** Number of words measured individually if not every word is one token. */
+/** Number of words that are measured one by one if not every word is a single token. */
 const MEASURED_WORDS = 40;
-/** Hosted models do not accept a lower output limit in the responses format. */
+/** Hosted models accept no lower output limit than this in the responses format. */
 const PROBE_TOKENS = 16;
 
 /** Adds `/v1` to a URL without a path. Throws LoadError. */
@@ -60,15 +60,13 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** Parts of every prompt of a workload besides its texts. */
+/** The parts that every prompt of a workload has in addition to its texts. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
 }
 
-/**
- * Sends one or a few requests like those of the workload. Throws a LoadError with the server's message if they fail.
- */
+/** Sends a few requests like those of the workload. Throws a LoadError with the server's message if they fail. */
 export async function prepare(
   target: Target,
   workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },
@@ -91,7 +89,7 @@ export async function prepare(
       },
     };
   if (counted === null) return { target: ready, measure: UNMEASURED };
-  // Without a tokenizer, the cost of a word is derived from adding a hundred words.
+  // Without a tokenizer, the token count of a word is derived from a prompt with a hundred additional words.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
@@ -136,8 +134,8 @@ async function probe(
 }
 
 /**
- * Token counts of words, each preceded by a space: of all words if each is one token, otherwise of the first ones; null
- * if the server has no tokenizer endpoint.
+ * Token counts of words, each preceded by a space: of all words if each is a single token, otherwise only of the first
+ * ones. Null if the server has no tokenizer endpoint.
  */
 async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;

@@ -58,7 +58,7 @@ export function summarize(
   return { ...summary, doubts: doubtsOf(summary, fine, run, stopped) };
 }
 
-/** Rate of first turns over the time in which they were due. */
+/** Rate at which first turns were due. */
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);
@@ -93,7 +93,7 @@ function concurrencyOf(records: readonly RequestRecord[], durationMs: number): {
 
 /** Above this utilization, the client itself may be the bottleneck. */
 const BUSY = 0.8;
-/** Responses shorter than this fraction of the requested length make a server look faster than it is. */
+/** If responses are shorter than this fraction of the requested length, the server looks faster than it is. */
 const SHORT = 0.9;
 
 type Figures = Omit<Summary, 'doubts'>;

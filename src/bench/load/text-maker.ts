@@ -1,5 +1,5 @@
-// Creates texts of a given number of tokens without the model's tokenizer: it draws words whose token counts are known
-// (prepare.ts), so a text's count is their sum. Pure; the same seed gives the same text.
+// Creates texts with a given number of tokens, without the model's tokenizer. It draws words whose token counts are
+// known (prepare.ts) and adds up the counts. Pure; the same seed gives the same text.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { TextMeasure } from './types.js';
@@ -15,7 +15,7 @@ export const WORDS: readonly string[] = (
   'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
-/** Used if nothing is known: every word counts as one token. */
+/** Used if no token counts are known: every word counts as one token. */
 export const UNMEASURED: TextMeasure = { tokens: WORDS.map(() => 1), overhead: 0, exact: false };
 
 export class TextMaker {
@@ -27,12 +27,14 @@ export class TextMaker {
     this.#bySize = sizes.map((size) => [size, measure.tokens.flatMap((one, at) => (one === size ? [at] : []))]);
   }
 
-  /** Tokens of a request in addition to its texts. */
+  /** Number of tokens in a request in addition to its texts. */
   get overhead(): number {
     return this.measure.overhead;
   }
 
-  /** A text of `tokens` tokens, off by one if no word is small enough to fit exactly. At least one word. */
+  /**
+   * A text of `tokens` tokens, or one token fewer if no word is short enough to fit exactly. It has at least one word.
+   */
   text(tokens: number, ...seed: readonly [number, ...number[]]): string {
     const draws = drawsFrom(seedOf(...seed));
     const sizes = this.measure.tokens;

@@ -1,5 +1,5 @@
-// The parts of a load test and the measurements of each request. Plain data: it crosses threads and is written to
-// files. Times are milliseconds; those of records count from the start of the run.
+// Types that describe a load test and the measurements of each request. They are plain data that is passed between
+// threads and written to files. Times are in milliseconds; times in records count from the start of the run.
 
 /** The API format of a server. */
 export type Dialect = 'chat' | 'completions' | 'responses';
@@ -15,7 +15,10 @@ export interface Target {
   readonly headers: Readonly<Record<string, string>>;
   /** Fields added to every body, such as sampling settings. They override the dialect's fields. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** Requests `ignore_eos`, supported by vLLM, llama-server and Monolith, so that responses have their full length. */
+  /**
+   * Whether to send `ignore_eos`, which vLLM, llama-server and Monolith support, so that responses have their full
+   * length.
+   */
   readonly ignoreEos: boolean;
   /** Name of the output limit in the chat dialect; servers accept one or the other (prepare.ts finds out). */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
@@ -29,9 +32,9 @@ export interface Turn {
   readonly maxTokens: number;
   /** JSON schema of the output, or null. */
   readonly schema: Readonly<Record<string, unknown>> | null;
-  /** Time between the end of the previous response and this request. */
+  /** Delay between the end of the previous response and this request. */
   readonly thinkMs: number;
-  /** Length of this turn's text according to the workload; null if it does not specify one. */
+  /** Length of this turn's text that the workload specifies, or null. */
   readonly promptTokens: number | null;
 }
 
@@ -43,7 +46,9 @@ export interface Session {
   readonly turns: readonly Turn[];
 }
 
-/** Token counts: fixed; uniform between two bounds; log-normal with mean and standard deviation, clipped to bounds. */
+/**
+ * Token counts: fixed, uniform between two bounds, or log-normal with a mean and standard deviation, clipped to bounds.
+ */
 export type Lengths =
   | { readonly kind: 'fixed'; readonly tokens: number }
   | { readonly kind: 'uniform'; readonly least: number; readonly most: number }
@@ -60,15 +65,18 @@ export interface TraceRow {
   readonly at: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** Blocks of the prompt in order. Equal numbers produce equal text, which reproduces shared prefixes. */
+  /**
+   * Numbers of the prompt's blocks, in order. Blocks with equal numbers get equal text, which reproduces shared
+   * prefixes.
+   */
   readonly blocks?: readonly number[];
 }
 
 /** Token counts of words in the model's vocabulary, so that texts have the intended lengths (prepare.ts). */
 export interface TextMeasure {
-  /** Tokens of each word with a preceding space, in the order of WORDS (text-maker.ts). */
+  /** Number of tokens of each word with a preceding space, in the order of WORDS (text-maker.ts). */
   readonly tokens: readonly number[];
-  /** Tokens that the template adds to a text. */
+  /** Number of tokens that the chat template adds to a text. */
   readonly overhead: number;
   /** Whether token counts are exact sums or approximations. */
   readonly exact: boolean;
@@ -80,7 +88,7 @@ export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Re
       readonly kind: 'synthetic';
       readonly prompt: Lengths;
       readonly output: Lengths;
-      /** Each session begins with one of `count` prefixes of `tokens` tokens. */
+      /** Each session starts with one of `count` prefixes, each `tokens` tokens long. */
       readonly prefixes: { readonly count: number; readonly tokens: number } | null;
       readonly turns: Lengths;
       readonly thinkMs: number;
@@ -97,10 +105,10 @@ export type Arrival =
   | { readonly kind: 'gamma'; readonly rate: number; readonly burstiness: number }
   | { readonly kind: 'constant'; readonly rate: number }
   | { readonly kind: 'bursts'; readonly size: number; readonly everyMs: number }
-  /** At the trace's times, sped up by this factor. */
+  /** Sessions start at the times in the trace, sped up by this factor. */
   | { readonly kind: 'trace'; readonly speed: number };
 
-/** Length of a run; ends at whichever limit is reached first. */
+/** Length of a run, which ends at whichever limit is reached first. */
 export interface RunLength {
   readonly requests: number | null;
   readonly durationMs: number | null;
@@ -112,11 +120,11 @@ export interface LoadRun {
   readonly workload: WorkloadSpec;
   readonly measure: TextMeasure;
   readonly arrival: Arrival;
-  /** The measured part, after the warm-up. */
+  /** Length of the measured part, after the warm-up. */
   readonly length: RunLength;
-  /** The same load before it, recorded but not measured. The server does not drain in between. */
+  /** Length of the warm-up: the same load, recorded but not measured. The server does not drain between the two. */
   readonly warmup: RunLength;
-  /** Time for running responses to finish after the extent is reached; the rest is cancelled. */
+  /** How long running responses may take to finish after the end of the run. Those that take longer are cancelled. */
   readonly graceMs: number;
   /** Open loop: maximum concurrent requests. Others wait, and their wait counts as latency. Null: no limit. */
   readonly maxConcurrency: number | null;
@@ -124,7 +132,7 @@ export interface LoadRun {
   readonly conversation: 'history' | 'stored';
   /** Seed of the arrival process. */
   readonly seed: number;
-  /** Threads that send requests; 1 uses the calling thread. */
+  /** Number of threads that send requests; 1 uses the calling thread. */
   readonly threads: number;
 }
 
@@ -166,7 +174,7 @@ export interface RequestRecord {
   readonly outputTokens: number | null;
 }
 
-/** The client's own performance, to tell whether it was the bottleneck. */
+/** The client's own performance, which shows whether it was the bottleneck. */
 export interface ClientFigures {
   /** Utilization of the busiest thread, 0 to 1: 1 means it was never idle. */
   readonly utilization: number;
@@ -189,13 +197,13 @@ export interface LoadResult {
 export interface LoadProgress {
   readonly elapsedMs: number;
   readonly phase: 'warmup' | 'measured' | 'ending';
-  /** Counts of both phases. */
+  /** Counts over both phases, warm-up and measurement. */
   readonly sent: number;
   readonly answered: number;
   readonly failed: number;
   readonly running: number;
   readonly outputTokens: number;
-  /** Fraction of the extent that is done, 0 to 1. */
+  /** Completed fraction of the run, 0 to 1. */
   readonly done: number;
 }
 
@@ -235,8 +243,8 @@ export type Objective =
   | { readonly metric: 'errors'; readonly percentile: null; readonly limit: number };
 
 /**
- * The result for an objective. `value`: as measured; Infinity if more requests failed than it allows; null if nothing
- * was measured.
+ * The result for an objective. `value`: the measured value; Infinity if more requests failed than the objective allows;
+ * null if nothing was measured.
  */
 export interface Verdict {
   readonly objective: Objective;
@@ -244,7 +252,10 @@ export interface Verdict {
   readonly met: boolean;
 }
 
-/** The measured phase of a run. Latencies in milliseconds, of completed requests; rates per second of `durationMs`. */
+/**
+ * The measured phase of a run. Latencies are in milliseconds and cover completed requests. Rates are per second of
+ * `durationMs`.
+ */
 export interface Summary {
   /** From the intended start of the first measured request to the end of the last one. */
   readonly durationMs: number;
@@ -270,17 +281,22 @@ export interface Summary {
   readonly requestsPerSecond: number;
   readonly outputTokensPerSecond: number;
   readonly totalTokensPerSecond: number;
-  /** Requests per second that met every objective, and their fraction of all requests; null without objectives. */
+  /**
+   * Requests per second that met every objective, and the fraction of all requests that did; null without objectives.
+   */
   readonly goodput: { readonly requestsPerSecond: number; readonly share: number } | null;
   readonly verdicts: readonly Verdict[];
   readonly errors: Readonly<Partial<Record<ErrorKind, { readonly count: number; readonly example: string }>>>;
   readonly concurrency: { readonly mean: number; readonly peak: number };
   readonly client: ClientFigures;
-  /** Reasons to doubt the figures, as text; empty if there are none. */
+  /** Reasons to doubt the results, as text; empty if there are none. */
   readonly doubts: readonly string[];
 }
 
-/** A figure of several runs: mean and 95 percent confidence interval (Student's t), which is null for a single run. */
+/**
+ * A metric over several runs: its mean, and the 95 percent confidence interval (Student's t), which is null for a
+ * single run.
+ */
 export interface Repeated {
   readonly mean: number;
   readonly low: number | null;

@@ -1,5 +1,5 @@
-// Turns a workload specification into sessions. The n-th session is always the same, so threads only need to share its
-// number. Pure.
+// Turns a workload specification into sessions. The n-th session is always the same, so threads only need to share the
+// number of the next one. Pure.
 
 import { drawLength } from './lengths.js';
 import { drawsFrom, seedOf } from '../../shared/random.js';
@@ -19,7 +19,7 @@ type Synthetic = Extract<WorkloadSpec, { kind: 'synthetic' }>;
 type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
-// Purposes of seeds.
+// What each seed is for.
 const LENGTHS = 1,
   PROMPT = 2,
   PREFIX = 3,
@@ -75,7 +75,7 @@ function trace(spec: Trace, maker: TextMaker): Workload {
   const textOf = (row: TraceRow, n: number): string => {
     let text = '';
     let left = Math.max(1, row.promptTokens - maker.overhead);
-    // The last block is rarely full; its text is a prefix of the whole block's text.
+    // The last block is rarely full. Its text is a prefix of the full block's text.
     for (const block of row.blocks ?? []) {
       if (left <= 0) break;
       text += maker.text(Math.min(left, blockTokens), seed, BLOCK, block);

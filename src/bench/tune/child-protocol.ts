@@ -1,5 +1,5 @@
-// Messages between the server and the child process that generates its load. The server holds the engine; the child
-// requests changes.
+// Messages between the server and the child process that generates its load. The server holds the lease of the engine;
+// the child asks it for changes.
 
 import type { TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
 import type { TuneTarget, TuneWorkload } from './load.js';
@@ -19,7 +19,7 @@ export interface ChildStart {
 
 export type ToChild =
   | ChildStart
-  /** The request was done, or the reason why not. */
+  /** The request was carried out, or the reason why it was not. */
   | { readonly type: 'answer'; readonly number: number; readonly error: string | null }
   /** Stop the run. */
   | { readonly type: 'stop' }

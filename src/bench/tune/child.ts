@@ -1,6 +1,6 @@
-// The process that generates the load of a tuning run started on the dashboard. It is separate from the server, so that
-// its requests do not use the server's event loops and its garbage collections do not pause the server's threads. It
-// ends with the server.
+// The process that generates the load of a tuning run started on the dashboard. It is a separate process, so that
+// sending requests does not take time from the server's event loops and garbage collection does not pause the server's
+// threads. It ends when the server ends.
 
 import { parseObjectives } from '../load/objectives.js';
 import type { ChildStart, ToChild, ToParent, SettingsRequest } from './child-protocol.js';
@@ -68,6 +68,6 @@ process.on('message', (message: ToChild) => {
   }
 });
 process.on('disconnect', () => process.exit(0));
-// Ctrl-C in a terminal reaches all its processes; the server decides when this one stops.
+// Ctrl-C in a terminal reaches all processes started from it, but the server decides when this one stops.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());

@@ -1,15 +1,15 @@
-// Detects during a measurement that its objectives can no longer be met with statistical confidence, so that it can end
-// early. Pure.
+// Decides during a measurement whether it is statistically certain that the objectives will be missed, so that the
+// measurement can end early. Pure.
 
 import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';
 
-/** Minimum number of requests. Gaps within a response are correlated, so GAPS_A_SAMPLE of them count as one sample. */
+/** Minimum number of samples. Gaps within a response are correlated, so GAPS_A_SAMPLE of them count as one sample. */
 const MIN_SAMPLES = 15;
 const GAPS_A_SAMPLE = 8;
 /**
- * A one-in-a-thousand chance of error, and well beyond the allowed fraction: measurements close to an objective run to
- * the end.
+ * The chance of being wrong is one in a thousand, and the objective must be missed by a margin: measurements close to
+ * an objective run to the end.
  */
 const Z = 3.1;
 const BEYOND = 1.5;
@@ -50,7 +50,7 @@ export class EarlyStop {
   }
 }
 
-/** Lower end of Wilson's interval of a proportion. */
+/** Lower bound of the Wilson score interval of a proportion. */
 function leastShare(hits: number, samples: number): number {
   const share = hits / samples;
   const z2 = (Z * Z) / samples;

@@ -1,6 +1,6 @@
 // Gaussian process regression with a Matérn 5/2 kernel, a separate length scale per input, and noise. The
 // hyperparameters maximize the posterior density: likelihood (Rasmussen and Williams, Gaussian Processes for Machine
-// Learning, 2006, algorithm 2.1) times log-normal priors. Pure; for dozens of points.
+// Learning, 2006, algorithm 2.1) times log-normal priors. Pure; meant for dozens of points.
 
 export interface Belief {
   readonly mean: number;
@@ -31,7 +31,7 @@ interface Fitted {
 export class GaussianProcess {
   private constructor(private readonly fitted: Fitted) {}
 
-  /** `start`: hyperparameters of an earlier fit of fewer points, used as the starting point. */
+  /** `start`: hyperparameters of an earlier fit to fewer points, from which to start. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],

@@ -25,7 +25,7 @@ export interface TuneTarget {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `rows`: of a trace, or of recent requests; equal blocks produce equal text. */
+/** `rows`: from a trace or from recent requests. Equal blocks produce equal text. */
 export type TuneWorkload =
   | { readonly kind: 'fixed'; readonly promptTokens: number; readonly outputTokens: number }
   | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };
@@ -33,12 +33,12 @@ export type TuneWorkload =
 /** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
 const MAX_ROWS = 4_000;
 /**
- * Fractions of the measured time: warm-up before it, so that measuring starts under load; grace after it, for responses
- * to finish.
+ * Fractions of the measured time: the warm-up before it, so that measuring starts under load, and the grace time after
+ * it, in which responses can finish.
  */
 const WARMUP = 0.25;
 const GRACE = 1;
-/** If more than this fraction of requests has not finished by then, the load was too high. */
+/** If more than this fraction of requests has not finished by the end of the grace time, the load was too high. */
 const MAX_UNENDED = 0.02;
 
 export interface LoadSetting {
@@ -144,7 +144,7 @@ function measurementOf(
 ): Measurement {
   const summary = summarize(result, run, objectives);
   const { requests, ttft, itl, verdicts, errors } = summary;
-  // Only the time under steady load counts; the tail, in which the load runs out, does not show the server's rate.
+  // Only the time under steady load counts. At the end, when the load decreases, the rate is not limited by the server.
   const from = Math.min(...result.records.filter(({ phase }) => phase === 'measured').map(({ intended }) => intended));
   const until = from + seconds * 1000;
   const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);

@@ -1,8 +1,8 @@
 // The Pareto front of several objectives. Pure.
 
 /**
- * `wishes`: for each point, the values to minimize. True if no other point is at most as large in all values and
- * smaller in one.
+ * `objectives`: for each point, the values to minimize. Returns, for each point, whether no other point is at least as
+ * good in all values and better in one.
  */
 export function paretoFrontOf(objectives: readonly (readonly number[])[]): boolean[] {
   return objectives.map(

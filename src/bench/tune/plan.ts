@@ -21,15 +21,15 @@ export interface TunePlan {
   readonly apply: boolean;
 }
 
-/** Fewer measurements are not enough for a result. */
+/** Minimum number of measurements for a result. */
 export const MIN_TRIALS = 16;
 export const MAX_TRIALS = 120;
 export const MAX_TRIAL_S = 300;
 
-/** `by` of runs started on the command line. */
+/** The value of `by` for runs started on the command line. */
 export const BY_COMMAND = 'monolith bench tune';
 
-/** A run that is about to start. */
+/** The initial state of a run. */
 export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
   object: 'tune_run',
   id: plan.id,

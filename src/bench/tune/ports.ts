@@ -7,17 +7,17 @@ import type { TuneSettings, TuneVerdict } from '../../shared/wire/tuning.js';
 export type TuneRanges = Readonly<Record<keyof TuneSettings, { readonly min: number; readonly max: number }>>;
 
 /**
- * A leased engine: nobody else can change its settings, and the previous settings are restored whatever happens to the
- * lease's holder.
+ * A leased engine: only the lease's holder can change its settings, and the previous settings are restored whatever
+ * happens to the holder.
  */
 export interface HeldEngine {
   readonly before: TuneSettings;
   readonly ranges: TuneRanges;
-  /** Aborted with an Error if the settings were changed by someone else, or if the server is gone. */
+  /** Aborted with an Error if someone else changed the settings or the server stopped responding. */
   readonly lost: AbortSignal;
-  /** In force until the next call or the release. */
+  /** Applies trial settings until the next call or the release. */
   set(settings: TuneSettings): Promise<void>;
-  /** Makes the settings permanent, also for later starts. */
+  /** Makes the settings permanent; they also apply after a restart. */
   apply(settings: TuneSettings): Promise<void>;
   /** Restores the permanent settings. Idempotent. */
   release(): Promise<void>;
@@ -36,7 +36,7 @@ export interface Measurement {
   readonly errors: Readonly<Record<string, number>>;
 }
 
-/** `load`: in its own unit. Rejects if measuring is impossible, or when `signal` aborts. */
+/** `load`: in the unit of the kind of load. Rejects if measuring is impossible, or when `signal` is aborted. */
 export type Measure = (asked: {
   readonly load: number;
   readonly seed: number;

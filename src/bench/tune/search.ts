@@ -1,7 +1,7 @@
 // Selects the settings to try next: maximizes the expected improvement of goodput times the probability that every
-// objective is met. Gaussian processes model the throughput, the good share of it where the objectives are met, and
-// each objective (Gardner et al., Bayesian Optimization with Inequality Constraints, 2014). Pure: the same seed and
-// measurements give the same points.
+// objective is met. Gaussian processes model the throughput, the fraction of good requests where the objectives are
+// met, and each objective (Gardner et al., Bayesian Optimization with Inequality Constraints, 2014). Pure: the same
+// seed and measurements give the same points.
 
 import { GaussianProcess } from './gaussian-process.js';
 import { normal, randomFrom } from '../../shared/random.js';
@@ -15,9 +15,12 @@ export interface Observation {
   readonly throughput: number;
   /** Completed requests per second that met every objective. */
   readonly goodput: number;
-  /** For each objective, the measured value divided by the limit; above 1 it is missed. */
+  /** For each objective, the measured value divided by the limit; above 1, the objective is missed. */
   readonly ratios: readonly number[];
-  /** Ended early because objectives were missed: its throughput is meaningless, and its ratios are lower bounds. */
+  /**
+   * The measurement ended early because objectives were missed: its throughput is meaningless, and its ratios are lower
+   * bounds.
+   */
   readonly stopped: boolean;
 }
 
@@ -31,14 +34,17 @@ export interface Forecast {
 export interface SearchOptions {
   readonly knobs: readonly Knob[];
   readonly seed: number;
-  /** Initial points that cover the search space before the model selects points. Default: two per setting. */
+  /**
+   * Number of initial points, which cover the search space before the model selects points. Default: two per setting.
+   */
   readonly spread?: number;
 }
 
 const CANDIDATES = 900;
 const NEAR = 300;
 /**
- * After this many measurements, hyperparameters are fitted from scratch; in between, starting from the previous fit.
+ * Hyperparameters are fitted from scratch each time this many measurements were added. In between, a fit starts from
+ * the previous one.
  */
 const ANEW = 8;
 /** Ratios are clipped here: far beyond an objective, the distance does not matter. */
@@ -47,7 +53,7 @@ const MAX_LOG_RATIO = 1.5;
 const LIKELY = 0.5;
 /** Minimum probability for a point to be the predicted best without being measured. */
 const SURE = 0.8;
-/** Lower bound of the good share: very small shares are treated alike. */
+/** Lower bound on the fraction of good requests: very small fractions are treated alike. */
 const MIN_SHARE = 0.05;
 
 interface Models {
@@ -62,7 +68,7 @@ export class Search {
   readonly #spread: Point[];
   readonly #seen: Observation[] = [];
   #models: Models | null = null;
-  #before: Models | null = null; // fitted to at least one measurement fewer
+  #before: Models | null = null; // fitted to fewer measurements than there are now
 
   constructor({ knobs, seed, spread = 2 * knobs.length }: SearchOptions) {
     this.space = new Space(knobs);
@@ -79,7 +85,9 @@ export class Search {
     this.#models = null;
   }
 
-  /** The next point to measure. `fixed`: settings that keep these values, even outside the search space. */
+  /**
+   * The next point to measure. `fixed`: settings that keep the given values, even if they are outside the search space.
+   */
   ask(fixed: Point = {}): Point {
     if (Object.keys(fixed).length === 0) {
       const next = this.#spread.shift();
@@ -115,7 +123,7 @@ export class Search {
     };
   }
 
-  /** Measured points that meet the objectives, best first; `matching`: only those with these values. */
+  /** Measured points that meet the objectives, best first. `matching`: only points with these values. */
   ranked(matching: Point = {}): Point[] {
     const models = this.#fitted();
     const points = new Map<string, Observation[]>();
@@ -133,7 +141,8 @@ export class Search {
             (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
             0,
           ) / runs.length;
-        // Ranked by the model, which includes neighboring points, so that one lucky run does not win.
+        // Points are ranked by the model, which takes neighboring points into account, so that one lucky run does not
+        // win.
         return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
       })
       .sort((a, b) => b.worth - a.worth)
@@ -141,8 +150,8 @@ export class Search {
   }
 
   /**
-   * The predicted best point with these values, measured or not; null if no point meets the objectives with enough
-   * confidence.
+   * The point with these values that is predicted to be the best, measured or not. Null if no point meets the
+   * objectives with enough confidence.
    */
   believed(fixed: Point): Point | null {
     const models = this.#fitted();
@@ -161,7 +170,8 @@ export class Search {
     if (this.#models !== null) return this.#models;
     const counted = this.#seen.filter(({ stopped, throughput }) => !stopped && throughput > 0);
     if (counted.length < 2) return null;
-    // Only points that meet the objectives: the low shares of others must not affect points that just meet them.
+    // Uses only points that meet the objectives. The low fractions of the others must not affect points that barely
+    // meet them.
     const met = counted.filter(({ ratios }) => ratios.every((ratio) => ratio <= 1));
     const objectives = this.#seen[0]?.ratios.length ?? 0;
     const all = this.#seen.map(({ point }) => this.space.unit(point));
@@ -246,7 +256,8 @@ function logGoodput({ throughput, good }: Models, unit: readonly number[]): numb
 }
 
 /**
- * A point's rank: its goodput, and to a lesser degree the probability that the next measurement meets the objectives.
+ * A point's rank depends on its goodput and, to a lesser degree, on the probability that the next measurement meets the
+ * objectives.
  */
 const worth = (models: Models, unit: readonly number[]): number =>
   logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));

@@ -48,8 +48,8 @@ export class Space {
   }
 
   /**
-   * `count` points that cover the space: each range is split into as many equal parts, and each part is used once (a
-   * Latin hypercube).
+   * `count` points that cover the space: each range is split into `count` equal intervals, and each interval is used
+   * once (a Latin hypercube).
    */
   spread(count: number, random: Random): Point[] {
     const columns = this.knobs.map(() => {
@@ -63,7 +63,7 @@ export class Space {
     return Array.from({ length: count }, (_, at) => this.point(columns.map((column) => column[at] as number)));
   }
 
-  /** Every combination of `steps` values per setting, both ends included. */
+  /** Every combination of `steps` values per setting, including both ends of each range. */
   grid(steps: Readonly<Record<string, number>>): Point[] {
     let points: number[][] = [[]];
     for (const { name } of this.knobs) {

@@ -1,6 +1,6 @@
-// One tuning run: measures the current settings, searches, repeats the best candidates alternating with the current
-// settings, and derives a result. The engine is leased throughout and gets its previous settings back however the run
-// ends.
+// One tuning run: measures the current settings, searches for better ones, measures the best candidates again in
+// alternation with the current settings, and derives a result. The engine is leased throughout, and its previous
+// settings are restored however the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {
@@ -26,7 +26,7 @@ const FINALISTS = 2;
 const MAX_FINALISTS = 6;
 /** A finalist with less than this fraction of the best goodput so far is dropped. */
 const HOPELESS = 0.85;
-/** Step size of rates and speeds. */
+/** Step size for rates and speeds. */
 const FINE = 0.01;
 const STEP_RANGE = { min: 5, max: 1_000 };
 
@@ -56,7 +56,7 @@ export async function tune(
     run.result = await new Tuning(plan, run, { engine, measure, signal: ending, onChange }).result();
     run.state = 'done';
   } catch (error) {
-    // An aborted run needs no reason; a lost lease carries one.
+    // An aborted run needs no reason; a lost lease comes with one.
     run.state = signal.aborted ? 'stopped' : 'failed';
     run.error = signal.aborted
       ? 'Stopped early.'
@@ -112,14 +112,14 @@ class Tuning {
   }
 
   /**
-   * Repeats the best points of the search and of the current settings in alternation, so that drift affects all
+   * Measures the best points of the search and of the current settings again, in alternation, so that drift affects all
    * equally.
    */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
       point === undefined ? null : { settings: this.deps.engine.before, load: this.#loadOf(point), trials: [] };
-    // Only a few loads were measured with the current settings, so the model of all measurements predicts their best
-    // load more accurately.
+    // Only a few loads were measured with the current settings, so a model fitted to all measurements predicts their
+    // best load more accurately.
     const measured = asTheyAre(this.#search.ranked(asIs)[0]);
     let current = asTheyAre(this.#search.believed(asIs) ?? undefined) ?? measured;
     const waiting = this.#search.ranked().filter((point) => NAMES.some((name) => point[name] !== asIs[name]));
@@ -234,7 +234,7 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** 0 means no bound and is treated as the maximum. */
+  /** A value of 0 means no limit and is treated as the maximum. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }
@@ -263,7 +263,7 @@ const settingsOf = (point: Point): TuneSettings => ({
   step_ms: point['step_ms'] as number,
 });
 
-/** An unmeasured objective counts as missed by far. */
+/** An unmeasured objective counts as missed by a wide margin. */
 const ratioOf = ({ value, limit, met }: TuneVerdict): number =>
   value === null ? (met ? 1 : Infinity) : limit > 0 ? value / limit : met ? 0 : Infinity;
 

@@ -1,9 +1,9 @@
-// Derives the result from the measurements, with text for the operator. Pure.
+// Derives the result from the measurements and describes it for the operator. Pure.
 
 import type { TunePick, TuneResult, TuneSettings, TuneTrial } from '../../shared/wire/tuning.js';
 import type { TunePlan } from './plan.js';
 
-/** Smaller gains do not justify a change. */
+/** Minimum gain that justifies a change. */
 const MIN_GAIN = 1.03;
 
 export function verdictOf(
@@ -29,7 +29,8 @@ export function verdictOf(
       says: `The current settings miss the objectives. ${settingsText(best.settings)} meet them: ${rate(best)} at ${loadText(plan.loadKind, best.load)}.`,
     };
   }
-  // Better with confidence: by more than the minimum gain, and by more than the runs differ among themselves.
+  // It is better with confidence if the difference is more than the minimum gain and more than the variation between
+  // runs.
   const surely = gain >= MIN_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
   if (!surely) {
     return {

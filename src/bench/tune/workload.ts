@@ -1,4 +1,5 @@
-// A workload from a server's recent requests: prompt and output lengths and cached tokens, without text. Pure.
+// Derives a workload from a server's recent requests: their prompt and output lengths and cached tokens, without text.
+// Pure.
 
 import type { TraceRow } from '../load/types.js';
 import type { TuneWorkload } from './load.js';
@@ -11,12 +12,15 @@ export interface RequestShape {
   readonly outputTokens: number;
 }
 
-/** Shared prefixes are multiples of this length, so that no more is cached than before. */
+/** Shared prefixes are multiples of this length, so that no more tokens are cached than in the original requests. */
 const BLOCK_TOKENS = 16;
-/** Above the numbers of shared blocks. */
+/** The first block number that no shared block uses. */
 const OWN_BLOCKS = 1_000_000;
 
-/** In order of time. Cached tokens are modeled as a prefix common to all requests, as long as each had it. */
+/**
+ * In chronological order. A request's cached tokens are modeled as a prefix of that length, taken from text common to
+ * all requests.
+ */
 export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {
   const sorted = [...shapes].sort((a, b) => a.at - b.at);
   const first = sorted[0]?.at ?? 0;

@@ -1,5 +1,4 @@
-// GET …/live/history and …/live/keys: the live view's history of the last 30 days, and the load by organization or API
-// key.
+// GET …/live/history and …/live/keys: the live view's 30-day history, and the load by organization or API key.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';

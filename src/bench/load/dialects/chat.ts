@@ -5,7 +5,7 @@ import { responseFormat, withTarget } from './dialect.js';
 import type { DialectRules, Question } from './dialect.js';
 
 interface Choice {
-  /** Servers use one of two names for reasoning. */
+  /** Servers use one of these two names for the reasoning text. */
   delta?: {
     content?: string | null;
     reasoning_content?: string | null;

@@ -1,4 +1,4 @@
-// Parsing that chat completions and completions have in common.
+// Parsing shared by chat completions and completions.
 
 import { wordsOf } from './dialect.js';
 import type { Answer, WireError } from './dialect.js';
@@ -17,8 +17,8 @@ interface Chunk<Choice> {
 }
 
 /**
- * Records a chunk's information about the whole response. Returns the chunk's first choice, or null if it has none.
- * Throws if the chunk is not JSON.
+ * Records what a chunk says about the whole response. Returns the chunk's first choice, or null if it has none. Throws
+ * if the chunk is not JSON.
  */
 export function takeChunk<Choice>(answer: Answer, data: string): Choice | null {
   if (data === '[DONE]') {

@@ -1,4 +1,4 @@
-// The properties of an API format that the driver uses: path, request body, and the meaning of its events.
+// What the driver needs to know about an API format: its path, its request body, and the meaning of its events.
 
 import type { Target, Turn } from '../types.js';
 
@@ -13,11 +13,11 @@ export interface Question {
   readonly system: string | null;
   readonly before: readonly Exchange[];
   readonly turn: Turn;
-  /** Whether the response is to be stored, and the id of the stored response to continue, which replaces `before`. */
+  /** Whether to store the response, and the id of the stored response to continue, which replaces `before`. */
   readonly stored: { readonly previous: string | null } | null;
 }
 
-/** The response so far. Dialects write it, the client reads it. */
+/** The response so far. The dialect writes it and the client reads it. */
 export interface Answer {
   id: string | null;
   text: string;
@@ -25,9 +25,9 @@ export interface Answer {
   promptTokens: number | null;
   cachedTokens: number | null;
   outputTokens: number | null;
-  /** The stream has sent its end marker. */
+  /** Whether the stream has sent its end marker. */
   ended: boolean;
-  /** An error within the stream, in the server's words. */
+  /** The server's message of an error within the stream. */
   error: string | null;
 }
 
@@ -47,7 +47,7 @@ export interface DialectRules {
   readonly path: string;
   body(target: Target, question: Question): Readonly<Record<string, unknown>>;
   /**
-   * Processes one event's data. Returns true if it contains a part of the response. Throws if it does not fit the
+   * Processes the data of one event. Returns true if it contains part of the response. Throws if it is invalid in this
    * dialect.
    */
   take(answer: Answer, data: string): boolean;
@@ -65,7 +65,7 @@ export const withTarget = (
   ...target.body,
 });
 
-/** A schema in the form of chat completions and completions. */
+/** A schema in the form that chat completions and completions use. */
 export const responseFormat = ({ schema }: Turn): Readonly<Record<string, unknown>> =>
   schema === null
     ? {}

@@ -1,4 +1,5 @@
-// Reads a file line by line with line numbers, because it may be larger than memory. Also formats errors about a line.
+// Reads a file line by line, because it may be larger than memory, and counts the lines. Also formats errors about a
+// line.
 
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -45,7 +46,7 @@ export function plain(error: Error): string {
         : error.message;
 }
 
-/** Checks that `value` is a number from 0 to `most`. `what`: the field's name for the error. */
+/** Checks that `value` is a number from 0 to `most`. `what`: the name of the field, for the error. */
 export function countIn(value: unknown, what: string, path: string, line: number, most = 100_000_000): number {
   if (typeof value !== 'number' || !(value >= 0 && value <= most))
     throw wrongLine(

@@ -1,6 +1,6 @@
 // Reads traces in Mooncake's format (FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces): JSON lines with
-// `timestamp` in milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, one number per 512 prompt
-// tokens. Equal numbers mean equal tokens up to and including that block.
+// `timestamp` in milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, one number per block of
+// 512 prompt tokens. If two prompts have the same number, their tokens are the same up to the end of that block.
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
@@ -9,7 +9,7 @@ import { countIn, fileLines, MAX_ROWS, wrongLine } from './file-lines.js';
 export const MOONCAKE_BLOCK_TOKENS = 512;
 const LONGEST = 10_000_000;
 
-/** In order of time. Throws a LoadError that names file and line. */
+/** In chronological order. Throws a LoadError that names the file and line. */
 export async function readMooncake(path: string): Promise<TraceRow[]> {
   const rows: TraceRow[] = [];
   for await (const { line, text } of fileLines(path)) {
@@ -36,7 +36,7 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
   return fromZero(rows);
 }
 
-/** Sorted by time and shifted so that the first is at 0. */
+/** The requests sorted by time and shifted so that the first one is at 0. */
 export function fromZero(rows: readonly TraceRow[]): TraceRow[] {
   const sorted = [...rows].sort((a, b) => a.at - b.at);
   const first = sorted[0]?.at ?? 0;

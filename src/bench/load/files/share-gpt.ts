@@ -1,5 +1,5 @@
 // Reads conversations in ShareGPT's format, as a JSON list or as JSON lines: `conversations` of {from, value}, or
-// `messages` of {role, content}. User messages are sent verbatim; the output is limited to the length of the reply in
+// `messages` of {role, content}. User messages are sent verbatim; each output is limited to the length of the reply in
 // the file.
 
 import { LoadError } from '../load-error.js';
@@ -12,14 +12,14 @@ export interface ShareGptOptions {
   readonly turns: number;
   /** Maximum number of conversations. */
   readonly most: number;
-  /** Replaces the lengths in the file; null: use those of the file. */
+  /** Output lengths to use instead of those in the file; null: use those in the file. */
   readonly outputTokens: number | null;
   readonly thinkMs: number;
 }
 
 const ASKS = new Set(['human', 'user']),
   ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
-/** Average of English text in current vocabularies; precise enough for output lengths. */
+/** Characters per token: an average for English text in current vocabularies, precise enough for output lengths. */
 const CHARACTERS_PER_TOKEN = 4;
 const MAX_OUTPUT = 2048,
   MAX_CHARACTERS = 200_000;
@@ -30,8 +30,8 @@ interface SharedMessage {
 }
 
 /**
- * Conversations that begin with a user message and a reply; others are skipped. Throws a LoadError that names file and
- * line.
+ * Conversations that begin with a user message and a reply. Others are skipped. Throws a LoadError that names the file
+ * and line.
  */
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
   const sessions: Session[] = [];

@@ -1,6 +1,6 @@
 // A run in the format of AIPerf's profile_export_aiperf.json and profile_export.jsonl (schema 1.4 and its metrics
-// reference). Fields have AIPerf's meaning: latencies count from sending, and `inter_token_latency` is a request's
-// mean.
+// reference). Fields have the meaning that AIPerf gives them: latencies are measured from when the request is sent, and
+// `inter_token_latency` is a request's mean.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';
 import type { RequestRecord } from '../types.js';

@@ -1,4 +1,5 @@
-// A report as one HTML page with tables and charts. It loads nothing and has no script, so it opens from disk.
+// A report as one HTML page with tables and charts. It loads no other files and has no script, so it can be opened from
+// disk.
 
 import { answered } from '../objectives.js';
 import type { Summary } from '../types.js';
@@ -85,7 +86,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
     table(latencyRows(summary), LATENCY_HEAD),
     `<div class="tables">${table(verdictRows(summary), summary.verdicts.length === 0 ? undefined : ['objective', 'measured', ''])}${table(errorRows(summary), ['error', 'count', 'example'])}</div>`,
     `<div class="charts">${charts.join('')}</div>`,
-    `<p class="soft">The client was busy ${number(summary.client.utilization * 100)} % of the time and sent requests within ${duration(summary.client.lagP99)} of their time (99th percentile).</p>`,
+    `<p class="soft">The client was busy for ${number(summary.client.utilization * 100)} % of the time and sent requests at most ${duration(summary.client.lagP99)} after they were due (99th percentile).</p>`,
   ].join('\n');
 }
 

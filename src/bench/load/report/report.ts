@@ -5,7 +5,7 @@ import { nameOf } from '../objectives.js';
 import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
-/** `round`: from 1; rounds with the same seed send the same requests. */
+/** `round`: counts from 1. Runs of the same round use the same seed, so they send the same requests. */
 export interface RunReport {
   readonly startedAt: number;
   readonly seed: number;
@@ -28,18 +28,18 @@ export interface LoadReport {
   readonly workload: string;
   readonly arrival: string;
   readonly conversation: LoadRun['conversation'];
-  /** Whether prompt lengths are exact by the server's tokenizer. */
+  /** Whether prompt lengths are exact, measured with the server's tokenizer. */
   readonly exactLengths: boolean;
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
-  /** By figure, over the first rounds of all runs. */
+  /** Statistics by metric, over the first round of all runs. */
   readonly repeated: Readonly<Record<string, Repeated>>;
-  /** The same for each later round. */
+  /** The same statistics for each later round. */
   readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];
 }
 
-/** The figures that are compared between runs, by name: milliseconds, rates per second, fractions. */
+/** The metrics that are compared between runs, by name: milliseconds, rates per second, fractions. */
 export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   const figures: Record<string, number> = {
     requests_per_second: summary.requestsPerSecond,
@@ -60,7 +60,7 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** Per round, the figures that all runs have. */
+/** For each round, the metrics that all runs have. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
   const ofRound = (wanted: number): Record<string, Repeated> =>
     repeatedOfRuns(runs.filter(({ round }) => round === wanted));
@@ -91,6 +91,6 @@ export interface FinishedRun {
   readonly summary: Summary;
 }
 
-/** JSON has no infinity: a percentile that failures made infinite is written as null. */
+/** JSON has no infinity, so a percentile that is infinite because of failures is written as null. */
 export const finite = (_key: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isFinite(value) ? null : value;

@@ -1,6 +1,6 @@
 // Chart scales. Pure.
 
-/** Up to about six round values from 0 that cover `most`. */
+/** About six round values at most, from 0 up to at least `most`. */
 export function ticks(most: number): number[] {
   const rough = (most > 0 ? most : 1) / 5;
   const unit = 10 ** Math.floor(Math.log10(rough));
@@ -8,7 +8,10 @@ export function ticks(most: number): number[] {
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
-/** Values 1, 2 and 5 times powers of ten that cover both positive bounds, for logarithmic axes. At most about nine. */
+/**
+ * For logarithmic axes: values of 1, 2 and 5 times powers of ten that cover both bounds, which must be positive. About
+ * nine values at most.
+ */
 export function logTicks(least: number, most: number): number[] {
   const all: number[] = [];
   for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power++)

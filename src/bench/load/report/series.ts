@@ -1,4 +1,4 @@
-// Chart series computed from records: latency distributions and time lines. Each has a bounded number of points. Pure.
+// Chart series computed from records: latency distributions and time series. Each has a limited number of points. Pure.
 
 import { ascending, percentileOf } from '../distribution.js';
 import { failed, latencyOf, pooledGaps } from '../objectives.js';
@@ -10,7 +10,7 @@ const CURVE_POINTS = 160,
   MAX_DOTS = 1500,
   SLOWEST = 20;
 
-/** Cumulative distribution: milliseconds against percent of values. */
+/** Cumulative distribution: milliseconds, and the percentage of values up to them. */
 function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
   if (sorted.length === 0) return [];
   const points = Array.from({ length: CURVE_POINTS + 1 }, (_, at): [number, number] => {
@@ -37,7 +37,7 @@ export interface Timeline {
   readonly tokens: Curve;
 }
 
-/** Time lines in equal steps, in seconds: requests in flight, requests waiting for a slot, tokens per second. */
+/** Time series in equal steps, in seconds: requests in flight, requests waiting for a slot, tokens per second. */
 export function timelineOf(records: readonly RequestRecord[]): Timeline {
   const end = records.reduce((most, record) => Math.max(most, record.end), 1);
   const step = Math.max(100, end / COLUMNS);
@@ -77,8 +77,8 @@ export interface Dots {
 const ms = (value: number): string => `${Number(value.toPrecision(3))} ms`;
 
 /**
- * TTFT of completed requests by intended start, and the duration of failed requests. If there are many, only every n-th
- * is included.
+ * TTFT of completed requests by intended start, and the duration of failed requests. If there are many requests, only
+ * every n-th one is included.
  */
 export function ttftDots(records: readonly RequestRecord[]): Dots[] {
   const every = Math.max(1, Math.ceil(records.length / MAX_DOTS));
@@ -100,7 +100,9 @@ export function ttftDots(records: readonly RequestRecord[]): Dots[] {
   ];
 }
 
-/** The slowest responses in order of start, split into waiting for a slot, time to first token, and decoding. */
+/**
+ * The slowest responses in order of their start, split into the wait for a slot, the time to first token, and decoding.
+ */
 export function slowest(fine: readonly RequestRecord[]): Bar[] {
   return [...fine]
     .sort((a, b) => b.end - b.intended - (a.end - a.intended))

@@ -1,4 +1,4 @@
-// The report's text: table rows for the terminal and the page. Pure.
+// The report as text: table rows for the terminal and the page. Pure.
 
 import { showObjective } from '../objectives.js';
 import type { Distribution, Repeated, Summary } from '../types.js';
@@ -38,7 +38,7 @@ export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[]
   ];
 }
 
-/** A figure with its confidence interval, if there is one. */
+/** A metric with its confidence interval, if there is one. */
 export function withInterval({ mean, low, high }: Repeated, show: (value: number) => string = number): string {
   return low === null || high === null ? show(mean) : `${show(mean)} (${show(Math.max(0, low))} to ${show(high)})`;
 }
@@ -91,7 +91,7 @@ function rateRows(repeated: LoadReport['repeated'], withLatencies: boolean): str
   return table;
 }
 
-/** The objectives of one run and whether they were met. */
+/** The objectives of one run, and whether it met them. */
 export const verdictRows = ({ verdicts }: Summary): string[][] =>
   verdicts.map(({ objective, value, met }) => [
     showObjective(objective),

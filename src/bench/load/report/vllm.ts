@@ -1,6 +1,7 @@
 // A run in the format of `vllm bench serve --save-result --save-detailed`, for scripts and dashboards that read it.
-// Fields have vLLM's meaning: seconds in lists, milliseconds in `_ms`; latencies count from sending, and the wait
-// before it is in `queue_times`; a failed request has zeros and its error.
+// Fields have the meaning that vLLM gives them: lists are in seconds, `_ms` fields in milliseconds. Latencies are
+// measured from when the request is sent; the wait before that is in `queue_times`. A failed request has zeros and an
+// error message.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';
 import type { FinishedRun } from './report.js';
@@ -60,7 +61,7 @@ export function vllmResult({ run, result, summary }: FinishedRun): Readonly<Reco
     latencies: records.map(({ end, sent }) => (end - sent) / 1000),
     start_times: seconds,
     queue_times: records.map(({ sent, intended }) => (sent - intended) / 1000),
-    // Texts are not stored.
+    // Response texts are not stored.
     generated_texts: records.map(() => ''),
     errors: records.map(({ error }) => (error === null ? '' : `${error.kind}: ${error.message}`)),
   };
