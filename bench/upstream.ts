@@ -295,7 +295,7 @@ async function memory(streams: number, flags: readonly string[]): Promise<object
   });
 }
 
-/** The result of one load, as reported by native/upstream_bench.cc. */
+/** The result of one `drive` command, as reported by native/upstream_bench.cc. */
 interface Driven {
   failed: number;
   accepted: number;

@@ -1,4 +1,4 @@
-// Benchmark and check of JSON Schema grammars: compiles schemas and reads texts token by token, on one thread. All
+// Benchmark and check of JSON Schema grammars: compiles schemas and checks texts token by token, on one thread. All
 // times are CPU time of that thread in microseconds.
 //
 //   grammar_bench VOCABULARY.gguf < cases
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
                   flat(problem.what).c_str());
       continue;
     }
-    const double compile_us = thread_us() - from;  // Includes the first mask.
+    const double compile_us = thread_us() - from;  // The time includes the first mask.
     Counts counts;
     for (size_t i = 1; i + 1 < parts.size(); i += 2)
       read(*grammar, tokens, parts[i + 1], parts[i] == "V", mask, counts);

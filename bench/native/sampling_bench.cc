@@ -1,5 +1,5 @@
-// Benchmark of sampling on the CPU: the time to choose all tokens of one step. `rows` is the number of rows of logits,
-// one per sequence.
+// Benchmark of sampling on the CPU: the time it takes to choose all tokens of one step. `rows` is the number of rows of
+// logits, one per sequence.
 //
 // usage: sampling_bench [rows] [vocabulary] [threads]
 #include <algorithm>

@@ -3,8 +3,8 @@
 //
 //   tokenizer_bench VOCABULARY.gguf [TEXT]
 //
-// Each generated input is measured in two sizes. The last column shows how much longer the tenfold size takes: a value
-// well above 10 means that the time grows faster than the size.
+// Each generated input is measured in two sizes, one ten times the other. The last column shows how many times longer
+// the larger one takes: a value well above 10 means that the time grows faster than the size.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

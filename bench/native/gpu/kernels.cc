@@ -211,8 +211,8 @@ class Kernels {
     else
       results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
-  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, with unpacking of the weights and
-  // conversion of the activations, and alone, with inputs that already have the library's layout.
+  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, including unpacking the weights and
+  // converting the activations, and alone, with inputs that already have the library's layout.
   void time_library(const DenseScratch& scratch, const std::string& name,
                     const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
                     double bytes) {
@@ -257,7 +257,7 @@ class Kernels {
     results_.kernels.push_back(result);
   }
 
-  // Measures attention of `streams` sequences, each of which computes the last `tokens` of `context` positions.
+  // Measures attention for `streams` sequences, each of which computes the last `tokens` of its `context` positions.
   void attention_of(const std::string& name, int streams, int tokens, int context, KvType type = KvType::kF16) {
     if (!wanted("attention", name) || out_of_time(name)) return;
     const int heads = options_.tiny ? 4 : 32, kv_heads = options_.tiny ? 2 : 8, dim = options_.tiny ? 64 : 128;
@@ -303,7 +303,7 @@ class Kernels {
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
       attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width}, type);
     });
-    // Pairs of query and key positions.
+    // Number of pairs of query and key positions.
     const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
           4.0 * seen * static_cast<double>(width), Unit::kHalf});
