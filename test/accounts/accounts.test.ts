@@ -57,7 +57,7 @@ t.test('the first start creates a key, prints it once and stores only its hash',
   }
 });
 
-t.test('a configured key is accepted, also after the setting changes, and no other key is created', async (t) => {
+t.test('a configured key is accepted, even after the setting changes, and no other key is created', async (t) => {
   const path = folder(t);
   for (const chosen of ['my-own-key-1', 'my-own-key-2', 'my-own-key-2']) {
     const { accounts, close } = await open(path);

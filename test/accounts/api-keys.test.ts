@@ -1,4 +1,5 @@
-// Tests of stored API keys: rotation, changes, limits, lists, the identity of a key, and databases of earlier releases.
+// Tests of stored API keys: rotation, changes, limits, lists, the identity of a key, and databases written by earlier
+// releases.
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -140,7 +141,7 @@ t.test('a change of a key applies immediately, and its expiry is a date', async 
 });
 
 t.test(
-  "a key's identity has the operator's limits; a suspended organization gets 403 and a deleted one 401",
+  "a key's identity includes the operator's limits; a suspended organization gets 403 and a deleted one 401",
   async (t) => {
     const { accounts, changes, directory, organizationId, store } = await open(t);
     const { secret } = await accounts.createKey({ name: 'a' });
@@ -171,7 +172,7 @@ t.test(
   },
 );
 
-t.test('the list has only keys of one organization, newest first, in pages', async (t) => {
+t.test('the list contains only keys of one organization, newest first, in pages', async (t) => {
   const { accounts, organizationId } = await open(t);
   const made: string[] = [];
   for (let i = 0; i < 5; i++)
@@ -228,7 +229,7 @@ t.test('the number of active keys and the memory for unknown keys are limited', 
       await accounts.authenticate(key);
       t.fail('a generated key is valid');
     } catch {
-      // A refusal is expected here.
+      // This is expected to be refused.
     }
   }
 });
@@ -278,7 +279,7 @@ t.test('in an earlier database, plain hashes become keyed hashes and the keys ke
   await store.close();
 });
 
-t.test('in an earlier database, revoked keys get the flag and an overlap keeps its end', async (t) => {
+t.test('in an earlier database, revoked keys get the revoked flag and an overlap keeps its end', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const before = await openStore(path);

@@ -1,4 +1,4 @@
-// Clock tests that every implementation of Attempts must pass.
+// Tests with a wrong clock that every implementation of Attempts must pass.
 import t, { type Test } from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Attempts } from '../../src/accounts/attempts.js';

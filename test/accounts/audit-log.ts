@@ -4,7 +4,7 @@ import type { Actor, AuditLog } from '../../src/accounts/audit.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: '192.0.2.1' };
 
-/** `open` returns a new, empty log that is removed with the test. */
+/** `open` returns a new, empty log that is removed when the test ends. */
 export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
   t.test("the audit log lists an organization's own entries, newest first, in pages", async (t) => {
     const audit = await open(t);

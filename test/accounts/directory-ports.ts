@@ -1,4 +1,4 @@
-// The tests that every implementation of Directory must pass: the transactions of each port, used only through the
+// The tests that every implementation of Directory must pass. They run the transactions of each port, using only the
 // ports.
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
@@ -38,16 +38,16 @@ async function actions({ audit }: Directory, organizationId: string | null): Pro
   return (await audit.list(organizationId, 100, null)).data.map(({ action }) => action).sort();
 }
 
-/** `open` returns a new, empty directory that is removed with the test. */
+/** `open` returns a new, empty directory that is removed when the test ends. */
 export function directoryTests(open: (t: Test) => Promise<Directory>): void {
   t.test(
-    'SignUps: one of several concurrent sign-ups is the first user, and an address can be used once',
+    'SignUps: one of several concurrent sign-ups becomes the first user, and an address can be used only once',
     async (t) => {
       const directory = await open(t);
       const { signUps, signIns } = directory;
       t.equal(await signUps.awaitsFirst(), true);
       const [code, again] = await Promise.all([signUps.firstCode(), signUps.firstCode()]);
-      t.equal(code, again, 'all callers get the same code');
+      t.equal(code, again, 'all callers get the same setup code');
       const remote = { open: false, local: false };
       await t.rejects(signUp(directory, 'a', { policy: remote, code: 'wrong' }), { code: 'signup_closed' });
       await signUps.check(remote, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code });
@@ -135,13 +135,17 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await t.rejects(
       invites.accept(invite.token!, other.user, actorOf(other.user)),
       { code: 'invalid_value', param: 'invite' },
-      'an invitation is valid for one address only',
+      'an invitation is valid for only one address',
     );
     const closed = { open: false, local: true };
     const joined = await Promise.allSettled(
       [1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })),
     );
-    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'an invitation can be accepted once');
+    t.same(
+      joined.map(({ status }) => status).sort(),
+      ['fulfilled', 'rejected'],
+      'an invitation can be accepted only once',
+    );
     const guest = (await signIns.withEmail('guest@example.com'))!;
     t.match(await members.of(org, guest.id), {
       role: 'admin',
@@ -171,7 +175,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(
       both.map(({ status }) => status).sort(),
       ['fulfilled', 'rejected'],
-      'of two owners that leave concurrently, one stays',
+      'if two owners leave concurrently, one of them stays',
     );
     t.equal((await members.page(org, 10, null))?.data.length, 1);
     t.equal(await members.page(org, 10, 'user_none'), null);
@@ -353,7 +357,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
         await t.rejects(
           make(by, 'late', 'viewer'),
           { code: 'role_not_allowed' },
-          'a request in progress cannot create one either',
+          'a request in progress cannot create an invitation either',
         );
       for (const by of [removed, demoted])
         await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
@@ -438,8 +442,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       await members.remove(org, user.id, owner.id, actorOf(owner));
       for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
       t.equal(keyStatus((await apiKeys.get(org, next.id))!, new Date()), 'active');
-      t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'refused requests leave nothing');
-      t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
+      t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'refused requests create nothing');
+      t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'on the command line, no role is needed');
     },
   );
 
@@ -476,7 +480,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal((await organizations.ensureFirst()).id, one);
     t.equal(await keyStore.find(keyDigest('sk-nobody')), undefined);
     const firsts = await Promise.all([1, 2].map(() => apiKeys.first(one, { name: 'a' })));
-    t.equal(firsts.filter((made) => made !== null).length, 1, 'of two concurrent calls, one creates the first key');
+    t.equal(
+      firsts.filter((made) => made !== null).length,
+      1,
+      'if two calls run concurrently, only one creates the first key',
+    );
     const { key, secret } = firsts.find((made) => made !== null)!;
     t.equal(await apiKeys.get(two, key.id), null);
     t.equal(await apiKeys.revoke(two, key.id, null), null);
@@ -492,12 +500,16 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       [key.id, 4_000],
       ['key_none', 1],
     ]);
-    t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time is kept');
+    t.equal(
+      (await apiKeys.get(one, key.id))?.lastUsedAt,
+      new Date(5_000).toISOString(),
+      'the later last-use time is kept',
+    );
     const rotated = await apiKeys.rotate(one, key.id, 0, OPERATOR, null);
     t.equal(
       keyStatus((await apiKeys.get(one, key.id))!, new Date(0)),
       'revoked',
-      'without an overlap the key ends immediately, whatever the clock',
+      'without an overlap, the key ends immediately, whatever the clock says',
     );
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { keyId: rotated!.key.id });
     await t.rejects(apiKeys.change(one, key.id, { name: 'b' }, OPERATOR), { code: 'invalid_value' });
@@ -506,7 +518,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(
       (await apiKeys.all()).filter(({ name }) => name === 'chosen').length,
       1,
-      'of two concurrent calls, one creates the key',
+      'if two calls run concurrently, only one creates the key',
     );
     await organizations.change(one, { status: 'suspended' }, null);
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
@@ -516,7 +528,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await apiKeys.page(two, 10, key.id), null);
   });
 
-  t.test('calls for unknown or ended objects change nothing and report it', async (t) => {
+  t.test('calls for unknown or ended objects change nothing and say so', async (t) => {
     const directory = await open(t);
     const { apiKeys, users, signIns, secondFactors, ownAccount, organizations } = directory;
     const {
@@ -640,7 +652,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(
       both.map(({ status }) => status).sort(),
       ['fulfilled', 'rejected'],
-      'of two concurrent removals, one succeeds',
+      'if two removals run concurrently, only one succeeds',
     );
     const locked = (await users.get(first.user.id))!.locked ? first : second;
     t.equal(await signIns.find(locked.cookie), null);
@@ -692,14 +704,14 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(
       await signIns.begin(user, null, CLIENT, null, null),
       'changed',
-      'a sign-in fails if its password check was before the second factor was enabled',
+      'a sign-in fails if its password was checked before the second factor was enabled',
     );
     t.type(await signIns.begin({ ...user, secondFactor: true }, null, CLIENT, cookie, null), 'object');
     t.equal(await secondFactors.proposed(user.id), null);
     t.same(
       (await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(),
       [false, false, true],
-      'of concurrent uses of a code, one succeeds',
+      'if a code is used concurrently, only one use succeeds',
     );
     t.same(
       [
@@ -775,7 +787,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await signIns.withEmail('a@example.com'), { id: user.id });
   });
 
-  t.test('OwnAccount: an address can be used once, and an account is deleted completely', async (t) => {
+  t.test('OwnAccount: an address can be used only once, and an account is deleted completely', async (t) => {
     const directory = await open(t);
     const { ownAccount, signIns, members, users } = directory;
     const a = await signUp(directory, 'a'),

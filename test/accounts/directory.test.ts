@@ -68,7 +68,7 @@ t.test('addressGroup() keeps an IPv4 address and groups IPv6 addresses by their 
   t.equal(
     addressGroup('0000:0000:0000:0000:0000:ffff:c000:0207'),
     '192.0.2.7',
-    'an IPv4-mapped address as a dual-stack socket reports it',
+    'an IPv4-mapped address, in the form that a dual-stack socket reports',
   );
   t.equal(addressGroup('::ffff:c000:207'), '192.0.2.7');
   t.equal(addressGroup('2001:db8:0:1:aaaa:bbbb:cccc:dddd'), '2001:db8:0:1::/64');
@@ -85,7 +85,7 @@ t.test('checking for the first user leaks no database reader', async (t) => {
     users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
   );
   for (let i = 0; i < 140; i++) {
-    // The loop runs more often than the database has reader slots. Each write makes the next check open a new reader.
+    // The loop runs more times than the database has reader slots. Each write makes the next check open a new reader.
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));
@@ -127,7 +127,7 @@ t.test('expired tokens and invitations are removed', async (t) => {
   const { createdBy, ...earlier } = kept.get(['org_a', invite!.id])!;
   t.equal(createdBy, 'user_a');
   await kept.put(['org_a', invite!.id], earlier);
-  t.equal(invites.ofToken(token).createdBy, null, 'rows of earlier releases have no creator');
+  t.equal(invites.ofToken(token).createdBy, null, 'rows written by earlier releases have no creator');
   t.equal(invites.ofToken(token).id, invite!.id);
   now += 3_600_000;
   t.throws(() => tokens.find(two, 'email'), { code: 'invalid_token' });

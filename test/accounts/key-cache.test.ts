@@ -15,7 +15,7 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 type Looked = Pick<KeyStore, 'find' | 'noteLastUsed'>;
 
 t.test(
-  'a cached key is returned synchronously, others are looked up, and no state from before a change is returned',
+  'a cached key is returned synchronously, others are looked up, and no outdated state is returned after a change',
   async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
     const store = await openStore(path);
@@ -46,7 +46,7 @@ t.test(
 
     t.match(await cache.authenticate(secret), { keyId: key.id });
     const known = cache.authenticate(secret);
-    t.notOk(known instanceof Promise, 'a cached key needs no promise');
+    t.notOk(known instanceof Promise, 'a cached key is returned without a promise');
     t.equal(looked, 1);
     now += 1_001;
     t.ok(cache.authenticate(secret) instanceof Promise, 'a cached key is looked up again after a second');
@@ -60,11 +60,11 @@ t.test(
     await accounts.revokeKey(key.id);
     cache.forget();
     open();
-    t.match(await begun, { keyId: key.id }, 'the lookup that started before the change succeeds');
+    t.match(await begun, { keyId: key.id }, 'a lookup that started before the change succeeds');
     await t.rejects(
       async () => cache.authenticate(secret),
       { code: 'api_key_revoked' },
-      'that lookup is not cached after the change',
+      'the result of that lookup is not cached after the change',
     );
 
     const other = await accounts.createKey({ name: 'b' });
@@ -110,7 +110,7 @@ t.test(
       }
     };
     t.match(await cache.authenticate(secret), { keyId: key.id });
-    t.equal(cache.size, 2, 'the cache has the key and its last use');
+    t.equal(cache.size, 2, 'the cache contains the key and its last use');
     now += 900;
     t.ok(isKnown(), 'a key is valid for 900 ms after it was read');
     now += 1;
@@ -190,7 +190,7 @@ t.test(
     for (let at = 0; at < 9_999; at++) await cache.authenticate(String(at));
     t.equal(cache.size, 10_001);
     await cache.authenticate('one more');
-    t.equal(cache.size, 2, 'the cache is emptied in one step');
+    t.equal(cache.size, 2, 'the whole cache is emptied at once');
     await cache.flushLastUsed();
     t.equal(cache.size, 1);
 
@@ -199,7 +199,11 @@ t.test(
     now += 1;
     t.throws(() => cache.authenticate(secret), { code: 'api_key_expired' });
     await cache.flushLastUsed();
-    t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'a refused request is not a use');
+    t.equal(
+      (await apiKeys.get(id, key.id))?.lastUsedAt,
+      '2099-12-31T23:59:59.999Z',
+      'a refused request does not count as a use',
+    );
     now = Date.now();
     elapsed += 2_000;
     await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);

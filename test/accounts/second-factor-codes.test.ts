@@ -1,5 +1,5 @@
-// Tests of second-factor codes and of the tickets between the steps of a sign-in, with real tables and a clock that the
-// test controls.
+// Tests of second-factor codes and of the tickets that connect the steps of a sign-in, with real tables and a clock
+// that the test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -76,7 +76,7 @@ function fromBase32(text: string): Buffer {
 
 const other = (code: string): string => String((Number(code) + 1) % 1_000_000).padStart(6, '0');
 
-t.test('a code of the latest secret enables the second factor, and each code works once', async (t) => {
+t.test('a code from the latest secret enables the second factor, and each code works once', async (t) => {
   const { directory, user, session, actor, codes, pass, code, read } = await bench(t);
   const first = await codes.propose(user, 'Monolith');
   const last = await codes.propose(user, 'Monolith');
@@ -151,11 +151,11 @@ t.test('wrong codes are counted per user, and a correct code resets the count', 
   await t.rejects(
     codes.use(user, code(), CLIENT.ip),
     { code: 'too_many_attempts', status: 429 },
-    'the correct code is refused too while the limit is exceeded',
+    'even the correct code is refused while the limit is exceeded',
   );
 });
 
-t.test('secrets are re-encrypted while the old key is configured, and reported when it is missing', async (t) => {
+t.test('secrets are re-encrypted while the old key is configured; if it is missing, this is reported', async (t) => {
   const { directory, user, session, actor, codes, code, read, pass, clock } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
@@ -180,7 +180,7 @@ t.test('secrets are re-encrypted while the old key is configured, and reported w
   t.equal(await of(NEW).use(user, code(), CLIENT.ip), RECOVERY_CODES);
 });
 
-t.test('a ticket is valid for one user and password, for ten minutes', async (t) => {
+t.test('a ticket is valid for ten minutes, for one user and password', async (t) => {
   const { directory, user, box, pass, clock, actor } = await bench(t);
   const tickets = new MfaChallenges(box, directory.users, clock);
   const { ticket, expiresAt } = tickets.issue(user);

@@ -155,7 +155,7 @@ t.test('a link works once within one hour, and only the latest one works', async
 });
 
 t.test(
-  'attempts are limited per fifteen minutes from the first one, and refunded attempts are available again',
+  'attempts are limited for fifteen minutes from the first one, and refunded attempts are available again',
   async (t) => {
     const attempts = new LmdbAttempts(store, clock);
     const began = now;

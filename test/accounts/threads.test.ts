@@ -19,7 +19,7 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
     const store = await openStore(path);
     const keys = new LmdbDirectory(store).apiKeys;
-    await keys.create('org_a', { name: 'here' }, null); // creates the hash secret first
+    await keys.create('org_a', { name: 'here' }, null); // creates the hash secret before the test
     const elsewhere: Elsewhere = { path, go: new SharedArrayBuffer(4), said: new SharedArrayBuffer(1_024) };
     const worker = new Worker(new URL('./written-elsewhere.js', import.meta.url), { workerData: elsewhere });
     const exited = once(worker, 'exit');
@@ -35,7 +35,7 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
     else if (what === 'way in of the operator token') await new LmdbAttempts(store).counted('operator', '::1');
     else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);
-    t.equal((await keys.get('org_a', id))?.id, id, 'all data that the request reads is current');
+    t.equal((await keys.get('org_a', id))?.id, id, 'all data that the request reads is up to date');
     await exited;
     await store.close();
   });

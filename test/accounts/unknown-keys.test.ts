@@ -100,7 +100,7 @@ t.test(
       for (const open of gates.splice(0)) open();
       await turn();
     }
-    t.ok(codes.indexOf('192.0.2.2 invalid_api_key') < 6, 'a lookup for the other address is among the first');
+    t.ok(codes.indexOf('192.0.2.2 invalid_api_key') < 6, 'one of the first lookups is for the other address');
     t.equal(codes.filter((code) => code === '192.0.2.1 invalid_api_key').length, MAX);
     t.equal(codes.filter((code) => code === '192.0.2.1 too_many_attempts').length, MAX);
     t.equal(looked, 1 + MAX + 1, 'refused keys are not looked up');

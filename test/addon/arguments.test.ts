@@ -1,4 +1,4 @@
-// Tests every argument of every native call: an invalid one is refused with a TypeError that names it.
+// Tests every argument of every native call: an invalid argument is refused with a TypeError that names it.
 import t, { type Test } from 'tap';
 import type { NativeEngine } from '../../src/engine/addon-types.js';
 import { loadAddon } from '../../src/engine/load-addon.js';

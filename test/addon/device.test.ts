@@ -1,5 +1,5 @@
-// Device selection, as far as a machine without a GPU can test it. On a machine with a GPU, `auto` and `cuda` load the
-// model there.
+// Tests of device selection, as far as they are possible without a GPU. On a machine with a GPU, `auto` and `cuda` load
+// the model onto it.
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from './starter.js';

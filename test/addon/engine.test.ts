@@ -8,7 +8,7 @@ import { loadOptions, loadStarter, plainText, promptOf, Recorder, starterPath, s
 const addon = loadAddon();
 
 t.test('loading reports progress, and loading the same name again returns the same engine', async (t) => {
-  // Without a fixed size, it would depend on the memory that is free at that time.
+  // Without a fixed size, the cache would depend on how much memory happens to be free.
   const options = { ...loadOptions, kvBytes: 2 ** 23 };
   const fractions: number[] = [];
   const first = addon.load('shared', starterPath, options, (fraction) => fractions.push(fraction));
@@ -54,7 +54,7 @@ t.test('a name belongs to one file with one set of options until its engine is c
   await again.close();
 });
 
-t.test('a file that fails to load rejects and leaves its name free', async (t) => {
+t.test('loading an invalid file rejects and leaves its name free', async (t) => {
   await t.rejects(
     addon.load('bad', '/nowhere/model.gguf', loadOptions, () => {}),
     { code: 'io', message: /model\.gguf/ },

@@ -1,4 +1,4 @@
-// How a process with engines exits: an idle engine does not keep it alive, and the exit does not crash.
+// Tests of how a process with engines exits: an idle engine does not keep it alive, and exiting does not crash.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 

@@ -1,5 +1,5 @@
-// Images through the addon: preparation, encoding between engine steps, and the resulting text. The vision vectors are
-// the reference, from the PNG file to the greedy output.
+// Tests of images in the addon: preparation, encoding between engine steps, and the resulting text. The vision vectors
+// are the reference for every stage, from the PNG file to the greedy output.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -37,7 +37,7 @@ async function prepared(engine: NativeEngine, file: string, low = false): Promis
   return image;
 }
 
-/** `<__media__>` is the position of the next image; the texts in between are tokenized separately. */
+/** `<__media__>` marks the position of the next image. The texts between the images are tokenized separately. */
 function promptOf(
   engine: NativeEngine,
   text: string,
@@ -70,7 +70,7 @@ interface Pair {
   cases: Case[];
 }
 
-/** Returns the logarithm of the softmax. */
+/** Returns the log-softmax. */
 function logProbabilities(base64: string): Float64Array {
   const bytes = Buffer.from(base64, 'base64');
   const logits = Float64Array.from(
@@ -124,7 +124,7 @@ t.test(
         );
         const [max] = pair.tolerance.logits.f32;
         const expected = logProbabilities(one.logits);
-        // The error of a log probability is that of a logit plus that of their sum.
+        // The error of a log probability is the error of a logit plus that of the sum over all logits.
         if (!unsaid.has(must(one.greedy.tokens[0]))) {
           const worst = Math.max(
             ...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))),
@@ -134,7 +134,7 @@ t.test(
             `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`,
           );
         }
-        // Compares up to the first step in which the two best tokens are nearly tied in exact arithmetic.
+        // Compares the output up to the first step in which the two best tokens are nearly tied in exact arithmetic.
         const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
         const path = one.greedy.tokens
           .slice(0, undecided === -1 ? undefined : undecided)
@@ -185,7 +185,7 @@ t.test('an encoded image is reused within its organization, but not by another o
   };
   t.ok((await ask('One.', 1)) > 0, 'the vision encoder time is reported');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 0 });
-  t.equal(await ask('Two.', 1), 0, 'a cached image takes no vision encoder time');
+  t.equal(await ask('Two.', 1), 0, 'a cached image takes no time in the vision encoder');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 10 });
   t.ok((await ask('Three.', 2)) > 0);
   t.match(engine.stats(), { imagePieces: 20, imagePiecesCached: 10 });
@@ -226,7 +226,7 @@ t.test('an encoded image is reused within its organization, but not by another o
 });
 
 t.test(
-  'a vision encoder that does not fit its model is refused with the difference, or ignored if it is optional',
+  'a vision encoder that does not fit its model is refused with an error that names the difference, or ignored if it is optional',
   async (t) => {
     const file = join(packageRoot, 'models', 'starter-q8_0.gguf');
     const visionPath = join(small, 'idefics3.mmproj.gguf');

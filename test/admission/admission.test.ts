@@ -76,7 +76,7 @@ t.test('settling returns the unused tokens of a reservation: of 620 reserved and
   t.end();
 });
 
-t.test('reserves the default number of output tokens if the request states no cap', (t) => {
+t.test('reserves the default number of output tokens if the request sets no maximum', (t) => {
   const reserved = (more: object): number =>
     999_999 -
     Number(
@@ -140,7 +140,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
   t.equal(
     values(admission)['x-ratelimit-remaining-tokens'],
     '5000',
-    'a full bucket does not save up for use beyond the reservation',
+    'a bucket that was full in the meantime does not make up for use beyond the reservation',
   );
   const short = reserve(admission, ask({ promptTokens: 1_000, statedCap: 1_000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
@@ -151,7 +151,7 @@ t.test("a settlement returns tokens to the bucket's current level", (t) => {
 });
 
 t.test('unfinished requests are counted per organization and model', (t) => {
-  // A table with one record: the record at index 0 must be distinguishable from a missing record.
+  // The table has a single record, because the record at index 0 must be distinguishable from a missing one.
   const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));
@@ -178,7 +178,7 @@ t.test('the request bucket refills at limit / 60 per second', (t) => {
 });
 
 t.test(
-  'a request larger than the token bucket takes all of it; a prompt larger than the limit is refused permanently',
+  'a request larger than the token bucket takes all of it; a prompt larger than the limit can never be admitted',
   (t) => {
     const { admission } = gate({ tpm: 1000 });
     t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1001 }))).shouldRetry, false);
@@ -206,7 +206,7 @@ t.test('the estimated prompt size is reserved and corrected to the actual size, 
 });
 
 t.test(
-  'an estimate above the limit takes the whole bucket and is not refused permanently, because it may be wrong',
+  'an estimate above the limit takes the whole bucket instead of being refused for good, because it may be wrong',
   (t) => {
     const { admission } = gate({ tpm: 1000 });
     const guessed = reserve(admission, ask({ promptTokens: 5000, exact: false }));
@@ -215,7 +215,7 @@ t.test(
     t.match(
       refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))),
       { code: 'tpm_limit_exceeded' },
-      'the request can be admitted when the bucket holds that much',
+      'the request can be admitted once the bucket holds that much',
     );
     t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
     t.end();
@@ -295,7 +295,7 @@ t.test('a changed limit applies immediately, and the bucket keeps its fill ratio
   reserve(admission, ask({ identity: at(null) }));
   const running = reserve(admission, ask({ identity: at(null) }));
   running.refund();
-  t.equal(remaining(10), '0', 'unused quota does not reappear');
+  t.equal(remaining(10), '0', 'quota that was used does not come back');
   t.end();
 });
 
@@ -400,7 +400,7 @@ t.test('`n` above the number of concurrency slots is refused, and `n` equal to i
   t.end();
 });
 
-t.test('Retry-After does not count what the refused request itself took and returned', (t) => {
+t.test('Retry-After does not include what the refused request itself took and returned', (t) => {
   const { admission } = gate({ rpm: 2, tpm: 1_000, concurrency: null });
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   const refused = refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 700 })));
@@ -495,7 +495,7 @@ t.test('a monthly token cap refuses requests once it is used up', async (t) => {
   t.equal(
     refusal(() => reserve(admission, ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code,
     'insufficient_quota',
-    'tokens used while no cap was set count when a cap is set again',
+    'tokens used while there was no cap count once a cap is set again',
   );
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored totals are read once per month');
 });
@@ -566,7 +566,7 @@ t.test(
   },
 );
 
-t.test('an unfinished lookup in one thread delays nobody, and its late result changes nothing', async (t) => {
+t.test('an unfinished lookup in one thread does not delay others, and its late result changes nothing', async (t) => {
   const { table, looked, stored, answer } = months();
   const one = new MonthUse(table, stored, () => NOVEMBER);
   const other = new MonthUse(table, stored, () => NOVEMBER, 20);
@@ -602,7 +602,7 @@ t.test('reads are limited per key, and connections per organization', (t) => {
   t.equal(
     refusal(() => admission.connect('org_a', 2)).code,
     'concurrency_limit_exceeded',
-    'one disconnect frees one slot',
+    'a disconnect frees one slot',
   );
   t.equal(admission.unfinished(), 2);
   t.end();

@@ -12,7 +12,7 @@ const never = new RedisConnection({
 const none = { keys: ['m'], tokens: 0, tookMs: -1, scopes: [] };
 
 t.test(
-  'the end of a request is reported only if Redis knows the request, and queued while Redis is unreachable',
+  'the end of a request is reported only if Redis knows the request, and is queued while Redis is unreachable',
   async (t) => {
     const leases = new Leases(() => never, 'p-', 1_000);
     const [first, second] = [leases.nextId(), leases.nextId()];
@@ -56,7 +56,7 @@ t.test('beyond the maximum, the oldest queued ends are dropped and their leases 
   );
 });
 
-t.test('an end that occurs during a full report is reported once', async (t) => {
+t.test('an end that occurs during a full report is reported only once', async (t) => {
   const told: string[] = [];
   const answers: (() => void)[] = [];
   const link = {

@@ -1,5 +1,5 @@
-// Tests of the monthly token use of an organization, step by step: which thread looks up the stored total, which ones
-// wait, and how a full table behaves.
+// Tests of the monthly token use of an organization, step by step: which thread looks up the stored total, which
+// threads wait, and what happens if the table is full.
 import t from 'tap';
 import type { Limited } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -50,7 +50,7 @@ t.test(
     const third = of();
     const waiting = third.used('org_a');
     await turn();
-    t.equal(all.length, 2, 'the takeover holds the claim on the lookup like the first thread did');
+    t.equal(all.length, 2, 'the thread that took over now has the claim on the lookup');
     third.add('org_a', 5);
     await turn();
     t.equal(all.length, 2, 'tokens used during a lookup start no other lookup');
@@ -91,7 +91,7 @@ t.test('a total reported by Redis is stored and starts the month', (t) => {
   t.equal(all.length, 0, 'no stored total is looked up');
   void months.used('org_b');
   months.saw('org_b', 9);
-  t.ok(months.used('org_b') instanceof Promise, 'a lookup in progress stays with the thread that started it');
+  t.ok(months.used('org_b') instanceof Promise, 'a lookup in progress still belongs to the thread that started it');
   t.equal(all.length, 1);
   t.end();
 });

@@ -1,4 +1,4 @@
-// Tests that the shares of a limit over all processes add up to the limit, whichever process is first.
+// Tests that the processes' shares of a limit add up to the limit, whichever process comes first.
 import t from 'tap';
 import { Processes } from '../../src/admission/shared/processes.js';
 
@@ -29,7 +29,7 @@ t.test('a single process gets the whole limit, and counts itself whether or not 
   t.same(one.partOf({ rpm: 5, tpm: null, concurrency: 0 }), { rpm: 5, tpm: null, concurrency: 0 });
   one.see(['c', 'a']);
   t.equal(one.count, 3);
-  t.equal(one.part(4), 1, 'the process is second in the order of names');
+  t.equal(one.part(4), 1, 'the process comes second in the order of names');
   one.see(['c', 'b']);
   t.equal(one.count, 2);
   t.same(one.partOf({ rpm: 5, tpm: 7, concurrency: null }), { rpm: 3, tpm: 4, concurrency: null });

@@ -44,7 +44,7 @@ t.test('hashes depend on every part of a key', (t) => {
   t.end();
 });
 
-t.test("a key's hash is the same in every process and version, so that all count in one record", (t) => {
+t.test("a key's hash is the same in every process and version, so that all of them count in the same record", (t) => {
   t.same([...recordKey('organization', 'org_a', 'hal-1.0')], [1_754_203_989, 118_156_729, -901_529_593, 2_132_321_453]);
   t.same([...recordKey('month', 'org_ü\ud83e\udded')], [-734_596_420, 542_564_903, 248_884_448, -1_220_620_177]);
   t.same([...recordKey('key', '')], [-533_753_836, -118_959_289, -1_617_421_380, 1_884_450_655]);
@@ -71,7 +71,7 @@ t.test("a terminated thread's entries are removed from every record exactly once
   const ended = new RecordTable(buffer, { ...options, ledger });
   const other = new RecordTable(buffer, options);
   const records = [1, 2, 3, 4].map((id) => ended.enter(key(id), id, null));
-  t.same([...records].sort(), [0, 1, 2, 3], 'the records include the first and the last one of the table');
+  t.same([...records].sort(), [0, 1, 2, 3], 'the records include the first and the last one in the table');
   ended.leave(records[3]!, 1);
   other.enter(key(2), 5, null);
   for (let times = 0; times < 2; times++) {
@@ -97,7 +97,7 @@ t.test('a key is stored within 32 slots of its home slot, even if the rest of th
   t.same(
     records,
     Array.from({ length: 32 }, (_, at) => (126 + at) % 128),
-    'in consecutive slots, wrapping at the end',
+    'keys are in consecutive slots, wrapping around at the end',
   );
   for (const [at, id] of crowd.slice(0, 32).entries()) t.equal(other.find(key(id)), records[at]);
   t.equal(other.enter(key(crowd[32]!), 1, null), FULL, 'a 33rd key finds no slot');
@@ -112,7 +112,7 @@ t.test('a key is stored within 32 slots of its home slot, even if the rest of th
   t.end();
 });
 
-t.test('a record that is reused for another key starts empty', (t) => {
+t.test('a record that is reused for another key is empty at first', (t) => {
   const { table: one, pass, turn } = table(1);
   one.enter(key(1), 1, null);
   for (const word of ['rpm', 'tpm', 'tokens'] as const) one.store(0, word, clockStart(1_000n) + 5n);
@@ -137,20 +137,23 @@ t.test('a record that is reused for another key starts empty', (t) => {
   t.end();
 });
 
-t.test('the request duration is a running mean in whole milliseconds, each at most one hour', (t) => {
-  const { table: one } = table(1);
-  one.enter(key(1), 1, null);
-  const took = (ms: number): number => {
-    one.took(0, ms);
-    return one.meanMs(0);
-  };
-  t.same([0.2, 801, 800.6, 0].map(took), [1, 101, 189, 166]);
-  const { table: other } = table(1);
-  other.enter(key(1), 1, null);
-  other.took(0, 7_200_000);
-  t.equal(other.meanMs(0), 3_600_000);
-  t.end();
-});
+t.test(
+  'the request duration is a running mean in whole milliseconds, and each duration counts as one hour at most',
+  (t) => {
+    const { table: one } = table(1);
+    one.enter(key(1), 1, null);
+    const took = (ms: number): number => {
+      one.took(0, ms);
+      return one.meanMs(0);
+    };
+    t.same([0.2, 801, 800.6, 0].map(took), [1, 101, 189, 166]);
+    const { table: other } = table(1);
+    other.enter(key(1), 1, null);
+    other.took(0, 7_200_000);
+    t.equal(other.meanMs(0), 3_600_000);
+    t.end();
+  },
+);
 
 t.test('lists records whose buckets are not full, with their key and the missing amount', (t) => {
   const { table: one } = table(8);
@@ -180,7 +183,7 @@ t.test('lists records whose buckets are not full, with their key and the missing
   t.end();
 });
 
-t.test('a limit counts all threads: the last slot is granted and one more is refused', (t) => {
+t.test('a limit applies to all threads together: the last slot is granted and one more is refused', (t) => {
   const { table: one } = table(1);
   t.equal(one.enter(key(1), 2, 3), 0);
   t.equal(one.enter(key(1), 2, 3), OVER);

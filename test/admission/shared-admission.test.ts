@@ -1,5 +1,5 @@
 // Tests of limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply
-// while Redis is unreachable, and that use during that time is neither lost nor returned twice.
+// while Redis is unreachable, and that usage during that time is neither lost nor refunded twice.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -87,7 +87,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
         }),
       );
     }
-    // the reply of Redis includes the number of processes
+    // the reply from Redis includes the number of processes
     for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund();
     t.ok(
       await eventually(() => all.every((one) => one.health()?.processes === count)),
@@ -150,7 +150,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
     });
   });
 
-  await t.test('an end that is reported twice because its reply was lost is applied once', async (t) => {
+  await t.test('an end that is reported twice because the reply was lost is applied only once', async (t) => {
     const [one] = await pair(t, 2, { limits: { tpm: 10_000 } });
     await admit(one, { statedCap: 950 });
     await admit(one, { statedCap: 950 });
@@ -261,7 +261,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
     t.match(await refusal(() => admit(three)), { code: 'concurrency_limit_exceeded', message: /the limit is 2/ });
     early[0]!.settle(10);
     alone[0]!.settle(10);
-    t.same((await fill(one)).length, 2, "slots freed during the outage stay in the process's share");
+    t.same((await fill(one)).length, 2, "slots freed during the outage remain part of the process's share");
     t.equal(news.filter(({ type }) => type === 'away').length, 3, 'each process reports the outage once');
 
     await own.start();
@@ -298,7 +298,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       );
     await own.start();
     t.ok(await back(all));
-    t.ok((await leftOf(two, 'requests')) < 12, 'the shared bucket is as empty as the shares were');
+    t.ok((await leftOf(two, 'requests')) < 12, 'the shared bucket is just as empty as the shares were');
     t.ok(
       left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80,
       'a model without requests during the outage keeps its level too',
@@ -306,7 +306,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   });
 
   await t.test(
-    'requests that end during the outage are settled once afterwards, also if Redis kept its data',
+    'requests that end during the outage are settled once afterwards, even if Redis kept its data',
     async (t) => {
       const own = await startRedis();
       t.teardown(() => own.stop());
@@ -328,7 +328,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       t.ok(performance.now() - began >= 1_490, 'the request tried Redis first');
       t.ok(
         performance.now() - began < 10_000,
-        `it waited no longer than the bound: ${Math.round(performance.now() - began)} ms`,
+        `it did not wait longer than the timeout: ${Math.round(performance.now() - began)} ms`,
       );
       const again = performance.now();
       (await admit(one)).settle(50);
@@ -350,7 +350,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   );
 
   await t.test(
-    'more requests than fit one call are reported in batches: running ones are restored and ended ones removed',
+    'more requests than fit into one call are reported in batches: running ones are restored and ended ones removed',
     async (t) => {
       const own = await startRedis();
       t.teardown(() => own.stop());
@@ -480,7 +480,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
     t.equal(first!.length + second!.length, 1);
   });
 
-  await t.test('a start without Redis, or with an endpoint that is not Redis, fails with a clear error', async (t) => {
+  await t.test('startup fails with a clear error if Redis is unreachable or the endpoint is not Redis', async (t) => {
     const port = await freePort();
     const open = (url: string): Promise<Admission> =>
       openAdmission(configWith({ redis: { url } }), {

@@ -18,7 +18,7 @@ export interface Order {
   output: number;
   keyPlaces?: number;
 }
-/** Times in ns on the machine's monotonic clock. For a released request, the time before its release. */
+/** Times in ns on the machine's monotonic clock. For a released request, the time just before its release. */
 export interface Done {
   admitted: number;
   refused: Record<string, number>;

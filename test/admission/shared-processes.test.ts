@@ -81,7 +81,7 @@ t.test('several processes share limits through one Redis', { skip: withoutRedis 
     const bound = await together({ lanes: 6, rounds: 15, holdMs: 2, promptTokens: 1, output: 1, keyPlaces: 4 });
     t.ok(highest(bound) <= 4, `${highest(bound)} of the key's 4 slots were in use`);
     const client = redis.client();
-    for (const key of await client.keys('places:c:*')) t.equal(await client.zcard(key), 0, 'no slot remains taken');
+    for (const key of await client.keys('places:c:*')) t.equal(await client.zcard(key), 0, 'no slot is still in use');
   });
 
   await t.test(

@@ -145,7 +145,7 @@ test('an invalid shape is refused before anything is written', async (t) => {
   t.equal(existsSync(out), false);
 });
 
-test('the merges produce exactly the tokens, each from earlier tokens', async (t) => {
+test('the merges produce exactly the tokens of the vocabulary, each from earlier tokens', async (t) => {
   for (const size of [259, 300, 1024, 32000]) {
     const keys = new Map(syntheticTokenizer(size));
     const tokens = keys.get('tokenizer.ggml.tokens')?.value as readonly string[];

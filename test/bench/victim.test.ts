@@ -38,7 +38,7 @@ t.test('measures how long an image stalls a response', async (t) => {
   const {
     results: [result],
   } = JSON.parse(readFileSync(out, 'utf8')) as Measured;
-  t.ok(result!.alone > 0 && result!.p50 > 0, 'inter-token latency is measured alone and during the image');
+  t.ok(result!.alone > 0 && result!.p50 > 0, 'inter-token latency is measured without an image and during one');
   t.ok(result!.max > result!.alone, 'the image increases the inter-token latency');
   t.ok(result!.answers > 1, 'a response that has filled its context is followed by another');
 });

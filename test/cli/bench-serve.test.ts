@@ -1,5 +1,5 @@
-// monolith bench serve as an operator runs it: against a real server in each of the three API formats, interrupted, and
-// with invalid arguments.
+// Runs monolith bench serve as an operator does: against a real server in each of the three API formats, with an
+// interruption, and with invalid arguments.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// The commands as an operator runs them: real processes on a real data folder.
+// Runs the commands as an operator does: real processes on a real data folder.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -35,7 +35,7 @@ function monolith(args: string[], input = ''): { status: number | null; out: str
   return { status, out: stdout, err: stderr };
 }
 
-t.test('prints the command name as it can be typed in the working directory', (t) => {
+t.test('prints the command name in the form that can be typed in the working directory', (t) => {
   t.equal(commandName(packageRoot, packageRoot), './monolith');
   t.equal(commandName(packageRoot, join(packageRoot, 'src')), '../monolith');
   t.equal(commandName(packageRoot, '/'), join(packageRoot, 'monolith').replace(/^\//, './'));
@@ -78,35 +78,38 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.end();
 });
 
-t.test('every command refuses an unknown flag by name, and invalid flags and words in the same way', (t) => {
-  const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
-  const commands = listed.split('\n').map((line) => line.trim().split(' ')[0] ?? '');
-  t.ok(commands.length >= 11 && commands.includes('debug'), commands.join(' '));
-  for (const words of [...commands.map((name) => [name]), ['bench', 'serve'], ['bench', 'tune'], [], ['--version']])
-    t.match(
-      monolith([...words, '--xyzzy']),
-      { status: 2, out: '', err: 'monolith: --xyzzy: unknown flag.\n' },
-      words.join(' '),
-    );
-  for (const [words, message] of [
-    [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
-    [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
-    [['settings', '--sort'], '--sort: unknown flag. Did you mean --short?'],
-    [['inspect', '-x'], '-x: unknown flag.'],
-    [['models', '--json=x'], '--json: does not take a value.'],
-    [['keys', 'create', '--name'], '--name: requires a value.'],
-    [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
-    [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
-    [['serve', 'what'], 'unexpected argument "what"'],
-    [['settings', 'what'], 'unexpected argument "what"'],
-    [['data', 'sweep', 'what'], 'unexpected argument "what"'],
-    [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
-    [['--version', 'what'], 'unexpected argument "what"'],
-    [['chat', '--model', 'a=/x', '--model', 'b'], '--model: must not be repeated.'],
-  ] as const)
-    t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
-  t.end();
-});
+t.test(
+  'every command refuses an unknown flag with an error that names it, and other invalid flags and words in the same way',
+  (t) => {
+    const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
+    const commands = listed.split('\n').map((line) => line.trim().split(' ')[0] ?? '');
+    t.ok(commands.length >= 11 && commands.includes('debug'), commands.join(' '));
+    for (const words of [...commands.map((name) => [name]), ['bench', 'serve'], ['bench', 'tune'], [], ['--version']])
+      t.match(
+        monolith([...words, '--xyzzy']),
+        { status: 2, out: '', err: 'monolith: --xyzzy: unknown flag.\n' },
+        words.join(' '),
+      );
+    for (const [words, message] of [
+      [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
+      [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
+      [['settings', '--sort'], '--sort: unknown flag. Did you mean --short?'],
+      [['inspect', '-x'], '-x: unknown flag.'],
+      [['models', '--json=x'], '--json: does not take a value.'],
+      [['keys', 'create', '--name'], '--name: requires a value.'],
+      [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
+      [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
+      [['serve', 'what'], 'unexpected argument "what"'],
+      [['settings', 'what'], 'unexpected argument "what"'],
+      [['data', 'sweep', 'what'], 'unexpected argument "what"'],
+      [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
+      [['--version', 'what'], 'unexpected argument "what"'],
+      [['chat', '--model', 'a=/x', '--model', 'b'], '--model: must not be repeated.'],
+    ] as const)
+      t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
+    t.end();
+  },
+);
 
 t.test('inspect describes a model file and says why it cannot be served', (t) => {
   const report = monolith(['inspect', embeddedModel]);
@@ -130,7 +133,7 @@ t.test('inspect describes a model file and says why it cannot be served', (t) =>
   // Layers of different sizes share pages.
   const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
   t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
-  // A vision encoder alone, and with a text model that it was not made for.
+  // A vision encoder on its own, and one with a text model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
   t.match(alone, {
@@ -316,7 +319,7 @@ async function chatKeys(
   }
 }
 
-t.test('the key of a conversation is revoked when it ends, also by a signal', async (t) => {
+t.test('the key of a conversation is revoked when it ends, even if a signal ends it', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: folder, MONOLITH_API_KEY: '' } });
@@ -411,8 +414,8 @@ t.test('reports a port that is in use', async (t) => {
   });
 });
 
-// Root without the capability to bind low ports, in a new network namespace, where the limit on low ports has its
-// default.
+// Runs as root without the capability to bind low ports, in a new network namespace, where the limit on low ports has
+// its default value.
 const asPlainUser = ['-rn', 'setpriv', '--bounding-set', '-net_bind_service', '--inh-caps', '-net_bind_service', '--'];
 const may = spawnSync('unshare', [...asPlainUser, 'sh', '-c', 'ip link set lo up'], { encoding: 'utf8' });
 

@@ -1,5 +1,5 @@
-// `monolith debug vision` on the vision vectors, if they are present: the printed values, which are meant for
-// comparison with other engines, are those that the engine computes.
+// Runs `monolith debug vision` on the vision vectors, if they are present. The printed values, which are meant for
+// comparison with other engines, must be those that the engine computes.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

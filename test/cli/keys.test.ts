@@ -1,4 +1,4 @@
-// monolith keys as an operator runs it: real processes on a real data folder.
+// Runs monolith keys as an operator does: real processes on a real data folder.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -109,7 +109,7 @@ t.test('sets limits and organizations, and rotates keys', (t) => {
 });
 
 t.test('lists the organization of each key if there are several', async (t) => {
-  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'with one organization there is no such column');
+  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'with only one organization, there is no such column');
   const store = await openStore(dataDir);
   const { signUps } = new LmdbDirectory(store);
   for (const name of ['first', 'Harbour']) {

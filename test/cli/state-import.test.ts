@@ -101,7 +101,7 @@ const before = digest();
 const url = await postgres.create();
 const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--database', to];
 
-t.test('an interrupted import resumes and gives the same contents as the folder', async (t) => {
+t.test('an interrupted import resumes and ends with the same contents as the folder', async (t) => {
   const cut = spawn(process.execPath, words(url), { stdio: 'ignore' });
   const rows = async (): Promise<number> =>
     (
@@ -144,7 +144,7 @@ t.test('an interrupted import resumes and gives the same contents as the folder'
   t.equal(
     (await directory.invites.page(owner.organization.id, 10, null))?.data.find(({ id }) => id === invite.id)?.createdBy,
     null,
-    'an invite of an earlier release has no creator',
+    'an invitation from an earlier release has no creator',
   );
   t.match(await directory.secondFactors.get(guest.user.id), { sealed: 'sealed', lastStep: 5, recovery: ['a', 'b"c'] });
   t.match(await directory.identities.userOf({ issuer: 'https://issuer.example', subject: 'me' }), {

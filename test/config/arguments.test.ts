@@ -1,4 +1,4 @@
-// Splitting command lines into flags and words.
+// Tests of splitting command lines into flags and words.
 
 import t, { type Test } from 'tap';
 import { asksForHelp, noWords, ownArguments, readArguments } from '../../src/config/arguments.js';
@@ -98,7 +98,7 @@ t.test('selects the flags of one command', async (t) => {
   t.same(words, ['w']);
 });
 
-t.test('finds --help and -h before --', async (t) => {
+t.test('finds --help and -h only before --', async (t) => {
   t.ok(asksForHelp(['a', '--help']));
   t.ok(asksForHelp(['-h', '--', 'a']));
   t.notOk(asksForHelp(['a', '--', '--help']));

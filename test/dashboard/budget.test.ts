@@ -165,7 +165,7 @@ t.test('admins set a budget, members read it, and each threshold sends one alert
   );
 });
 
-t.test('refuses a webhook URL within a private network by default', async (t) => {
+t.test('refuses a webhook URL in a private network by default', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const owner = dashboard.client();

@@ -1,4 +1,4 @@
-// Tests that a page of another site cannot change anything with the cookie of a signed-in user.
+// Tests that another site's page cannot change anything with the cookie of a signed-in user.
 import t from 'tap';
 import type { Me } from '../../src/shared/wire/users.js';
 import { PASSWORD } from '../support/dashboard-client.js';
@@ -39,7 +39,7 @@ t.test('a request that changes something needs the CSRF token and the same origi
   t.equal(
     await attempt({ origin: dashboard.url.replace('http:', 'https:') }),
     'invalid_csrf_token',
-    'the same host with another scheme is another origin',
+    'the same host with a different scheme is a different origin',
   );
   t.equal(
     await attempt({ origin: 'https://evil.example' }, `/organizations/${organization.id}/playground`, {}),
@@ -81,7 +81,7 @@ t.test('login and sign-up requests from another origin are refused', async (t) =
   t.equal(
     await attempt({ origin: '', cookie: '' }, '/login', body),
     '200',
-    'login without an origin works: browsers always send one with a POST',
+    'login without an origin works, because browsers always send one with a POST',
   );
 });
 

@@ -1,5 +1,5 @@
-// Tests of the dashboard while the disk is full: every route that changes something returns 503 `maintenance` and
-// changes nothing, revoking a key included. Reads succeed, and changes succeed again once there is room.
+// Tests of the dashboard while the disk is full: every route that changes something, even revoking a key, returns 503
+// `maintenance` and changes nothing. Reads succeed, and changes succeed again once there is room.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -29,7 +29,7 @@ const send = (body: object, signal?: AbortSignal) =>
     ...(signal === undefined ? {} : { signal }),
   });
 
-t.test('an unused organization has its full limits remaining', async (t) => {
+t.test('an organization that has sent no requests has its full limits remaining', async (t) => {
   t.match(await limits(), {
     object: 'limits',
     models: [

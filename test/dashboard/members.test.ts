@@ -243,8 +243,8 @@ t.test('the audit log is paginated, newest entry first', async (t) => {
     if (page.next === null) break;
     after = `&after=${page.next}`;
   }
-  t.equal(new Set(seen.map(({ id }) => id)).size, seen.length, 'no entry is on two pages');
-  t.ok(seen.length > 20, 'the pages have all entries');
+  t.equal(new Set(seen.map(({ id }) => id)).size, seen.length, 'no entry appears on two pages');
+  t.ok(seen.length > 20, 'the pages contain all entries');
   t.same(
     seen.map(({ at }) => at),
     seen
@@ -280,7 +280,7 @@ t.test('the audit log is paginated, newest entry first', async (t) => {
   });
 });
 
-t.test('a suspended organization is readable but not changeable', async (t) => {
+t.test('a suspended organization can be read but not changed', async (t) => {
   const client = dashboard.client();
   const { organization } = await client.signUp();
   await owner.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });

@@ -116,7 +116,7 @@ t.test('an ID token with an empty subject is refused', async (t) => {
   t.equal(await come(), FAILED, 'all users with an empty subject would share one account');
 });
 
-t.test('an e-mail address counts as verified only by the document that contains the address', async (t) => {
+t.test('an e-mail address counts as verified only if the document that contains it says so', async (t) => {
   answerToken = (response) => json(response, tokens({ sub: 'b', email_verified: true }));
   person = { sub: 'b', email: 'a@example.com', email_verified: false };
   t.equal(await come(), '/dashboard/signin?oidc=no_email');
@@ -134,7 +134,7 @@ t.test('a token response that is not JSON fails without its content in the log',
   t.notMatch(said, /secret/, "the JSON parser's error message contains the first words of the response");
 });
 
-t.test('an error response is logged in part, without tokens and shortened', async (t) => {
+t.test('an error response is logged in shortened form and without tokens', async (t) => {
   answerToken = (response) =>
     json(
       response,

@@ -113,14 +113,18 @@ t.test('the first OIDC sign-in creates an account and later ones find it', async
   t.match(
     await again.get<Me>('/me'),
     { user: { id: me.user.id, email: 'ada@example.com' } },
-    "the account is found by the provider's subject, whatever the e-mail address is there",
+    "the account is found by the provider's subject, whatever its e-mail address at the provider",
   );
   t.match(
     await refusal(dashboard.client().login('ada@example.com', ' ')),
     { code: 'invalid_credentials' },
     'the account has no password to sign in with',
   );
-  t.match(await refusal(again.post('/oidc/unlink')), { status: 422 }, 'the only way to sign in cannot be unlinked');
+  t.match(
+    await refusal(again.post('/oidc/unlink')),
+    { status: 422 },
+    "the account's only way to sign in cannot be unlinked",
+  );
   // For an account without a password, a recent sign-in replaces the password check.
   const { secret } = await again.post<SecondFactorProposal>('/second-factor/begin', {});
   await roomInStep();

@@ -182,7 +182,7 @@ t.test('deleting an account removes everything that belongs to the user', async 
       ['users', 'users-by-email', 'sessions', 'tokens', 'second-factors', 'memberships', 'members-by-user'] as const
     ).filter((name) => JSON.stringify([...store.table(name).range()]).includes(id)),
   );
-  t.same(left, [], 'these tables have no rows of the user');
+  t.same(left, [], 'these tables contain no rows of the user');
   const entry = (entries: ListPage<AuditEntry>, action: string): unknown =>
     entries.data.find((one) => one.action === action);
   t.match(entry(await operator.get('/operator/audit-log'), 'user.deleted'), {

@@ -1,5 +1,5 @@
-// Tests of the playground, which sends requests for the organization: same responses, limits and errors as with an API
-// key.
+// Tests of the playground, which sends requests on behalf of the organization. Responses, limits and errors are the
+// same as with an API key.
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import t from 'tap';
@@ -98,7 +98,7 @@ t.test('playground responses and refusals are counted in the usage', async (t) =
   );
 });
 
-// Only the head is sent, so a response shows that the server did not wait for the body.
+// Only the head is sent, so if a response arrives, the server did not wait for the body.
 t.test('a request without a session is refused before its body is read', async (t) => {
   const sent = request(`${dashboard.url}/dashboard/api${path}`, {
     method: 'POST',

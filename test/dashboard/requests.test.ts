@@ -97,7 +97,11 @@ t.test('complete, streamed, cancelled, refused and background requests have one 
   } = detail.phases;
   t.equal(tower, null, 'a request without images has no vision phase');
   t.equal(prepare! + queue! + prefill! + decode!, first!.duration_ms, 'the phases add up to the total duration');
-  t.notMatch(JSON.stringify(detail), /secret words|Paris|zzz/, 'the entry has no text of the prompt or response');
+  t.notMatch(
+    JSON.stringify(detail),
+    /secret words|Paris|zzz/,
+    'the entry contains no text from the prompt or the response',
+  );
 
   const stream = await openai.chat.completions.create({
     model,

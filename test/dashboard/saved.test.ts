@@ -193,12 +193,12 @@ t.test('saved items are erased with their organization or user, expire, and are 
   t.same(
     (await saved.list('org_12')).map(({ id }) => id),
     ['b'],
-    'an organization whose id starts with the deleted id keeps its items',
+    'an organization whose id begins with the deleted id keeps its items',
   );
   t.equal(left(), 3);
   await saved.add(row('d'), 'x');
   await saved.eraseUser('user_1');
-  t.equal(left(), 3, 'a user whose id starts with the deleted id keeps the items');
+  t.equal(left(), 3, 'a user whose id begins with the deleted id keeps the items');
   await saved.add(row('e', { expiresAt: 2_000 }), 'x');
   clock.now = 2_000;
   await saved.sweep(async (id) => id !== 'user_12');

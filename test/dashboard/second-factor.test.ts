@@ -66,7 +66,7 @@ t.test('the second factor is enabled with a code computed from the secret', asyn
   t.match(
     await refusal(user.post('/second-factor/enable', { code: '123456' })),
     { status: 422, code: 'invalid_value', param: 'code' },
-    'enabling fails before a setup was started',
+    'enabling fails if no setup was started',
   );
   const proposal = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
   secret = proposal.secret;
@@ -161,7 +161,7 @@ t.test('each recovery code works once', async (t) => {
   await signIn(dashboard.client(), recovery.pop() ?? '');
 });
 
-t.test('wrong codes are counted per user, whatever their address', async (t) => {
+t.test('wrong codes are counted per user, whatever the client address', async (t) => {
   await forget();
   const client = dashboard.client();
   const ticket = await ticketFor(client);
@@ -173,7 +173,7 @@ t.test('wrong codes are counted per user, whatever their address', async (t) => 
   t.match(
     await refusal(client.post('/login/code', { ticket, code: recovery[0] })),
     { code: 'too_many_attempts' },
-    'a correct code is refused too while the limit is exceeded',
+    'even a correct code is refused while the limit is exceeded',
   );
   for (let i = 0; i < 12; i++) await ticketFor(dashboard.client());
   t.pass('a correct password is not counted as a failed sign-in');

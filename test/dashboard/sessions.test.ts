@@ -171,7 +171,7 @@ t.test('failed sign-ins are rate-limited and do not reveal which accounts exist'
     }),
   );
   await client.login('owner@example.com');
-  // This address has failed twice before and seven more failures are counted here; its limit is 10. The tries are
+  // This address has failed twice before, and seven more failures are counted here; its limit is 10. The attempts are
   // concurrent, because sending them in parallel must not allow more of them.
   const { attempts } = own.server.directory;
   for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
@@ -184,7 +184,7 @@ t.test('failed sign-ins are rate-limited and do not reveal which accounts exist'
     method: 'POST',
     body: { email: 'owner@example.com', password: PASSWORD },
   });
-  t.equal(late.status, 429, 'the correct password is refused too while the limit is exceeded');
+  t.equal(late.status, 429, 'even the correct password is refused while the limit is exceeded');
   t.ok(Number(late.headers.get('retry-after')) >= 1);
 });
 

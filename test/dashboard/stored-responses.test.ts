@@ -1,5 +1,5 @@
 // Tests of the dashboard's stored responses (…/responses): a list without content, one response as a conversation, and
-// access limited to admins of the organization.
+// and access by admins of the organization only.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -99,7 +99,7 @@ t.test('reads are rate-limited because each one adds an audit log entry', async 
   await sleep(1_000); // lets the rate limit recover for the following tests
 });
 
-t.test('a very long conversation is shortened, oldest part first', async (t) => {
+t.test('a very long conversation is shortened, starting with the oldest part', async (t) => {
   const said = (id: string, items: object[]): ChainedResponse => ({
     id,
     organizationId: 'org_x',

@@ -84,7 +84,7 @@ t.test('usage can be bucketed by day or hour, grouped and filtered', async (t) =
     { requests: 10 },
   ]);
   t.same((await get(`${march}&models=clarke-1.0`)).data, []);
-  t.same((await get('')).data, [], 'the default range is the last days');
+  t.same((await get('')).data, [], 'the default range is the last few days');
   t.equal(
     (await get(`from=${Date.parse('2026-03-01T12:00:00Z') / 1000}&to=2026-03-02T00:00:00%2B01:00&bucket=hour`)).data
       .length,

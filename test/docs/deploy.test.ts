@@ -1,5 +1,6 @@
-// The files in deploy/ agree with the server: their settings, paths and ports exist, the chart's values are used, and
-// the metrics that an endpoint picker of the Gateway API inference extension reads are served in the expected form.
+// Checks that the files in deploy/ agree with the server: the settings, paths and ports in them exist, the chart's
+// values are used, and the metrics that an endpoint picker of the Gateway API inference extension reads are served in
+// the expected form.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -47,7 +48,7 @@ t.test('every chart value is used, and every used value exists', async (t) => {
     if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
   }
   t.same([...used].sort(), [...set].sort());
-  // The schema makes Helm refuse any other value.
+  // Because of the schema, Helm refuses any other value.
   interface Part {
     readonly properties?: Readonly<Record<string, Part>>;
     readonly additionalProperties?: unknown;

@@ -1,4 +1,4 @@
-// The generated reference pages match the declarations in src.
+// Checks that the generated reference pages match the declarations in src.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

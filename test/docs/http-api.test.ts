@@ -1,4 +1,4 @@
-// docs/reference/http-api.md lists exactly the routes of the public API.
+// Checks that docs/reference/http-api.md lists exactly the routes of the public API.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

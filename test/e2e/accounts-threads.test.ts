@@ -1,4 +1,5 @@
-// With two HTTP workers, a change made through one takes effect in both: keys, limits, suspension, lifecycle.
+// Tests that with two HTTP workers, a change made through one takes effect in both: keys, limits, suspension,
+// lifecycle.
 
 import OpenAI from 'openai';
 import t from 'tap';
@@ -35,9 +36,9 @@ async function asked(key: string, path: string, body?: object): Promise<Answer[]
 }
 
 const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
-const MOMENT_MS = 900; // Shorter than the second after which a worker rechecks a cached key by itself.
+const MOMENT_MS = 900; // Shorter than the second after which a worker rechecks a cached key on its own.
 
-/** True if both workers respond as wanted before they would recheck their caches by themselves. */
+/** True if both workers respond as wanted before they would recheck their caches on their own. */
 const onBoth = (
   key: string,
   path: string,

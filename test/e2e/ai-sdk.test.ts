@@ -1,5 +1,5 @@
-// Tests Vercel's AI SDK in the version for Node 20, which validates the Messages format more strictly than Anthropic's
-// own client. Covers whole and streamed responses with text, thinking and tool calls.
+// Tests Vercel's AI SDK, in the version for Node 20. It validates the Messages format more strictly than Anthropic's
+// own client. Covers complete and streamed responses with text, thinking and tool calls.
 import { createAnthropic } from 'ai-sdk-anthropic-3';
 import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';
@@ -24,7 +24,7 @@ const request = (text: string) => ({
 });
 
 for (const letter of ['A', 'K'] as const) {
-  t.test(`the SDK reads whole and streamed responses of script ${letter}`, async (t) => {
+  t.test(`the SDK reads complete and streamed responses of script ${letter}`, async (t) => {
     const whole = await model.doGenerate(request(`${letter}: x`));
     const text = whole.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
     t.equal(text, said(letter).content);

@@ -1,4 +1,4 @@
-// Integers beyond 2^53 in schemas and tool calls keep all their digits, in every API format.
+// Tests that integers beyond 2^53 in schemas and tool calls keep all their digits, in every API format.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';

@@ -1,6 +1,6 @@
-// Sends bursts over hundreds of sockets. The limits admit exactly the allowed number of requests, with one and with two
-// HTTP workers, and refused requests count towards no limit. The official clients wait for as long as the response asks
-// them to.
+// Sends bursts over hundreds of sockets, to one and to two HTTP workers. The limits must admit exactly the allowed
+// number of requests, and refused requests must not count towards any limit. The official clients must wait as long as
+// the response asks them to.
 import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -168,7 +168,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-t.test('official clients wait for as long as the response asks them to', async (t) => {
+t.test('official clients wait as long as the response asks them to', async (t) => {
   const server = await startScripted({
     env: {
       MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 30 } } }),

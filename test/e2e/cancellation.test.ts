@@ -1,5 +1,6 @@
-// When a client disconnects, its generation is cancelled, whether it is in the queue, in prefill or in decode, and
-// whether it is streamed or not. The engine is slowed down (plain kernels, small steps) so that each stage lasts.
+// Tests that the generation is cancelled when its client disconnects, whether it is queued, in prefill or in decode,
+// and whether it is streamed or not. The engine is slowed down (plain kernels, small steps) so that each stage lasts
+// long enough.
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 

@@ -15,7 +15,7 @@ const SCRIPTED = said('A').content;
 
 interface Row {
   name: string;
-  /** Other fields that each request of this row needs. */
+  /** Other fields that every request for this row needs. */
   beside?: object;
   good: unknown[];
   /** Values just outside the range, each with the error code of its 422. */
@@ -346,6 +346,9 @@ t.test('the request fields have their effect on the response', async (t) => {
   t.same(echoed.metadata, { a: 'b' });
   t.equal(echoed.service_tier, 'default');
   await answer({ user: 'grace.hopper' });
-  t.ok(await eventually(() => /"end_user":"[\w-]{16}"/.test(server.log())), 'the log has a pseudonym of the end user');
-  t.notMatch(server.log(), /grace/, 'the log does not have the name of the end user');
+  t.ok(
+    await eventually(() => /"end_user":"[\w-]{16}"/.test(server.log())),
+    'the log contains a pseudonym of the end user',
+  );
+  t.notMatch(server.log(), /grace/, 'the log does not contain the name of the end user');
 });

@@ -1,5 +1,5 @@
-// A server that starts with its clock a month ahead deletes nothing and reports why. It deletes expired data after an
-// operator has confirmed the time.
+// Tests that a server that starts with its clock a month ahead deletes nothing and reports why, and that it deletes
+// expired data once an operator has confirmed the time.
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';

@@ -223,7 +223,7 @@ t.test('best_of returns the completions with the highest mean log-probability', 
   t.equal(best.usage.completion_tokens, 40, 'usage counts all generated tokens');
 });
 
-t.test('a stream has the same content as the whole response', async (t) => {
+t.test('a stream has the same content as the complete response', async (t) => {
   const { tokens, text } = golden.prompts.find(({ id }) => id === 'short')!;
   const request = { model: 'qwen', prompt: tokens, max_tokens: 12, temperature: 0, echo: true, logprobs: 2, n: 2 };
   const whole = await client.completions.create(request);
@@ -283,7 +283,7 @@ t.test('a stream has the same content as the whole response', async (t) => {
 });
 
 t.test('ranks multiple-choice endings as token-by-token scoring does', async (t) => {
-  // Made-up items: a context and four endings as token ids. An ending's score is the sum over its tokens.
+  // Made-up items, each with a context and four endings as token ids. An ending's score is the sum over its tokens.
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
   const items = Array.from({ length: 6 }, (_, item) => ({
     context: tokens.slice(item * 40, item * 40 + 30),
@@ -421,7 +421,7 @@ t.test('/detokenize reverses /tokenize; /health and /version respond', async (t)
     ).body;
   for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC')))
     t.same((await tokenized(text)).tokens, tokens, id);
-  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer composes it first, and so does this server.
+  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer first composes it, and so does this server.
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
   const composed = text.normalize('NFC');
   t.not(text, composed);

@@ -1,5 +1,5 @@
 // Runs the whole server with a model on an emulated GPU, which executes the CUDA backend's own kernels and host code,
-// but very slowly. Clients see the same behaviour as on the CPU.
+// but very slowly. Clients must see the same behaviour as on the CPU.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -32,7 +32,7 @@ t.test('the log names the device', (t) => {
   t.end();
 });
 
-t.test('concurrent streamed responses equal the whole response', async (t) => {
+t.test('concurrent streamed responses equal the complete response', async (t) => {
   const ask = { model: 'starter', messages, max_tokens: 8, temperature: 0 };
   const whole = await client.chat.completions.create(ask);
   const text = whole.choices[0]?.message.content ?? '';

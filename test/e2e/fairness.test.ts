@@ -1,5 +1,5 @@
 // One organization floods the engine with hundreds of endless requests while another sends small ones, over HTTP with
-// the keys of two organizations. The test compares the second one's time to first token with that on the idle server in
+// the keys of two organizations. The test compares the second one's time to first token with that on an idle server in
 // the same run. test/native/engine/schedule/scheduler_test.cc checks the exact number of steps; this test allows for
 // noise on the machine.
 import t from 'tap';
@@ -13,7 +13,7 @@ t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 const FLOOD = 200;
 const PLACES = 8;
 const ROUNDS = 15;
-const NOISE_MS = 60; // The tolerance for parallel tests and for the flood's clients in this process.
+const NOISE_MS = 60; // Tolerance for tests that run in parallel and for the flood's clients in this process.
 
 const data = dataFolder();
 const server = await startScripted({

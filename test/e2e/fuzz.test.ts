@@ -1,5 +1,5 @@
-// Sends mutated requests to every endpoint that takes a body. Each gets a JSON response in the error format of its API,
-// with a documented status and code. Afterwards the server still works and holds no resources for them.
+// Sends mutated requests to every endpoint that takes a body. Each must get a JSON response in the error format of its
+// API, with a documented status and code. Afterwards, the server must still work and hold no resources for them.
 import t from 'tap';
 import { ERRORS, ERROR_TYPES, type ErrorCode } from '../../src/shared/error-codes.js';
 import { randomFrom } from '../support/random.js';
@@ -10,7 +10,7 @@ import { garbled, spoilt } from './fuzz-mutations.js';
 const SEED = Number(process.env['FUZZ_SEED'] ?? 7);
 const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // The number of mutations per body.
 const AT_ONCE = 8;
-t.setTimeout(300_000); // The timeout allows for more rounds than usual and for a busy machine.
+t.setTimeout(300_000); // The timeout is long enough for more rounds than usual and for a busy machine.
 
 const server = await startScripted({ context: 512, args: ['--limits-rpm', 'off', '--limits-tpm', 'off'] });
 t.teardown(() => server.stop());

@@ -1,5 +1,5 @@
 // A real Prometheus scrapes a real server under load. Every query of the project's own dashboard (docs/grafana) and of
-// the dashboard that vLLM publishes returns data.
+// the dashboard that vLLM publishes must return data.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -125,7 +125,10 @@ t.test('Grafana dashboards', { skip }, async (t) => {
   await t.test("every query of vLLM's published dashboard returns data", (t) => vllmBoard(t, prometheus, numbers));
 });
 
-/** Runs the queries from the JSON of vLLM's dashboard, assembled from their parts: quantiles and means of histograms, rates, gauges. */
+/**
+ * Runs the queries in the JSON of vLLM's dashboard, built from their components: quantiles and means of histograms,
+ * rates, gauges.
+ */
 async function vllmBoard(
   t: Test,
   prometheus: Prometheus,

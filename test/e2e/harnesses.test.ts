@@ -98,7 +98,11 @@ t.test(
       { 'x-request-id': 'bench-0' },
     );
     const seen = read(await chunksOf(response));
-    t.equal(seen.usage?.completion_tokens, 24, 'the requested number of tokens, whatever the model would write');
+    t.equal(
+      seen.usage?.completion_tokens,
+      24,
+      'the response has the requested number of tokens, whatever the model would write otherwise',
+    );
     t.ok(seen.tokens > 1 && seen.usage!.prompt_tokens > 5);
     const ids = read(
       await chunksOf(
@@ -145,7 +149,7 @@ t.test(
     t.equal(
       (await get<{ data: { id: string }[] }>('/v1/models')).body.data[0]!.id,
       'hal-1.0',
-      'the model to use if none is named',
+      'this is the model to use if none is named',
     );
     const body = {
       model: 'hal-1.0',
@@ -335,7 +339,7 @@ t.test('inference-perf can read completions and the metrics (CompletionAPIData, 
     choices: [{ text: String }],
     usage: { prompt_tokens: Number, completion_tokens: 8 },
   });
-  // Metric names that the reports of inference-perf use, as they appear in the text that Prometheus scrapes.
+  // The metric names that inference-perf uses in its reports, as they appear in the text that Prometheus scrapes.
   const scraped = await (
     await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics-token-0123456789' } })
   ).text();

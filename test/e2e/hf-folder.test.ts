@@ -1,4 +1,4 @@
-// Serves a Hugging Face folder and the GGUF file with the same weights. Clients get the same responses from both.
+// Serves a Hugging Face folder and a GGUF file with the same weights. Clients must get the same responses from both.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -67,7 +67,8 @@ t.test('a folder and a file with the same weights give the same responses', asyn
     t.ok(file.content.length > 0);
     t.same(quantized, file);
   }
-  // Without quantization the folder computes with floats. The prompt has the same length, and there is a response.
+  // Without quantization, the folder's weights are used as floats. The prompt has the same length, and there is a
+  // response.
   t.match((await ask('floats', { temperature: 0 })).usage, {
     prompt_tokens: (await ask('file', { temperature: 0 })).usage['prompt_tokens' as never],
   });
@@ -82,7 +83,7 @@ t.test('the inspect and models commands describe folders', (t) => {
   t.match(
     run(['inspect', folder, '--quantize', 'q4_k']).out,
     'mostly Q8_0',
-    'its rows are not a multiple of 256 values',
+    'the length of its rows is not a multiple of 256 values',
   );
   t.match(run(['inspect', folder, '--quantize', 'q9']), {
     status: 2,
@@ -94,7 +95,7 @@ t.test('the inspect and models commands describe folders', (t) => {
   t.match(
     listed,
     { file: folder, sampling: { temperature: 0.7, top_k: 20, top_p: 1 } },
-    'the sampling settings that its authors recommend, as far as they are supported',
+    'it has the sampling settings that its authors recommend, as far as they are supported',
   );
   t.match(run(['models', '--model', `mine=${folder}`]).out, /mine\s+5\.\d+ MiB/);
   t.end();

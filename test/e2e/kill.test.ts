@@ -1,6 +1,6 @@
-// Kills the server with kill -9 under load, for a few rounds of `npm run kills`. After the restart, everything
-// acknowledged is there as clients saw it. Deleted objects and revoked keys stay gone, background responses have ended,
-// and nothing is stored partially.
+// Runs a few rounds of `npm run kills`: kills the server with kill -9 under load. After the restart, everything that
+// was acknowledged must be there as clients saw it. Deleted objects and revoked keys must stay gone, background
+// responses must have ended, and nothing may be stored partially.
 import t from 'tap';
 import { killRounds } from '../kills/rounds.js';
 

@@ -1,6 +1,6 @@
-// A rolling update (docs/guides/scaling.md): processes of one release run on tables that a later release has migrated
-// compatibly. The test applies the later migration while one process is under load. Then it starts another process,
-// which finds tables that it does not know.
+// Tests a rolling update (docs/guides/scaling.md): processes of one release run on tables that a later release has
+// migrated in a compatible way. The test applies the later migration while one process is under load. Then it starts
+// another process, which finds tables that it does not know.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import pg from 'pg';
@@ -52,7 +52,7 @@ t.test(
       }),
     );
     const before = answered;
-    // A migration as a later release may have it: one more table, and an optional column in every existing table.
+    // A migration such as a later release may contain: one more table, and an optional column in every existing table.
     const known = await tables();
     await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [
       ...MIGRATIONS,
@@ -125,7 +125,7 @@ t.test('a migration that waits for a table lock does not block later queries on 
   t.same((await asker.query('SELECT * FROM busy')).rows, [{ id: 1, note: null }]);
 });
 
-t.test('a migration waits for the locks of several tables no longer in total than for one', async (t) => {
+t.test('a migration waits no longer in total for the locks of several tables than for one', async (t) => {
   const clients = Array.from({ length: 10 }, () => new pg.Client(postgres.url));
   for (const client of clients) {
     await client.connect();

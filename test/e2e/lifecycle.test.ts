@@ -65,7 +65,7 @@ t.test('a response shows the requested alias, while permissions follow the model
     ((await openai.responses.create({ previous_response_id: first.id, input: 'S: y' } as never)) as { model: string })
       .model,
     'gpt-4o',
-    'a continued response keeps the alias',
+    'a response that continues another keeps the alias',
   );
   const listed = (await openai.models.list()).data.map(({ id }) => id);
   t.same(listed, ['hal-1.0', 'tycho-1.0'], 'aliases are not listed');
@@ -180,7 +180,7 @@ t.test('a retired model gets a 404 that names the successor, and reactivation cl
       retires_at: new Date(Date.now() - 1000).toISOString(),
     }),
     { body: { lifecycle: 'retired' } },
-    'a retirement date in the past takes effect by itself',
+    'a retirement date takes effect on its own once it has passed',
   );
   await patch('hal-1.0', { lifecycle: 'active' });
 });

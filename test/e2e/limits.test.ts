@@ -55,7 +55,7 @@ const formats: readonly Format[] = [
   },
 ];
 
-/** Checks all eight headers, in the names and units of the format. Returns what remains of each limit. */
+/** Checks all eight headers, in the names and units of the format. Returns the remaining amount of each limit. */
 function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
   const of = (what: string, field: string): string | null =>
     headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
@@ -87,7 +87,7 @@ function refused(t: Test, { headers, status, body }: Answer, code: string): void
   t.equal(headers.get('x-should-retry'), code === 'request_exceeds_tpm_limit' ? 'false' : null);
 }
 
-t.test('whole and streamed responses have rate-limit headers', async (t) => {
+t.test('complete and streamed responses have rate-limit headers', async (t) => {
   for (const format of formats) {
     for (const stream of [false, true]) {
       const response = await post(server, format.path, format.body('hal-1.0', 'A: x', { stream }));
@@ -111,7 +111,7 @@ t.test('requests over the request limit or the token limit get a 429', async (t)
   for (const format of formats) {
     const answer = await ask(server, format.path, format.body('tycho-1.0', `A: ${'x'.repeat(500)}`));
     refused(t, answer, 'tpm_limit_exceeded');
-    t.ok(Number(answer.headers.get('retry-after')) > 10, 'the time until the bucket has enough tokens');
+    t.ok(Number(answer.headers.get('retry-after')) > 10, 'the wait is the time until the bucket has enough tokens');
     limitsOf(t, format, answer.headers);
     const hopeless = await ask(server, format.path, format.body('tycho-1.0', 'x'.repeat(700)));
     refused(t, hopeless, 'request_exceeds_tpm_limit');
@@ -165,7 +165,7 @@ t.test('returns a 429 when the concurrency slot is taken and a 503 when the engi
   );
 });
 
-t.test('of several errors, the first in the documented order is reported', async (t) => {
+t.test('if there are several errors, the first one in the documented order is reported', async (t) => {
   const small = await keyOf(data.path, 'first', { models: ['hal-1.0'] });
   const reader = await keyOf(data.path, 'first', { scopes: ['models.read'] });
   const big = 'x'.repeat(70_000);
@@ -233,7 +233,7 @@ t.test('requests that generate nothing are limited per key if configured', async
     await ask(bounded, '/v1/responses/resp_none/cancel', {}),
   ]) {
     refused(t, refusal, 'rpm_limit_exceeded');
-    t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'the wait at six requests per minute');
+    t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'this is the wait at six requests per minute');
   }
   t.equal(
     (await ask(bounded, '/v1/chat/completions', { ...count, max_completion_tokens: 20 })).status,
@@ -243,7 +243,7 @@ t.test('requests that generate nothing are limited per key if configured', async
   t.equal((await fetch(`${bounded.url}/healthz`)).status, 200);
 });
 
-t.test('the queue of the engine is limited in prompt tokens too', async (t) => {
+t.test("the engine's queue is also limited in prompt tokens", async (t) => {
   const small = await startScripted({
     args: ['--engine-max-sequences', '1'],
     env: {

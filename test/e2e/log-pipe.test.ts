@@ -1,5 +1,5 @@
-// A log that nobody reads: the server keeps serving, counts the lines that it drops, logs again once the log is read,
-// and ends cleanly.
+// Tests a server whose log nobody reads: it keeps serving, counts the lines that it drops, logs again once the log is
+// read, and exits cleanly.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the timeout is long because the machine may be busy
 
 const REQUESTS = 4_000;
 const DROPPED = 'monolith_log_lines_dropped_total';
@@ -104,7 +104,7 @@ for (const threads of ['1', '2']) {
 
   t.test(`SIGTERM ends the server although nobody reads the log (http.threads ${threads})`, async (t) => {
     const server = await startMonolith({ args: [...NO_LIMITS, '--http-threads', threads] });
-    server.process.stderr?.pause(); // a socket, as in a service of systemd
+    server.process.stderr?.pause(); // a socket, as in a systemd service
     await flood(server, REQUESTS);
     t.ok(((await server.metrics()).get(DROPPED) ?? 0) > 0);
     const exited = once(server.process, 'exit');
@@ -112,7 +112,7 @@ for (const threads of ['1', '2']) {
     t.same(await exited, [0, null]);
   });
 
-  t.test(`requests are served after the reader of the log has left (http.threads ${threads})`, async (t) => {
+  t.test(`requests are served after the log's reader has closed its end (http.threads ${threads})`, async (t) => {
     const server = await startMonolith({ args: [...NO_LIMITS, '--http-threads', threads] });
     server.process.stderr?.destroy();
     await flood(server, 100);

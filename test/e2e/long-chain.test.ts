@@ -1,6 +1,6 @@
 // Many concurrent requests continue conversations far longer than any context, which are truncated for the model. The
-// server must free what it read as soon as the prompt is built. What it will store must count towards the memory limit
-// for as long as it is kept. Otherwise a hundred such requests would exhaust the heap.
+// server must free the data it has read as soon as the prompt is built, and data that it will store must count towards
+// the memory limit while it is in memory. Otherwise, a hundred such requests would exhaust the heap.
 import t from 'tap';
 import type { StoredConversation } from '../../src/shared/wire/stored-responses.js';
 import { dashboardClient } from '../support/dashboard-client.js';
@@ -106,7 +106,7 @@ t.test('many concurrent views of a long conversation on the dashboard do not exh
   t.equal(server.process.exitCode, null);
 });
 
-t.test('requests that will be stored are accepted only as far as there is memory for them', async (t) => {
+t.test('requests that will be stored are accepted only while there is memory for them', async (t) => {
   const { server, create } = await start(t);
   const free = occupy(server);
   const asked = Array.from({ length: 8 }, () => create({ input: LONG }));
@@ -121,5 +121,5 @@ t.test('requests that will be stored are accepted only as far as there is memory
       status: 503,
       error: { code: 'capacity_exhausted', message: /^The server is holding too many large responses in memory/ },
     });
-  t.match(await create({ input: LONG }), { status: 200 }, 'there is room again afterwards');
+  t.match(await create({ input: LONG }), { status: 200 }, 'afterwards, there is room again');
 });

@@ -1,6 +1,6 @@
-// A key sends large requests to a real server that are all rejected. Their event-loop time counts towards the limit of
-// its organization, in every API format, and the operator and the organization can see it. Also tests the size limit of
-// headers with several HTTP workers.
+// A client sends large requests, all of which a real server rejects. Their event-loop time must count towards the limit
+// of the organization, in every API format, and both the operator and the organization must be able to see it. Also
+// tests the size limit of headers with several HTTP workers.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { startScripted } from '../support/script-model.js';
@@ -9,7 +9,9 @@ import { dataFolder, keyOf } from './stored-server.js';
 
 t.setTimeout(120_000); // The timeout is long because the machine may be busy.
 
-/** Only the last message is invalid. Checking this many messages takes far longer than the ten milliseconds that are available. */
+/**
+ * Only the last message is invalid. Checking this many messages takes far longer than the ten available milliseconds.
+ */
 const messages = [
   ...Array.from({ length: 30_000 }, () => ({ role: 'user', content: 'x' })),
   { role: 'nobody', content: 'x' },

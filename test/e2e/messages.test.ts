@@ -85,7 +85,7 @@ function blocksOf(sent: readonly Event[]): Block[] {
 
 const withoutIds = (blocks: readonly Block[]) => blocks.map(({ id: _, ...block }) => block);
 
-t.test('for every script, the joined stream equals the whole response and contains no markers', async (t) => {
+t.test('for every script, the joined stream equals the complete response and contains no markers', async (t) => {
   for (const letter of Object.keys(standardScripts) as (keyof typeof standardScripts)[]) {
     for (const thinking of [{ type: 'disabled' }, { type: 'adaptive' }]) {
       const body = request(`${letter}: go`, { tools, thinking });
@@ -111,7 +111,7 @@ t.test('for every script, the joined stream equals the whole response and contai
       t.equal(
         started['input_tokens']! + started['cache_read_input_tokens']!,
         Number(whole.usage['input_tokens']) + Number(whole.usage['cache_read_input_tokens']),
-        'the first event has the exact number of prompt tokens',
+        'the first event contains the exact number of prompt tokens',
       );
 
       const expected = said(letter);
@@ -228,11 +228,11 @@ t.test('stop sequences apply to text only, not to thinking or tool calls', async
       ],
     }),
     { stop_sequence: ' on', content: [{ text: ' and so' }] },
-    'stop sequences apply to a prefilled response too',
+    'stop sequences also apply to a prefilled response',
   );
 });
 
-t.test('text before a tool call is a block of its own', async (t) => {
+t.test('text before a tool call is a separate block', async (t) => {
   t.match((await ask(server, PATH, request('C: x', { tools }))).body, {
     content: [{ text: 'Before it.' }, { type: 'tool_use' }],
   });

@@ -1,4 +1,5 @@
-// A whole server loads models on demand and unloads them when they are idle, with one and with two HTTP workers.
+// Tests a whole server that loads models on demand and unloads them when they are idle, with one and with two HTTP
+// workers.
 
 import t from 'tap';
 import { post } from '../support/wire.js';

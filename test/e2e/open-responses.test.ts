@@ -1,6 +1,6 @@
-// Tests what the compliance suite of Open Responses checks, case by case and in our own words: over JSON, event streams
-// and WebSocket, with several reasoning settings. Every resource and every event is validated against the published
-// schema. Like the suite, the client does not identify itself.
+// Tests the same cases as the compliance suite of Open Responses, written from scratch: over JSON, event streams and
+// WebSocket, with several reasoning settings. Every resource and every event is validated against the published schema.
+// Like the suite, the client does not identify itself.
 import sharp from 'sharp';
 import t, { type Test } from 'tap';
 import { mismatch, openResponsesEvents } from '../support/open-api.js';
@@ -110,7 +110,7 @@ for (const [name, settings] of [
       t.match(
         body,
         { data: [{}, { phase: 'commentary' }, { phase: 'final_answer' }, {}] },
-        'the listed input items have their phase',
+        'the listed input items include their phase',
       );
     });
 
@@ -279,7 +279,7 @@ for (const [name, settings] of [
         t.match(
           textOf(resource),
           /red circle/,
-          'recognizes the image; the model was not trained to reason about images',
+          'the model recognizes the image, although it was not trained to reason about images',
         );
     });
 

@@ -23,7 +23,7 @@ t.test('lists the models', async (t) => {
   t.equal((await client.models.retrieve('tycho-1.0')).object, 'model');
 });
 
-t.test('returns a whole completion with its usage and headers', async (t) => {
+t.test('returns a complete completion with its usage and headers', async (t) => {
   const { data, response } = await client.chat.completions
     .create({ model: 'clarke-1.0', messages: question, temperature: 0, max_completion_tokens: 40 })
     .withResponse();
@@ -39,7 +39,7 @@ t.test('returns a whole completion with its usage and headers', async (t) => {
 });
 
 t.test(
-  'streamed text equals the whole response, greedy sampling is deterministic, and the prefix is cached',
+  'streamed text equals the complete response, greedy sampling is deterministic, and the prefix is cached',
   async (t) => {
     const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 };
     const whole = await client.chat.completions.create(request);
@@ -48,7 +48,7 @@ t.test(
     t.equal(final.choices[0]!.message.content, whole.choices[0]!.message.content);
     t.equal(final.choices[0]!.finish_reason, whole.choices[0]!.finish_reason);
     t.equal(final.usage!.completion_tokens, whole.usage!.completion_tokens);
-    t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses pages of the first');
+    t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses KV pages of the first');
   },
 );
 
@@ -74,7 +74,7 @@ t.test(
   },
 );
 
-t.test('stop strings end the response before the match, also across tokens', async (t) => {
+t.test('stop strings end the response before the match, even if it spans several tokens', async (t) => {
   const whole = (
     await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 })
   ).choices[0]!.message.content!;

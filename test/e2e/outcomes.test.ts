@@ -1,5 +1,5 @@
-// Tests how the operator sees the outcomes of requests in /metrics, in the log and in the live view, for every API
-// format and transport. The HTTP status is not enough, because it is sent long before most failures.
+// Tests how operators see the outcomes of requests in /metrics, in the log and in the live view, for every API format
+// and transport. The HTTP status is not enough, because it is sent long before most failures occur.
 import t, { type Test } from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -274,7 +274,7 @@ t.test('the live view counts requests by outcome', async (t) => {
     return JSON.parse(value!.data) as LiveSample;
   };
   await next(); // The first sample covers earlier requests.
-  while ((await next()).requests !== 0); // Later samples may contain the rest of them.
+  while ((await next()).requests !== 0); // Later samples may contain the rest of these requests.
   const sums = { requests: 0, rejected_503: 0, rejected_429: 0, errors: 0, cancelled: 0 };
   await occupied(async () => {
     await Promise.all(formats.map(async ({ path, body }) => (await post(server, path, body('A: x', 20))).text()));
@@ -331,7 +331,7 @@ t.test("only an operator's credentials can read /metrics and the details of /rea
     invite: new URL(invited.url).searchParams.get('token') ?? invited.url.split(/[/=]/).at(-1)!,
   });
   const theirs = await member.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'app' });
-  t.equal((await metrics(theirs.secret)).status, 403, 'a key of a member of the same organization');
+  t.equal((await metrics(theirs.secret)).status, 403, 'a key created by a member of the same organization');
   await operator.patch(`/operator/users/${user.id}`, { operator: true });
   t.equal((await metrics(theirs.secret)).status, 200, 'the member is an operator now');
   await operator.patch(`/operator/users/${user.id}`, { operator: false });

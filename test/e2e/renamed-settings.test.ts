@@ -1,4 +1,4 @@
-// Former names of settings on a running server and in a command: they work, and each is reported once.
+// Tests former names of settings on a running server and in a command: they work, and each is reported once.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ t.setTimeout(300_000); // Allows for a busy machine.
 const folder = mkdtempSync(join(tmpdir(), 'monolith-renamed-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
-t.test('the server logs one line for each former name, also with several HTTP workers', async (t) => {
+t.test('the server logs one line for each former name, even with several HTTP workers', async (t) => {
   const file = join(folder, 'settings.json');
   writeFileSync(file, JSON.stringify({ counters: { prefix: 'own' } }));
   const server = await startScripted({

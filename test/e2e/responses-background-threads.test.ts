@@ -1,4 +1,5 @@
-// Background responses on a server with two HTTP workers: every worker reports the same events and the same end.
+// Tests background responses on a server with two HTTP workers: every worker must report the same events and the same
+// end.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// Background responses: polled, streamed, resumed, cancelled in the queue and while running, failed by a restart.
+// Tests background responses that are polled, streamed, resumed, cancelled in the queue or while running, or
+// interrupted by a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -155,7 +156,7 @@ t.test('a slow reader receives an event log larger than its send buffer in full'
   const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
     headers: { authorization: `Bearer ${server.key}` },
   });
-  await sleep(300); // The client reads nothing meanwhile: the log must wait for it and must not be dropped.
+  await sleep(300); // Meanwhile, the client reads nothing. The log must wait for it and must not be dropped.
   const all = await events(response);
   t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
   t.same(

@@ -1,5 +1,5 @@
-// POST /v1/responses/compact and /v1/responses/input_tokens against a real server. The scripted model has one token per
-// byte, so text lengths are token counts.
+// Tests POST /v1/responses/compact and /v1/responses/input_tokens on a real server. The scripted model has one token
+// per byte, so text lengths equal token counts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -121,7 +121,7 @@ t.test('POST /v1/responses/compact and /v1/responses/input_tokens', async (t) =>
     t.same(
       again.output.map(({ type }) => type),
       ['message', 'message', 'compaction'],
-      'a new compaction summarizes the earlier one too',
+      'a new compaction also summarizes the earlier one',
     );
     t.ok(
       again.usage.input_tokens >
@@ -140,7 +140,7 @@ t.test('POST /v1/responses/compact and /v1/responses/input_tokens', async (t) =>
     t.same(
       [await steered(), await steered('')],
       [await asked(TASK), await asked(TASK)],
-      'the prompt of the first chunk has no earlier summary',
+      'the prompt of the first chunk contains no earlier summary',
     );
     t.equal(
       await steered('Short.'),

@@ -1,5 +1,5 @@
-// Failures after a create request was admitted, and how whole, streamed and background responses report them: section 9
-// of the errors and limits contract.
+// Tests failures after a create request was admitted, and how complete, streamed and background responses report them:
+// section 9 of the errors and limits contract.
 import OpenAI from 'openai';
 import t from 'tap';
 import { checkStream, type Event } from '../protocol/responses-stream.js';

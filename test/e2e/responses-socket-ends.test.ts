@@ -1,5 +1,5 @@
-// How WebSocket connections end: by age, revoked key and shutdown. The server runs in this process, so that the test
-// can revoke keys and drain it.
+// Tests how WebSocket connections end: at their maximum age, when the key is revoked, and at shutdown. The server runs
+// in this process, so that the test can revoke keys and drain it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

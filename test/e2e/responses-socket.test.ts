@@ -1,4 +1,4 @@
-// WebSocket mode of /v1/responses against a real server with a scripted model.
+// Tests the WebSocket mode of /v1/responses on a real server with a scripted model.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
@@ -292,7 +292,7 @@ t.test('WebSocket mode of /v1/responses', async (t) => {
     t.same(ended, ['first', ...Array.from({ length: 16 }, (_, i) => `n${i}`)]);
   });
 
-  t.test('the queued messages of a connection may together have as many bytes as one message', async (t) => {
+  t.test('the queued messages of a connection may have as many bytes in total as a single message', async (t) => {
     const connection = await connected(t);
     connection.send({ input: 'L: story', max_output_tokens: 200, stream_id: 'first' });
     for (const id of ['a', 'b'])

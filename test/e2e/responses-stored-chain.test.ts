@@ -1,4 +1,4 @@
-// A chain of fifty responses on the embedded model: each computes only its new tokens.
+// Tests a chain of fifty responses on the embedded model: each must compute only its new tokens.
 import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';

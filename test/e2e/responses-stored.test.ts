@@ -1,5 +1,5 @@
-// Stored responses through the official client: retrieved, replayed as events, listed, continued, deleted and expired,
-// and never visible to another organization.
+// Tests stored responses through the official client: they are retrieved, replayed as events, listed, continued,
+// deleted and expired, and are never visible to another organization.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Organization } from '../../src/accounts/keys.js';
@@ -52,7 +52,7 @@ t.test('a retrieved response equals the created one', async (t) => {
   }
 });
 
-t.test('include returns encrypted reasoning, in three query spellings', async (t) => {
+t.test('`include` returns encrypted reasoning, whichever of three spellings the query uses', async (t) => {
   const { id } = await rich();
   const reasoning = (body: unknown) => (body as { output: { encrypted_content?: string }[] }).output[0]!;
   const sealed = await client.responses.retrieve(id, { include: ['reasoning.encrypted_content'] });
@@ -148,7 +148,7 @@ t.test('input items of a chain are listed in pages', async (t) => {
   t.equal(referenced.output_text, said('A').content);
 });
 
-t.test('items that a client sends again are listed once', async (t) => {
+t.test('items that a client sends again are listed only once', async (t) => {
   const first = await create({
     input: [
       { role: 'user', content: 'A: one' },
@@ -205,7 +205,8 @@ t.test('items of a chain can be referenced even after their response is deleted'
     ],
   });
   t.equal(next.output_text, said('A').content);
-  // The reasoning of a running tool loop is part of the prompt, however it is passed: the token count must be the same.
+  // The reasoning of a running tool loop is part of the prompt, however it is passed, so the token count must be the
+  // same.
   const loop = (item: object) =>
     client.responses.inputTokens.count({
       model: 'tycho-1.0',
@@ -324,7 +325,7 @@ t.test('a running foreground response cannot be cancelled', async (t) => {
 });
 
 t.test('input images are returned when included, from the stored bytes', async (t) => {
-  // No model on this server has a vision encoder, so the test stores the response that a vision model would have
+  // No model on this server has a vision encoder, so the test itself stores the response that a vision model would have
   // stored.
   const bytes = new Uint8Array([137, 80, 78, 71]);
   const image_url = `data:image/png;base64,${Buffer.from(bytes).toString('base64')}`;
@@ -492,7 +493,7 @@ async function gone(t: Test, by: OpenAI, id: string): Promise<void> {
   });
 }
 
-/** Moves the creation time back in the database of the server. */
+/** Moves a creation time into the past in the server's database. */
 function age(id: string, seconds: number): Promise<void> {
   return inside(data.path, async (store) => {
     const heads = store.table<Head>('responses');

@@ -1,4 +1,5 @@
-// The health, metrics and model endpoints and the data folder of the server, in-process with the embedded model.
+// Tests the health, metrics and model endpoints and the data folder of a server that runs in this process with the
+// embedded model.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -105,7 +106,7 @@ t.test('GET /v1/models returns models in the Anthropic format to the Anthropic c
   t.equal((await get('/v1/models?limit=1000', { 'x-api-key': key })).status, 200);
 });
 
-t.test('a key limited to one model lists and uses only that model', async (t) => {
+t.test('a key limited to one model can list and use only that model', async (t) => {
   const { secret } = await server.accounts.createKey({ name: 'small', models: ['tycho-1.0'] });
   const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
   const list = (await (await get('/v1/models', headers)).json()) as { data: { id: string }[] };
@@ -172,7 +173,7 @@ t.test(
     await t.rejects(
       startServer(configWith({ port: 0, data_dir: other, oidc: { issuer: 'https://accounts.example.com' } }), quiet()),
       { name: 'StartError', message: /oidc\.client_id/ },
-      'a module that fails after others have opened',
+      'a module fails after others have been opened',
     );
     const last = await startServer(configWith({ port: 0, data_dir: other }), quiet());
     t.match(last.createdKey, /^sk-/, 'the failed starts created no key');

@@ -1,6 +1,7 @@
-// Three real servers as one service: HAProxy in front with the configuration published in deploy/, a real PostgreSQL,
-// and rate limits counted in a real Redis. Conversations return to the server that has their prefix cached, limits
-// apply across all servers, and restarting all three in turn under load fails no request.
+// Tests three real servers that form one service: HAProxy is in front, with the configuration published in deploy/, and
+// they share a real PostgreSQL and a real Redis, which counts rate limits. Conversations must return to the server that
+// has their prefix cached, limits must apply across all servers, and restarting all three in turn under load must not
+// make any request fail.
 import t from 'tap';
 import { startHaproxy, withoutHaproxy } from '../support/haproxy.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
@@ -81,7 +82,7 @@ t.test(
         for (let turn = 0; turn < 3; turn++) {
           const next = await chat(`A: ${conversation}`, { affinity });
           t.equal(next.headers.get('x-served-by'), served);
-          t.equal(next.headers.get('x-monolith-affinity'), affinity, 'every server computes the same affinity');
+          t.equal(next.headers.get('x-monolith-affinity'), affinity, 'every server computes the same affinity value');
           const { usage } = (await next.json()) as { usage: { prompt_tokens_details?: { cached_tokens?: number } } };
           t.type(usage.prompt_tokens_details?.cached_tokens, 'number');
         }

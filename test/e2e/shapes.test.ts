@@ -1,4 +1,4 @@
-// Checks every kind of response of the three API formats, whole and streamed, against the schemas that the vendors
+// Checks every kind of response in the three API formats, complete and streamed, against the schemas that the vendors
 // publish and against our own openapi.json: each response, each event and each error.
 import t, { type Test } from 'tap';
 import type { z } from 'zod';
@@ -29,7 +29,7 @@ const schema = {
   additionalProperties: false,
 };
 
-/** One conversation, expressed in each format. The optional fields say what a kind adds to it. */
+/** One conversation, expressed in each format. The optional fields say what each kind of response adds to it. */
 interface Kind {
   name: string;
   says: string;

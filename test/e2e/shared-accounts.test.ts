@@ -1,6 +1,6 @@
-// Two server processes that share one PostgreSQL and one Redis; one of them has several HTTP workers. Keys,
-// organizations, sessions and settings changed on one take effect on the other within a second, even if notifications
-// are lost. Usage adds up exactly. A database outage is covered too.
+// Tests two server processes that share one PostgreSQL and one Redis; one of them has several HTTP workers. Changes to
+// keys, organizations, sessions and settings on one must take effect on the other within a second, even if
+// notifications are lost. Usage must add up exactly. A database outage is covered as well.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { ApiKeyObject } from '../../src/shared/wire/api-keys.js';
@@ -53,14 +53,14 @@ const chat = (url: string, key: string): Promise<Response> =>
     body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
   });
 
-/** The response of a server to a key: the status and the error code. */
+/** How a server responds to a key: the status and the error code. */
 async function said(url: string, key: string, more: Record<string, string> = {}): Promise<string> {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}`, ...more } });
   const { error } = (await response.json()) as { error?: { code: string } };
   return error === undefined ? String(response.status) : `${response.status} ${error.code}`;
 }
 
-/** The distinct responses of all HTTP workers of a server to a key. New connections reach every worker. */
+/** The distinct ways in which the HTTP workers of a server respond to a key. New connections reach every worker. */
 async function saidByThreads(url: string, key: string): Promise<string> {
   return [...new Set(await Promise.all(Array.from({ length: 8 }, () => said(url, key, { connection: 'close' }))))]
     .sort()
@@ -118,7 +118,7 @@ t.test(
     );
     t.ok(
       await eventually(async () => (await ready(a.url, 'sk-nobody')).clock?.state === 'skewed'),
-      'the process with the right clock reports the skew too',
+      'the process whose clock is right reports the skew too',
     );
     for (const server of [a, b])
       t.match(server.log(), /clock skew between this machine, the database and other processes/);
@@ -242,7 +242,7 @@ t.test('a slow database delays requests but does not fail them, even with a key 
     state,
     'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
   );
-  // Recent changes cannot be read meanwhile: the poll starts within 300 ms and counts as overdue a second later.
+  // Recent changes cannot be read meanwhile: the next poll starts within 300 ms and counts as overdue a second later.
   await sleep(1_700);
   t.equal(await said(b.url, secret), '200');
   await slow;

@@ -1,6 +1,7 @@
-// Two server processes that share one PostgreSQL; one of them has several HTTP workers. A response stored by one can be
-// read, continued, listed and deleted on the other immediately. Background responses can be followed and cancelled from
-// either and fail when their process dies. Database outages are reported, and the servers recover from them.
+// Tests two server processes that share one PostgreSQL; one of them has several HTTP workers. A response stored by one
+// can be read, continued, listed and deleted on the other immediately. Background responses can be followed and
+// cancelled from either process, and fail when their own process dies. Database outages are reported, and the servers
+// recover from them.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -132,7 +133,7 @@ t.test('a background response can be cancelled from the other server within a se
   const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, {
     name: 'k',
   });
-  // Created only here because it would finish by itself after a few seconds.
+  // Created only now, because it would finish on its own after a few seconds.
   const { id } = await one.responses.create(ENDLESS);
   t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
   for (const { url } of [a, b])
@@ -173,7 +174,7 @@ t.test('responses of a killed process fail and keep their partial output', async
   t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
   t.ok(
     performance.now() - killed > 5_000,
-    'the response does not fail before its lease of 15 s expires, renewed up to 2.5 s earlier or more on a busy machine',
+    'the response does not fail before its 15-second lease expires; the lease was last renewed up to 2.5 s earlier, or more on a busy machine',
   );
   const failed = await other.responses.retrieve(id);
   t.match(failed.error, { code: 'server_error' });
@@ -261,7 +262,7 @@ t.test(
   },
 );
 
-t.test('a start with an unusable database exits with an error that states the reason', async (t) => {
+t.test('if the database is unusable, the server exits at startup with an error that states the reason', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-shared-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   for (const [url, says] of [

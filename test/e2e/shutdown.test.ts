@@ -1,5 +1,5 @@
-// SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second signal ends
-// the process immediately.
+// Tests SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second
+// signal ends the process immediately.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +35,10 @@ const notReady = (server: Monolith): Promise<boolean> =>
     return asked.every((ready) => ready === null || ready.status === 503);
   });
 
-/** Makes a thread of the server throw outside of any request once a file with its number exists: 0 is the main thread, other numbers are HTTP workers. */
+/**
+ * Makes a thread of the server throw outside of any request once a file named after its number exists. 0 is the main
+ * thread; other numbers are HTTP workers.
+ */
 function throwing(folder: string): Record<string, string> {
   const code = `import { existsSync, rmSync } from 'node:fs'; import { isMainThread, workerData } from 'node:worker_threads';
     const file = ${JSON.stringify(`${folder}/`)} + (isMainThread ? 0 : workerData?.index);

@@ -1,6 +1,6 @@
-// A few seconds of clients that disconnect at random, on every endpoint concurrently: whole, streamed and background
-// requests, WebSockets, and in the middle of a request body. Afterwards every concurrency slot, sequence and KV page
-// must be free.
+// For a few seconds, clients disconnect at random on all endpoints at once: during complete, streamed and background
+// requests, on WebSockets, and in the middle of a request body. Afterwards, every concurrency slot, sequence and KV
+// page must be free.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -39,7 +39,7 @@ const { statuses } = traffic;
 t.test('clients that disconnect at random leave no slot, sequence, page or connection in use', async (t) => {
   const wanted = ['200', '400', '429', 'left', 'broken off', 'connected'];
   const came = (what: string): boolean => (statuses.get(what) ?? 0) > 2;
-  // A busy machine needs longer until each outcome has occurred more than twice.
+  // On a busy machine, it takes longer until each outcome has occurred more than twice.
   const end = performance.now() + 180_000;
   do await traffic.run(CLIENTS, performance.now() + SECONDS * 1000);
   while (!wanted.every(came) && performance.now() < end);
@@ -68,7 +68,7 @@ t.test('clients that disconnect at random leave no slot, sequence, page or conne
     body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }),
     headers: { authorization, 'content-type': 'application/json' },
   });
-  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', 'the concurrency limit is that of the key');
+  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', "the concurrency limit is the key's");
   t.equal(response.headers.get('x-ratelimit-remaining-concurrency'), '4', 'one slot of the key is in use');
   await response.text();
 

@@ -1,4 +1,4 @@
-// A data folder that a test can open while a server uses it, and keys of two organizations in it.
+// A data folder that a test can open while a server uses it, with keys of two organizations.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Sends schemas that are designed to be expensive while other requests are running. Each is refused or compiled within
-// bounds, and the inter-token latency of the other requests does not grow.
+// Sends schemas that are designed to be expensive while other requests are running. Each must be refused or compiled
+// within bounds, and the inter-token latency of the other requests must not grow.
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
@@ -92,7 +92,7 @@ function ask(body: object): Promise<Response> {
   });
 }
 
-/** Streams text that does not end by itself, and records the milliseconds between chunks. */
+/** Streams text that does not end on its own, and records the milliseconds between chunks. */
 async function stream(stop: AbortSignal, gaps: number[]): Promise<void> {
   const response = await ask({ stream: true, ignore_eos: true, max_completion_tokens: 1_900, temperature: 1 });
   if (response.status !== 200) throw new Error(`a stream was refused: ${await response.text()}`);
@@ -112,7 +112,10 @@ let due = performance.now() + 5;
 setInterval(() => { const now = performance.now(); late.push(Math.max(0, now - due)); due = now + 5; }, 5);
 parentPort.once('message', () => { late.sort((a, b) => a - b); parentPort.postMessage(late[Math.floor(late.length * 0.99)] ?? 0); parentPort.close(); });`;
 
-/** Measures how late an idle thread is woken (p99, ms) under the same CPU load. That much of a stream's latency is caused by the machine. */
+/**
+ * Measures how late an idle thread is woken (p99, ms) under the same CPU load. The machine causes that much of a
+ * stream's latency.
+ */
 function lateness(): { end(): Promise<number> } {
   const worker = new Worker(LATENESS, { eval: true });
   return {
@@ -166,7 +169,7 @@ t.test(
             slowest = Math.max(slowest, performance.now() - began);
             const outcome = `${response.status} ${code}`;
             outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-            // Some schemas are too long for the prompt that includes them, which is checked only after they were
+            // Some schemas make the prompt that includes them too long, which is checked only after they have been
             // compiled.
             if (
               ![200, 400, 422].includes(response.status) ||

@@ -1,6 +1,6 @@
-// Structured output as clients receive it, from the built-in models at high temperature. Output that ends by itself
-// parses and validates, cut output has finish_reason length, and unsupported schemas are refused with their keyword. A
-// separate validator (Ajv) checks the output.
+// Tests structured output as clients receive it, from the built-in models at a high temperature. Output that ends on
+// its own must parse and validate, truncated output must have finish_reason length, and unsupported schemas must be
+// refused with an error that names the keyword. A separate validator (Ajv) checks the output.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -84,7 +84,7 @@ const closed = (properties: Json, required = Object.keys(properties)): Json => (
   additionalProperties: false,
 });
 
-/** Every schema has bounded output, so that no sample is cut at the token limit. */
+/** Every schema limits the length of the output, so that no sample is truncated by the token limit. */
 const SCHEMAS: Record<string, Json> = {
   'recursion, enum and pattern': {
     $ref: '#/$defs/node',
@@ -176,7 +176,7 @@ for (const [name, schema] of Object.entries(SCHEMAS)) {
     );
     t.same(faults, []);
     t.equal(ended + cut, 104);
-    t.ok(ended >= 100 || (name.startsWith('recursion') && ended > 50), `${cut} samples were cut`);
+    t.ok(ended >= 100 || (name.startsWith('recursion') && ended > 50), `${cut} samples were truncated`);
   });
 }
 
@@ -206,7 +206,7 @@ const validTool = Object.fromEntries(Object.entries(TOOLS).map(([name, schema]) 
 
 /** Returns the errors in the tool calls of a choice; empty if there are none. */
 function wrongCalls({ message: { tool_calls: calls = [] }, finish_reason }: Choice): string[] {
-  // The last call of a response that was cut may be cut as well.
+  // The last call of a truncated response may be truncated too.
   return (finish_reason === 'length' ? calls.slice(0, -1) : calls).flatMap(
     ({ function: { name, arguments: text } }) => {
       const validate = validTool[name];
@@ -346,7 +346,7 @@ for (const effort of ['none', 'low'] as const) {
 }
 
 t.test(
-  'the same seed gives the same structured output, and every API format reports output cut at the token limit',
+  'the same seed gives the same structured output, and every API format reports output truncated by the token limit',
   async (t) => {
     const asked = { ...strictFormat(SCHEMAS['formats']!), temperature: 1.5, seed: 11 };
     t.equal((await chat(asked)).choices[0]!.message.content, (await chat(asked)).choices[0]!.message.content);
@@ -376,91 +376,97 @@ t.test(
   },
 );
 
-t.test('unsupported and invalid schemas are refused with path and keyword in every API format', async (t) => {
-  const bad = closed({
-    list: {
-      type: 'array',
-      items: { type: 'object', properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'string' } } } },
-    },
-  });
-  const below = '.properties.list.items.properties.deep.uniqueItems';
-  const input = { type: 'function', name: 'f', parameters: bad, strict: true };
-  const cases: [path: string, body: object, param: string][] = [
-    [
-      '/v1/chat/completions',
-      { messages: [{ role: 'user', content: 'x' }], ...strictFormat(bad) },
-      'response_format.json_schema.schema',
-    ],
-    [
-      '/v1/chat/completions',
-      {
-        messages: [{ role: 'user', content: 'x' }],
-        tools: [...tools, { type: 'function', function: { name: 'f', parameters: bad, strict: true } }],
+t.test(
+  'unsupported and invalid schemas are refused in every API format, with an error that names the path and the keyword',
+  async (t) => {
+    const bad = closed({
+      list: {
+        type: 'array',
+        items: {
+          type: 'object',
+          properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'string' } } },
+        },
       },
-      'tools[2].function.parameters',
-    ],
-    [
-      '/v1/responses',
-      { input: 'x', text: { format: { type: 'json_schema', name: 'n', strict: true, schema: bad } } },
-      'text.format.schema',
-    ],
-    ['/v1/responses', { input: 'x', tools: [input] }, 'tools[0].parameters'],
-    [
-      '/v1/messages',
-      {
-        max_tokens: 8,
-        messages: [{ role: 'user', content: 'x' }],
-        output_config: { format: { type: 'json_schema', schema: bad } },
+    });
+    const below = '.properties.list.items.properties.deep.uniqueItems';
+    const input = { type: 'function', name: 'f', parameters: bad, strict: true };
+    const cases: [path: string, body: object, param: string][] = [
+      [
+        '/v1/chat/completions',
+        { messages: [{ role: 'user', content: 'x' }], ...strictFormat(bad) },
+        'response_format.json_schema.schema',
+      ],
+      [
+        '/v1/chat/completions',
+        {
+          messages: [{ role: 'user', content: 'x' }],
+          tools: [...tools, { type: 'function', function: { name: 'f', parameters: bad, strict: true } }],
+        },
+        'tools[2].function.parameters',
+      ],
+      [
+        '/v1/responses',
+        { input: 'x', text: { format: { type: 'json_schema', name: 'n', strict: true, schema: bad } } },
+        'text.format.schema',
+      ],
+      ['/v1/responses', { input: 'x', tools: [input] }, 'tools[0].parameters'],
+      [
+        '/v1/messages',
+        {
+          max_tokens: 8,
+          messages: [{ role: 'user', content: 'x' }],
+          output_config: { format: { type: 'json_schema', schema: bad } },
+        },
+        'output_config.format.schema',
+      ],
+      [
+        '/v1/messages',
+        {
+          max_tokens: 8,
+          messages: [{ role: 'user', content: 'x' }],
+          tools: [{ name: 'f', input_schema: bad, strict: true }],
+        },
+        'tools[0].input_schema',
+      ],
+    ];
+    for (const [path, body, param] of cases) {
+      const refused = await post(path, { model: 'clarke-1.0', ...body });
+      t.equal(refused.status, 422, `${path} ${param}`);
+      const text = JSON.stringify(refused.body);
+      for (const word of [
+        'unsupported_json_schema',
+        param + below,
+        'uniqueItems',
+        '/properties/list/items/properties/deep',
+      ])
+        t.ok(text.includes(word), `${path}: ${word} in ${text}`);
+    }
+    t.match(await chat(strictFormat({ type: 'object', properties: { a: { type: 'strnig' } } })), {
+      status: 422,
+      error: { code: 'invalid_json_schema', param: 'response_format.json_schema.schema.properties.a.type' },
+    });
+    t.match(await chat(strictFormat({ type: 'string', minLength: 3, maxLength: 2 })), {
+      status: 422,
+      error: { code: 'invalid_json_schema' },
+    });
+    t.match(await chat({ response_format: { type: 'regex', pattern: '(?<=a)b' } }), {
+      status: 422,
+      error: { param: 'response_format.pattern' },
+    });
+    t.match(await chat({ response_format: { type: 'grammar', grammar: 'root ::= "a\n' } }), {
+      status: 422,
+      error: {
+        code: 'invalid_value',
+        param: 'response_format.grammar',
+        message: /line 1, column 10: a literal is not closed/,
       },
-      'output_config.format.schema',
-    ],
-    [
-      '/v1/messages',
-      {
-        max_tokens: 8,
-        messages: [{ role: 'user', content: 'x' }],
-        tools: [{ name: 'f', input_schema: bad, strict: true }],
-      },
-      'tools[0].input_schema',
-    ],
-  ];
-  for (const [path, body, param] of cases) {
-    const refused = await post(path, { model: 'clarke-1.0', ...body });
-    t.equal(refused.status, 422, `${path} ${param}`);
-    const text = JSON.stringify(refused.body);
-    for (const word of [
-      'unsupported_json_schema',
-      param + below,
-      'uniqueItems',
-      '/properties/list/items/properties/deep',
-    ])
-      t.ok(text.includes(word), `${path}: ${word} in ${text}`);
-  }
-  t.match(await chat(strictFormat({ type: 'object', properties: { a: { type: 'strnig' } } })), {
-    status: 422,
-    error: { code: 'invalid_json_schema', param: 'response_format.json_schema.schema.properties.a.type' },
-  });
-  t.match(await chat(strictFormat({ type: 'string', minLength: 3, maxLength: 2 })), {
-    status: 422,
-    error: { code: 'invalid_json_schema' },
-  });
-  t.match(await chat({ response_format: { type: 'regex', pattern: '(?<=a)b' } }), {
-    status: 422,
-    error: { param: 'response_format.pattern' },
-  });
-  t.match(await chat({ response_format: { type: 'grammar', grammar: 'root ::= "a\n' } }), {
-    status: 422,
-    error: {
-      code: 'invalid_value',
-      param: 'response_format.grammar',
-      message: /line 1, column 10: a literal is not closed/,
-    },
-  });
-  t.match(await chat({ response_format: { type: 'regex', pattern: 'a(' } }), {
-    status: 422,
-    error: { code: 'invalid_value', param: 'response_format.pattern' },
-  });
-});
+    });
+    t.match(await chat({ response_format: { type: 'regex', pattern: 'a(' } }), {
+      status: 422,
+      error: { code: 'invalid_value', param: 'response_format.pattern' },
+    });
+  },
+);
 
 t.test('without strict, unsupported keywords are listed in a header and the others are enforced', async (t) => {
   const loose = {

@@ -1,5 +1,5 @@
-// A suspended organization or a revoked key is refused on every endpoint, and its running requests end with an error
-// within 5 seconds in every format, whichever process made the change.
+// Tests that requests of a suspended organization or a revoked key are refused on every endpoint, and that running ones
+// end with an error within 5 seconds in every format, whichever process made the change.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -181,7 +181,7 @@ t.test('a suspension made by another process ends and refuses the requests of th
 });
 
 t.test(
-  'revoking a key in this or another process, or rotating it out, ends its requests and spares other keys',
+  'revoking a key in this or another process, or replacing it by rotation, ends its requests and does not affect other keys',
   async (t) => {
     const other = clients(apiKey).openai;
     const { keys } = server.accounts;

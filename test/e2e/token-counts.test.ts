@@ -1,5 +1,5 @@
-// Token counting: each count endpoint returns the prompt length that the same request body would get, for any output
-// token limit.
+// Tests token counting: each count endpoint must return the prompt length that the same request body would have, for
+// any output token limit.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';

@@ -1,5 +1,5 @@
-// OpenTelemetry traces of a real server, as a collector receives them over OTLP/HTTP: every API format, trace context
-// propagation, sampling, recorded attributes, and an unresponsive collector, which must not delay requests.
+// Tests the OpenTelemetry traces of a real server as a collector receives them over OTLP/HTTP: every API format, trace
+// context propagation, sampling, recorded attributes, and an unresponsive collector, which must not delay requests.
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import sharp from 'sharp';
@@ -110,7 +110,7 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
     });
     t.ok(
       text.includes(String(root.facts['gen_ai.response.id'])),
-      'the response id of the trace is the one sent to the client',
+      'the trace contains the response id that was sent to the client',
     );
     t.ok(Number(root.facts['gen_ai.usage.input_tokens']) > 5);
     t.ok(Number(root.facts['gen_ai.usage.output_tokens']) >= 5);
@@ -127,7 +127,7 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
     ];
     for (const part of [spans.get('prepare')!, queue, prefill, decode])
       t.match(part, { parentId: root.spanId, kind: INTERNAL });
-    // Absolute times are only accurate to a millisecond; within a trace they are exact. The client may read the
+    // Absolute times are accurate only to a millisecond, but times within a trace are exact. The client may read the
     // response before the server ends the span.
     t.ok(
       asked - 2 <= root.start && root.end <= answered + 1_000,
@@ -157,9 +157,9 @@ t.test('traces identify the service and contain no prompt text or keys', async (
   });
   const sent = Buffer.concat(receiver.requests.map(({ body }) => body)).toString('latin1');
   for (const secret of [MARK, 'capital', server.key])
-    t.notOk(sent.includes(secret), 'the exported data has no prompt text and no key');
+    t.notOk(sent.includes(secret), 'the exported data contains no prompt text and no key');
   const { traceId } = await ask(server, '/v1/chat/completions', { messages: [user] });
-  t.ok(await eventually(() => server.log().includes(`"trace_id":"${traceId}"`)), 'the log line has the trace id');
+  t.ok(await eventually(() => server.log().includes(`"trace_id":"${traceId}"`)), 'the log line contains the trace id');
 });
 
 t.test('each prompt and each choice of a request has its own spans', async (t) => {
@@ -379,7 +379,7 @@ t.test('sample_ratio, by_parent and OTEL_SDK_DISABLED select the recorded traces
           { traceparent: `00-${id}-00f067aa0ba902b7-${flag}` },
         );
       }
-      await one.stop(); // The recorded spans have been sent by then.
+      await one.stop(); // By then, the recorded spans have been sent.
       return ids.map((id) => own.spans.some(({ traceId }) => traceId === id));
     } finally {
       await one.stop();

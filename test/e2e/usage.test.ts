@@ -1,6 +1,6 @@
-// The usage shown on the dashboard equals the sum of the `usage` fields of the responses: whole and streamed, in the
-// three formats, in the background, over a WebSocket and cancelled (check 5 of the models and accounts contract). Uses
-// the official clients.
+// Tests that the usage shown on the dashboard equals the sum of the `usage` fields of all responses: complete and
+// streamed, in the three formats, in the background, over a WebSocket and cancelled (check 5 of the models and accounts
+// contract). Uses the official clients.
 import { once } from 'node:events';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -145,7 +145,8 @@ t.test('usage on the dashboard equals the sum of the usage fields of all respons
   });
   responsesUsage(compacted.usage, '/v1/responses/compact');
 
-  // Cancelled while running: the tokens generated until then count, and the response reports how many they are.
+  // The request is cancelled while it runs. The tokens generated until then count, and the response reports how many
+  // there are.
   const endless = await openai.responses.create({
     model,
     input: 'R: tell me',
@@ -232,7 +233,7 @@ t.test('refused requests count as errors or rate_limited, not as requests', asyn
     'errors with a known model are counted for that model',
   );
   const whole = (await rows('group_by=endpoint')).filter((row) => row.endpoint === '/v1/chat/completions');
-  t.ok(whole.reduce((sum, row) => sum + row.errors, 0) === 3, 'the error with an unknown model is counted too');
+  t.ok(whole.reduce((sum, row) => sum + row.errors, 0) === 3, 'an error for an unknown model is counted too');
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
 });
 

@@ -1,6 +1,6 @@
-// A vision model behind a whole server, used through the official clients: images in all three formats, in tool results
-// and in response chains; their token counts, counted beforehand and reserved; and errors that name the position of an
-// invalid image.
+// Tests a vision model on a whole server through the official clients: images in all three formats, in tool results and
+// in response chains; their token counts, which are computed in advance and reserved; and errors that name the position
+// of an invalid image.
 import Anthropic from '@anthropic-ai/sdk';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -60,7 +60,8 @@ const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
 t.test('images in chat completions count as prompt tokens and change the output', async (t) => {
   const none = await chat([]);
   const one = await chat([shapes]);
-  // The texts before and after an image are tokenized separately, which may take one token more than the joined text.
+  // The texts before and after an image are tokenized separately, which may result in one token more than for the
+  // joined text.
   const extra = one.usage!.prompt_tokens - none.usage!.prompt_tokens - SHAPES_TOKENS;
   t.ok(extra === 0 || extra === 1, `the image takes ${SHAPES_TOKENS} tokens (${extra} more)`);
   const other = await chat([flipped]);
@@ -92,7 +93,7 @@ t.test('images in chat completions count as prompt tokens and change the output'
     streamed += chunk.choices[0]?.delta.content ?? '';
     usage = chunk.usage ?? usage;
   }
-  t.equal(streamed, one.choices[0]!.message.content, 'the streamed text equals the whole text');
+  t.equal(streamed, one.choices[0]!.message.content, 'the streamed text equals the complete text');
   t.equal(usage?.prompt_tokens, one.usage!.prompt_tokens);
 });
 
@@ -140,7 +141,7 @@ t.test('the time in the vision encoder is reported separately from the queue tim
         .split('\n')
         .some((line) => line.includes('1'.repeat(32)) && /"tower_ms":\d/.test(line)),
     ),
-    'the log line has the vision encoder time too',
+    'the log line includes the vision encoder time',
   );
   t.notOk(
     (await asked(picture, '2'.repeat(32))).some(({ name }) => name === 'tower'),
@@ -209,7 +210,7 @@ t.test('a response chain keeps its image, which is read from storage', async (t)
   t.same(metrics.input_modalities, ['text', 'image']);
 });
 
-t.test('an invalid image is refused with its position', async (t) => {
+t.test('an invalid image is refused with an error that names its position', async (t) => {
   const place = /^messages\[0\]\.content\[2\]/;
   await t.rejects(chat([shapes, shapes.subarray(0, 300)]), { status: 422, code: 'invalid_image', param: place });
   await t.rejects(chat([shapes, shapes, shapes, shapes]), {
@@ -222,7 +223,7 @@ t.test('an invalid image is refused with its position', async (t) => {
 });
 
 t.test(
-  'damaged images are refused with their position in all three formats, and the server keeps running',
+  'damaged images are refused in all three formats with an error that names their position, and the server keeps running',
   async (t) => {
     const whole = sharp(shapes).removeAlpha();
     const [png, jpeg, webp] = await Promise.all([

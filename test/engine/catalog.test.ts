@@ -61,7 +61,7 @@ t.test('the size of a split model is the sum of its parts', async (t) => {
     'big-x0002-of-00003.gguf.part': 'no',
   });
   t.equal(modelBytes(join(folder, 'big-00001-of-00003.gguf')), 7);
-  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'any other part counts only itself');
+  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'the size of any other part is just its own');
   t.equal(modelBytes(join(folder, 'absent-00001-of-00002.gguf')), null);
 });
 
@@ -105,7 +105,7 @@ t.test(
     t.same(
       samplingOf(recommended),
       { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 },
-      'values are those written in the file, without float32 rounding',
+      'the values are those written in the file, without float32 rounding',
     );
     t.same(
       samplingOf([

@@ -40,7 +40,7 @@ t.test('each request receives its own events', async (t) => {
   );
   for (const events of all) t.same(events.filter(({ type }) => type === 'started').length, 1);
   const third = all[2]?.filter((event) => event.type === 'text' && event.choice === 0) ?? [];
-  t.equal(textOf(third), textOf(lone), 'a request gets the same text alone and among others');
+  t.equal(textOf(third), textOf(lone), 'a request gets the same text whether it runs alone or with others');
 });
 
 t.test('onDelivered reports the event delay after each step, including the work of listeners', async (t) => {

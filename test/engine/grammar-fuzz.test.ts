@@ -1,5 +1,5 @@
-// Generates random schemas and random texts that the grammar accepts: each text must validate with a separate validator
-// (Ajv). Conversely, the grammar must accept values that are generated to be valid.
+// Generates random schemas, and random texts that the grammar accepts. Each text must be valid according to a separate
+// validator (Ajv). Conversely, the grammar must accept values that are generated to be valid.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -21,7 +21,7 @@ function drawOf(seed: number): Draw {
   };
 }
 
-/** A schema with a generator of values that are valid under it. */
+/** A schema, and a generator of values that are valid under it. */
 interface Made {
   schema: Json;
   value(draw: Draw): unknown;

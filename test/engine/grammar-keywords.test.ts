@@ -1,4 +1,5 @@
-// The tables in docs/reference/structured-output.md match the behavior of the compiler and the declared limits.
+// Checks that the tables in docs/reference/structured-output.md match the behavior of the compiler and the declared
+// limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -155,7 +156,7 @@ t.test('the keyword table in the docs matches the grammar compiler', async (t) =
       level as string,
     ]),
   );
-  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'every keyword of the table has test schemas');
+  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'every keyword in the table has test schemas');
   const compile = (schema: object, strict: boolean) =>
     engine.compileGrammar({
       kind: 'json_schema',

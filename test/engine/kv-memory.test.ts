@@ -1,4 +1,5 @@
-// A KV cache without a configured size is large, allocates memory only as it is used, and is counted once.
+// Tests that a KV cache without a configured size is large, allocates memory only as it is used, and is counted only
+// once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -8,7 +9,7 @@ import { loadStarter, promptOf, Recorder, submitOptions } from '../addon/starter
 const MIB = 2 ** 20;
 const claimed = (): number => loadAddon().memory().claimed;
 
-t.test('available memory is the figure of the addon minus the memory planned by models', async (t) => {
+t.test('available memory is the amount that the addon reports minus the memory planned by models', async (t) => {
   const { total, available } = loadAddon().memory();
   t.ok(available > 0 && available <= total);
   t.equal(totalMemory(), total);
@@ -40,7 +41,7 @@ t.test('a default KV cache allocates memory as it is used and is planned at full
   t.equal(claimed(), before, 'closing the engine releases all claimed memory');
 });
 
-t.test('models that load concurrently do not plan the same memory', async (t) => {
+t.test('models that load concurrently do not plan to use the same memory', async (t) => {
   const before = claimed();
   const engines = await Promise.all(['one', 'two', 'three'].map((name) => loadStarter(name)));
   const sizes = engines.map(({ plan }) => plan.kvBytes).sort((a, b) => b - a);
@@ -49,7 +50,7 @@ t.test('models that load concurrently do not plan the same memory', async (t) =>
     sizes.reduce((sum, size) => sum + size, 0),
   );
   t.ok(sizes.reduce((sum, size) => sum + size, 0) < totalMemory());
-  // On a machine where a quarter of memory exceeds the maximum, all models get the maximum.
+  // On a machine where a quarter of the memory exceeds the maximum, all models get the maximum.
   const [first = 0, , last = 0] = sizes;
   if (first < 8 * 2 ** 30 - MIB) t.ok(last < first * 0.8, `KV caches of ${sizes.join(', ')} bytes`);
   for (const engine of engines) await engine.close();

@@ -1,4 +1,4 @@
-// Log lines while a model loads: first the file and its size, then the progress, then the result.
+// Tests the log lines while a model loads: first the file and its size, then the progress, then the result.
 import { statSync } from 'node:fs';
 import t from 'tap';
 import { modelOfFile } from '../../src/engine/catalog.js';
@@ -26,7 +26,7 @@ t.test('loading a model logs its file, progress and result', async (t) => {
         /^loading starter-q8_0\.gguf, [\d.]+ MiB$/,
       ],
     ],
-    'the first log line has the file and its size',
+    'the first log line names the file and its size',
   );
   await told;
   t.match(lines.at(-1), [{ models: 'mine', context: 512 }, 'model loaded']);

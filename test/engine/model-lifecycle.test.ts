@@ -1,4 +1,4 @@
-// Models that are unloaded when idle and loaded again on request.
+// Tests models that are unloaded when idle and loaded again on request.
 
 import t from 'tap';
 import type { Test } from 'tap';
@@ -70,7 +70,7 @@ t.test('idle models are unloaded and reloaded; pinned models and models without 
   t.same(states(), ['ready', 'ready', 'ready'], 'loading a model counts as a use');
 });
 
-t.test('under memory pressure, only as many least recently used models as needed are unloaded', async (t) => {
+t.test('under memory pressure, the least recently used models are unloaded, and only as many as needed', async (t) => {
   const { pool, lifecycle, news, clock, states } = await roomOf(t, [HAL, CLARKE, { ...TYCHO, load: 'demand' }]);
   t.same(states(), ['ready', 'ready', 'idle']);
   clock.now = 1_000;

@@ -5,7 +5,7 @@ import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.test('names of one file share one engine, which is closed with the last name', async (t) => {
+t.test('all names of a file share one engine, which is closed with the last name', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const models = readCatalog();

@@ -9,7 +9,7 @@ t.test('QueuePace estimates the queue wait from the rate at which requests have 
     now += 500;
     pace.started();
   }
-  t.ok(Math.abs(pace.drainMs(20) - 10_000) < 500, 'at two requests a second, twenty requests take ten seconds');
+  t.ok(Math.abs(pace.drainMs(20) - 10_000) < 500, 'at two requests per second, twenty requests take ten seconds');
   t.equal(pace.drainMs(0), 1_000, 'the estimate is never less than a second');
   now += 20_000;
   t.ok(pace.drainMs(20) > 15_000, 'a stalled queue raises the estimate');

@@ -1,6 +1,6 @@
-// Compares token ids of 200 texts with those of the Hugging Face library, for small vocabularies with the tokenization
-// steps of published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without --save, the same
-// command compares the published vocabularies themselves.
+// Compares the token ids of 200 texts with those from the Hugging Face library, for small vocabularies that use the
+// tokenization steps of published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without
+// --save, the same command compares the published vocabularies themselves.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Fuzzes image files given as bytes: each is refused with a declared error before its pixels are allocated, or decoded
-// to the size its header states.
+// Fuzzes image files given as bytes: each must be refused with a declared error before its pixels are allocated, or
+// decoded to the size that its header states.
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
 import { apiError, ApiError } from '../../src/shared/errors.js';
 import { checkMessage, insist, type Target } from './target.js';

@@ -1,4 +1,4 @@
-// Fuzzes the output of models and their files: chat templates, and the tool calls parsed from a model's text.
+// Fuzzes the files and the output of models: chat templates, and the tool calls parsed from a model's text.
 import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { CallStream } from '../../src/generation/local/tools/call-stream.js';
 import { FAMILIES, SPOKEN } from '../../src/generation/local/tools/syntaxes.js';
@@ -34,7 +34,7 @@ const conversation = {
 };
 const each = (inner: string): string => `{% for m in messages %}{{ m.content }}|${inner}\n{% endfor %}`;
 
-/** Any chat template renders text or fails with its own error, within its step limit. */
+/** Any chat template must render text or fail with its own error, within its step limit. */
 export const template: Target = {
   seeds: [
     each(
@@ -81,7 +81,10 @@ const callable = new Map<string, Record<string, unknown> | null>([
   ['f_more', { type: 'object' }],
 ]);
 
-/** The events that a stream emits for these pieces, joined. They arrive in order, and complete arguments are valid JSON. */
+/**
+ * The joined events that a stream emits for these pieces. They must arrive in order, and complete arguments must be
+ * valid JSON.
+ */
 function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): string {
   const all: string[] = [];
   let open: string | null = null,
@@ -120,7 +123,10 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
   return [...all, `text ${text}`].join('\n');
 }
 
-/** Any text of a model in any tool-call syntax. The first byte selects the syntax, the second how the text is split. */
+/**
+ * Any text that a model may write, in any tool-call syntax. The first byte selects the syntax, the second how the text
+ * is split.
+ */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {
     const written = syntax.write([

@@ -8,11 +8,14 @@ export interface Target {
   run(input: Uint8Array): void | Promise<void>;
 }
 
-/** A declared error may leave the code under test; any other error is a finding. */
+/** The code under test may throw declared errors; any other error is a finding. */
 type Declared = abstract new (...of: never[]) => Error;
 
 const MAX_MESSAGE = 2_000;
-/** Patterns that no client may see: addresses of this process, source locations, and folders of the host. Templates have their own messages for calling a value that is not a function and for iterating over a value that is not a list. */
+/**
+ * Text that no client may see: addresses in this process, source locations, and folders of the host. Templates have
+ * their own messages for calling a value that is not a function and for iterating over a value that is not a list.
+ */
 const TELLS_TOO_MUCH =
   /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;
 

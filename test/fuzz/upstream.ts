@@ -1,5 +1,5 @@
-// Fuzzes the responses of upstreams, given as bytes of a stream. However they are split, they give events in a valid
-// order or an UpstreamFault.
+// Fuzzes the responses of upstreams, given as bytes of a stream. However the bytes are split, they must result in
+// events in a valid order or in an UpstreamFault.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
 import { parsed } from '../../src/generation/upstream/apis/api.js';
 import { chatCompletions } from '../../src/generation/upstream/apis/chat-completions.js';
@@ -13,7 +13,7 @@ import { declared, insist, pieces, type Target } from './target.js';
 
 const apis = [chatCompletions, messages, responses, completions];
 
-/** The events, joined; times are left out because they differ. */
+/** The joined events, without times, which differ between runs. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
   const answer = new AnswerEvents(

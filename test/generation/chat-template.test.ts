@@ -30,7 +30,7 @@ t.test('renders ChatML and finds that it supports every probed feature', async (
   });
 });
 
-t.test('probes find the features that a strict template rejects', async (t) => {
+t.test('probing finds the features that a strict template rejects', async (t) => {
   const llama2 = `{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{% set system = messages[0].content %}{% else %}{% set loop_messages = messages %}{% set system = false %}{% endif %}{% for m in loop_messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ bos_token }}[INST] {% if loop.first and system %}{{ system }} {% endif %}{{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}`;
   const template = new ChatTemplate(llama2, tokens);
   t.match(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false });
@@ -104,7 +104,7 @@ t.test('passes tool-call arguments as an object unless the template fails on it'
   t.match(found('{{ c.function.arguments }}'), { callArguments: 'text', textArguments: true }, 'a Python literal');
 });
 
-t.test('finds how a template renders calls and tools', async (t) => {
+t.test('detects how a template renders calls and tools', async (t) => {
   const found = (source: string) => new ChatTemplate(source, tokens).capabilities;
   const calls = '{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}';
   const all = `{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}${calls}{% endfor %}`;
@@ -226,7 +226,7 @@ const TOO_MUCH: [name: string, source: string][] = [
 
 /** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  // A name costs more steps at greater depth. The compiler determines how deep the stack may get, and therefore which
+  // A name costs more steps at a greater depth. The compiler determines how deep the stack may get, and thus which
   // limit is reached first.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],

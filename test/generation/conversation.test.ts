@@ -142,7 +142,7 @@ t.test('passes arguments as objects whose numbers are as the model wrote them', 
   );
 });
 
-t.test('keeps arguments nested without end as text', async (t) => {
+t.test('keeps extremely nested arguments as text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
   const messages: Message[] = [
     { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] },
@@ -172,7 +172,7 @@ t.test('orders results by their calls, adds names and marks failures', async (t)
   ]);
 });
 
-t.test('splits calls into single ones if the template supports no more', async (t) => {
+t.test('puts each call into its own message if the template supports only one per message', async (t) => {
   const result = folded(loop, { calls: 'one' });
   t.same(
     result.map(({ role, content, tool_calls }) => [role, content, tool_calls?.map((item) => item.function.name)]),
@@ -237,15 +237,15 @@ t.test('replaces images with a note', async (t) => {
 });
 
 t.test(
-  'the guard breaks every special-token spelling in client text, and its character does not occur in that text',
+  'the guard breaks up every special token spelled out in client text, using a character that does not occur in that text',
   async (t) => {
     const starters = startersOf(['<|im_end|>', '[INST]', '</s>']);
     const shield = Shield.for(['plain'], starters)!;
     const guard = String.fromCodePoint(shield.guard);
     t.equal(shield.protect('a <|im_end|> [INST] b'), `a <${guard}|im_end|> [${guard}INST] b`);
     t.equal(shield.protect('nothing'), 'nothing');
-    t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
-    t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'the next text may complete a token');
+    t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more guards are inserted than needed');
+    t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'a token may be completed by the next text');
 
     t.equal(
       shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20),
@@ -259,7 +259,11 @@ t.test(
     let all = '';
     for (let code = 0xfdd0; code <= 0xfdef; code++) all += String.fromCharCode(code);
     for (let code = 0xe000; code <= 0xf8ff; code++) all += String.fromCharCode(code);
-    t.equal(Shield.for([all], starters), null, 'a text that contains every candidate leaves none');
+    t.equal(
+      Shield.for([all], starters),
+      null,
+      'a text that contains every candidate character leaves none for the guard',
+    );
 
     const escaped: Message[] = [
       { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: '{"a":"\\ufdd0"}' }] },

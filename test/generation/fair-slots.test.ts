@@ -1,4 +1,4 @@
-// Fair slots: organizations take turns.
+// Tests FairSlots, in which organizations take turns.
 import t from 'tap';
 import { FairSlots } from '../../src/generation/fair-slots.js';
 
@@ -72,7 +72,11 @@ t.test('a failed job frees its slot', async (t) => {
 t.test('the queue is bounded', async (t) => {
   const bench = new Bench(new FairSlots(1, 'tests', 10));
   const kept = [bench.add('a', 50), bench.add('a', 50)];
-  await t.rejects(bench.add('a', 1), { code: 'capacity_exhausted' }, 'one job of any weight may wait, but no other');
+  await t.rejects(
+    bench.add('a', 1),
+    { code: 'capacity_exhausted' },
+    'a single job of any weight may wait, but none besides it',
+  );
   kept.push(bench.add('b', 6));
   await t.rejects(bench.add('b', 5), { code: 'capacity_exhausted' });
   for (let i = 0; i < 3; i++) await bench.next();

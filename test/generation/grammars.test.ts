@@ -1,4 +1,4 @@
-// Grammars that a request compiles, and how the compiler's problems are handled.
+// Tests which grammars a request compiles, and how problems reported by the compiler are handled.
 import t from 'tap';
 import type {
   CompiledGrammar,

@@ -1,4 +1,4 @@
-// Image files that cost the decoder far more than their size or pixels suggest.
+// Tests image files that cost the decoder far more than their size or pixel count suggests.
 import sharp from 'sharp';
 import t from 'tap';
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
@@ -122,11 +122,11 @@ t.test('refuses files truncated at any point', async (t) => {
   }
 });
 
-t.test('slow images of one organization leave a decoder free', async (t) => {
+t.test('slow images from one organization leave a decoder free', async (t) => {
   t.notOk(isSlow({ bytes: 5e6, pixels: 12e6, scans: 1 }), 'a photo is not slow');
   t.ok(isSlow({ bytes: 5e6, pixels: 50e6, scans: 1 }));
   t.ok(isSlow({ bytes: 2e4, pixels: 4e6, scans: 100 }));
-  t.ok(isSlow({ bytes: 20e6, pixels: 4096, scans: 1 }), 'far more bytes than pixels');
+  t.ok(isSlow({ bytes: 20e6, pixels: 4096, scans: 1 }), 'an image has far more bytes than pixels');
 
   const done: string[] = [];
   const slow = jpegOfScans(2_500, 100);

@@ -1,4 +1,4 @@
-// Positions of images in a prompt, for any template and any surrounding text.
+// Tests the positions of images in a prompt, for any template and any surrounding text.
 import t from 'tap';
 import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { PromptWriter, type PromptText } from '../../src/generation/local/prompt-writer.js';

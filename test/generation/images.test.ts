@@ -1,4 +1,4 @@
-// Images from base64, data: URLs and a real HTTPS server, and every case that must be refused.
+// Tests images from base64, data: URLs and a real HTTPS server, and every case that must be refused.
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -199,7 +199,7 @@ t.test('limits total pixels, counting each distinct image once', async (t) => {
   );
 });
 
-t.test('stops for a disconnected client, and limits an organization with many images', async (t) => {
+t.test('stops when the client disconnects, and limits an organization with many images', async (t) => {
   const big = await sharp({ create: { width: 5_000, height: 5_000, channels: 3, background: 'red' } })
     .png()
     .toBuffer();
@@ -640,7 +640,7 @@ t.test(
     t.equal(budget.taken, 0);
     const small = new ImageBudget(10, 50).open(1, true);
     small.add(50);
-    t.equal(small.bytes, 250, 'an image for an upstream counts five times');
+    t.equal(small.bytes, 250, 'an image for an upstream counts five times its size');
 
     const loader = createImageLoader({ ...configWith({}).images, max_bytes: png.length, max_held_bytes: 1_024 });
     const held = loader.hold(1, true);

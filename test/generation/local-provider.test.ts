@@ -1,4 +1,4 @@
-// The provider for the local engine: translation of requests and of the engine's output.
+// Tests the provider for the local engine: the translation of requests and of the engine's output.
 import { join } from 'node:path';
 import t from 'tap';
 import { modelOfFile, type CatalogModel } from '../../src/engine/catalog.js';
@@ -89,7 +89,7 @@ t.test('count() equals the size of the prompt from prepare()', async (t) => {
   }
   t.equal(counts.size, cases.length, 'each option adds tokens to the prompt');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
-  t.ok((await count(long)) > provider.contextWindow, 'a prompt that exceeds the context is counted too');
+  t.ok((await count(long)) > provider.contextWindow, 'even a prompt that exceeds the context is counted');
   await t.rejects(prepare(long), { code: 'context_length_exceeded', param: 'messages' });
   await t.rejects(prepare({ ...long, promptParam: 'input' }), { code: 'context_length_exceeded', param: 'input' });
 });
@@ -219,7 +219,7 @@ t.test('disables reasoning if the token limit leaves no room for it', async (t) 
   t.same(
     await promptOf({ effort: 'medium', maxTokens: 0 }),
     thinking,
-    'a request that only fills the cache gets the prompt of the one after it',
+    'a request that only fills the cache gets the same prompt as the request after it',
   );
   t.same(await promptOf({ effort: 'medium', maxTokens: null }), thinking);
   t.same(
@@ -248,7 +248,7 @@ t.test('truncation drops whole user turns, oldest first', async (t) => {
   const prepared = await prepare(asked);
   t.ok(
     prepared.promptTokens.tokens <= provider.contextWindow - 60,
-    `${prepared.promptTokens.tokens} leave room for the response`,
+    `${prepared.promptTokens.tokens} prompt tokens leave room for the response`,
   );
   t.ok(prepared.promptTokens.tokens > provider.contextWindow / 2, 'no more is dropped than needed');
   t.equal(await count(asked), prepared.promptTokens.tokens);
@@ -270,7 +270,7 @@ t.test('truncation drops whole user turns, oldest first', async (t) => {
   t.ok((await prepare(huge)).promptTokens.tokens < 100, 'a very large turn is dropped without rendering it');
 });
 
-t.test('refuses a conversation that cannot fit by its length alone at almost no cost', async (t) => {
+t.test('refuses, at almost no cost, a conversation whose length alone shows that it cannot fit', async (t) => {
   const called = (text: string): Message[] => [
     { role: 'user', content: 'x' },
     { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: text }] },

@@ -1,4 +1,4 @@
-// Checks of formats and tool schemas before compilation.
+// Tests the checks of formats and tool schemas that precede compilation.
 import t from 'tap';
 import { checkOutputFormat, checkToolSchemas, formatProblem } from '../../src/generation/output-format.js';
 import { pathOf } from '../../src/generation/local/schema-path.js';
@@ -57,7 +57,7 @@ t.test('tool parameters must be of type object', async (t) => {
   }
 });
 
-t.test('a JSON response format is at least valid JSON', async (t) => {
+t.test('a response in a JSON format is at least valid JSON', async (t) => {
   const object = { type: 'json_object' } as const,
     schema = { type: 'json_schema', name: null, schema: {}, strict: true, path: PATH } as const;
   t.equal(formatProblem({ type: 'text' }, 'anything {'), null);

@@ -1,4 +1,4 @@
-// The tokens that a model reads for a prompt without messages, and for fill-in-the-middle.
+// Tests which tokens a model reads for a prompt without messages and for fill-in-the-middle.
 import t from 'tap';
 import { RawPrompts } from '../../src/generation/local/raw-prompt.js';
 
@@ -24,7 +24,7 @@ t.test("renders fill-in-the-middle in the model's own format", async (t) => {
   t.same([...(await qwen.tokens(text('ab', 'c')))], [901, 97, 98, 902, 99, 903]);
   const codestral = prompts({ '[PREFIX]': 801, '[SUFFIX]': 802 }, '<s>');
   t.same([...(await codestral.tokens(text('ab', 'c')))], [BOS, 802, 99, 801, 97, 98]);
-  // The marker's spelling inside the text stays text.
+  // A marker that is spelled out inside the text stays text.
   t.same((await qwen.tokens(text('', ''))).length, 3);
   const none = prompts({ '<|fim_prefix|>': 901 });
   await t.rejects(none.tokens(text('a', 'b')), { code: 'unsupported_value', param: 'suffix' });

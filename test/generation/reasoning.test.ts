@@ -9,7 +9,7 @@ import {
 
 const think = { open: '<think>', close: '</think>' };
 
-t.test('takes reasoning markers from the template, otherwise from the vocabulary', async (t) => {
+t.test('takes reasoning markers from the template or, if it has none, from the vocabulary', async (t) => {
   t.same(
     findMarkers('… <think> … </think>', () => false),
     think,
@@ -62,7 +62,11 @@ t.test('the end of the prompt decides whether generation starts inside reasoning
     'an empty section is closed',
   );
   t.equal(openReasoning('<|im_start|>assistant\n', think, false), null);
-  t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention does not open reasoning');
+  t.equal(
+    openReasoning('Use <think> tags.\nassistant: ', think, false),
+    null,
+    'mentioning the marker does not open reasoning',
+  );
   t.same(
     openReasoning('assistant\n<think>\nhalf a thought', think, true),
     { begun: true },
@@ -114,5 +118,5 @@ t.test('reasoning budgets leave room for the response', async (t) => {
   t.equal(reasoningBudget('medium', 8_192, 3), 8_192 - 1_024 - 3);
   t.equal(reasoningBudget('low', 100, 0), 75);
   t.equal(reasoningBudget('max', 10_000, 4), 10_000 - 1_024 - 4);
-  t.equal(reasoningBudget('minimal', 1, 3), 0, 'never negative');
+  t.equal(reasoningBudget('minimal', 1, 3), 0, 'the budget is never negative');
 });

@@ -1,4 +1,5 @@
-// Tests where a request ends: bytes after a body, as a proxy in front might see them, are never served as a request.
+// Tests where a request ends: bytes that a proxy in front would see as part of a body must never be served as a
+// request.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -103,7 +104,7 @@ t.test('ambiguous request framing never lets a second request through', async (t
       `:\r\nContent-Length: ${body.length}\r\n`,
     ]) {
       const together = await server.raw(post(headers, body), 1_000);
-      t.notMatch(together, /200 OK/, 'when sent in one write, the connection is closed');
+      t.notMatch(together, /200 OK/, 'if everything is sent in one write, the connection is closed');
       await server.raw(post(headers, body, '/v1/cancel'), 300);
       t.ok(
         served.splice(0).every((name) => name === 'cancel'),
@@ -113,7 +114,7 @@ t.test('ambiguous request framing never lets a second request through', async (t
       t.match(
         apart,
         /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s,
-        'when sent in two writes, the error is the last response on the connection',
+        'if it is sent in two writes, the error is the last response on the connection',
       );
       t.match(apart, /"code":"invalid_body"/);
       const optional = await inTwo(post(headers, '', '/v1/cancel'), hidden);

@@ -145,11 +145,11 @@ t.test("the event-loop time of large requests is charged to their organization's
     t.equal(await metric('monolith_event_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
     t.ok(
       server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)),
-      'the log has the event-loop time of a request',
+      'the log contains the event-loop time of a request',
     );
     t.ok(
       server.logs.some((line) => /"code":"rpm_limit_exceeded",.*"refused_by":"loop_ms"/.test(line)),
-      'the log has the limit that refused a request',
+      'the log names the limit that refused a request',
     );
   });
 

@@ -9,7 +9,7 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { max_body_bytes: 4096 } });
   t.teardown(() => server.close());
 
-  t.test('every response carries the request id in two headers, the release and CORS headers', async (t) => {
+  t.test('every response has the request id in two headers, the release, and CORS headers', async (t) => {
     for (const response of [
       await server.post('/v1/chat/completions', {}),
       await server.fetch('/nothing'),
@@ -161,7 +161,7 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
       'a byte-order mark is skipped, and the last duplicate wins',
     );
     const secret = await errorOf(await server.post('/v1/chat/completions', '{"content": "the secret", oops'));
-    t.notMatch(secret.message, /secret/, 'the message quotes nothing from the body');
+    t.notMatch(secret.message, /secret/, 'the message quotes no part of the body');
   });
 
   t.test('a body over the limit gets 413 and the connection is closed', async (t) => {
@@ -238,7 +238,11 @@ t.test('requests and responses follow the HTTP rules', async (t) => {
         t.notMatch(text, /missing_api_key|200 OK/, 'the rest is not treated as a request');
       }
       t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
-      t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice counts as one');
+      t.match(
+        await server.raw(post(2, 2, '{}'), 200),
+        /^HTTP\/1\.1 200 OK\r\n/,
+        'the same length given twice counts as one',
+      );
       t.equal(server.http.inFlight, 0);
     },
   );

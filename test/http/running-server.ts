@@ -26,10 +26,10 @@ export interface RunningServer {
   telemetry: Telemetry;
   config: Config;
   logs: string[];
-  /** Calls fetch with the key; `path` is relative. */
+  /** Calls fetch with the API key; `path` is relative. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Sends raw bytes; resolves with the received data when the server closes the connection, or after `waitMs`. */
+  /** Sends raw bytes. Resolves with the received data when the server closes the connection or after `waitMs`. */
   raw(bytes: string | Buffer, waitMs?: number): Promise<string>;
   close(): Promise<void>;
 }

@@ -106,7 +106,7 @@ t.test('status, type, code and request id of every error code reach both clients
   }
 });
 
-t.test('both clients wait for Retry-After, then succeed', async (t) => {
+t.test('both clients wait as long as Retry-After says, then succeed', async (t) => {
   // Without Retry-After, the clients would wait for at most half a second.
   for (const code of ['rpm_limit_exceeded', 'capacity_exhausted'] as const) {
     for (const [name, call] of [

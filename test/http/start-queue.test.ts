@@ -1,5 +1,5 @@
-// Tests that requests which arrive together start a few at a time. Other organizations and the rest of the event loop
-// are served in between.
+// Tests that only a few of the requests that arrive together start at a time. Other organizations and the rest of the
+// event loop are served in between.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
@@ -12,7 +12,7 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** The starts of BUSY_MS that fit one slice, plus the first one, which does not wait. */
+/** The number of starts of BUSY_MS each that fit into one slice, plus the first one, which does not wait. */
 const MAX_IN_AN_ITERATION = 5;
 
 function busy(): void {
@@ -55,7 +55,7 @@ t.test('the time of a start includes work after awaiting resolved promises', asy
   t.ok(Math.max(...counts) <= MAX_IN_AN_ITERATION, counts.join());
 });
 
-t.test('organizations take turns, each in order, and a failed start blocks nobody', async (t) => {
+t.test('organizations take turns, each with its requests in order, and a failed start blocks no other', async (t) => {
   const starts = new StartQueue();
   const order: string[] = [];
   const failures: unknown[] = [];

@@ -52,7 +52,7 @@ t.test('responses are streamed as server-sent events', async (t) => {
   const { server, play } = await scripted({ http: { keepalive_ms: 100 } });
   t.teardown(() => server.close());
 
-  t.test('the framing and headers are sent, and the events of one tick are written together', async (t) => {
+  t.test('responses have the right framing and headers, and the events of one tick are written together', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       stream.send('{"a":1}');
@@ -138,7 +138,7 @@ t.test('responses are streamed as server-sent events', async (t) => {
     const text = await response.text();
     t.match(text, /internal_error/);
     t.notMatch(text, /inside/);
-    t.match(server.logs.join(''), /inside/, 'the log contains it');
+    t.match(server.logs.join(''), /inside/, 'the log contains the exception');
   });
 });
 

@@ -1,4 +1,4 @@
-// Model references, and which files of a hub repository are weights that can be served.
+// Tests model references, and which files in a hub repository are recognized as weights that can be served.
 
 import t from 'tap';
 import { HubError } from '../../src/hub/hub-error.js';

@@ -1,5 +1,5 @@
-// Pulling from a hub over HTTP: downloads are complete or discarded, resumable, verified, and shared with other users
-// of the cache.
+// Tests pulling from a hub over HTTP: downloads are either complete or discarded, and they are resumable, verified, and
+// shared with other users of the cache.
 
 import {
   existsSync,
@@ -154,7 +154,7 @@ t.test('pulls split files, folders, small files verified by git hash, and listin
   t.equal(cached(parseModelRef('o/folder'), cache, MEMORY), null, 'a folder with a missing shard is not cached');
 });
 
-t.test('resumes an interrupted download, also in a later pull', async (t) => {
+t.test('resumes an interrupted download, even in a later pull', async (t) => {
   const weights = bytes(200_000);
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
   hub.faults = { breakAfter: [50_000, 20_000, 0, 0, 30_000] };
@@ -378,7 +378,7 @@ async function namesOnly(
   return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
 }
 
-t.test('looks up the sizes of a list of names a few at a time, and only of files that can be served', async (t) => {
+t.test('looks up sizes that a listing lacks, a few at a time and only for files that can be served', async (t) => {
   const { get } = await withHub(t, {});
   const weights = Array.from({ length: 200 }, (_, i) => `part-${i}-Q8_0.gguf`);
   const mirror = await namesOnly(t, [...weights, ...Array.from({ length: 500 }, (_, i) => `picture-${i}.png`)]);
@@ -407,7 +407,7 @@ t.test('refuses invalid file names, and links a file with the longest valid name
   t.equal(statSync((await pullFrom('o/m')).path).size, 2_000);
 });
 
-t.test('a file and a folder of the same name cause an error that names the path', async (t) => {
+t.test('a file and a folder with the same name cause an error that names the path', async (t) => {
   const { get } = await withHub(t, {
     'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000), 'm-Q8_0.gguf/mmproj-F16.gguf': bytes(2_000) } },
   });

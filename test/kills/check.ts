@@ -7,7 +7,7 @@ import { eventsOf, usageOf, type Target } from './load.js';
 import { isTerminal, type KnownKey, type KnownResponse, type Ledger, type Resource } from './ledger.js';
 import { leftToDo, wrongInTables } from './tables.js';
 
-/** Concurrent requests of the check. */
+/** Maximum number of concurrent requests that the check sends. */
 const AT_ONCE = 8;
 
 export interface Checked extends Target {
@@ -40,7 +40,10 @@ export async function check(
   return problems;
 }
 
-/** Polls a condition. The limit is a number of tries, not a time, because the machine may have been suspended together with both processes. */
+/**
+ * Polls a condition. The limit is a number of tries rather than a time, because the machine may be suspended together
+ * with both processes.
+ */
 async function inTries(condition: () => boolean, tries: number): Promise<boolean> {
   for (let left = tries; left > 0; left--) {
     if (condition()) return true;
@@ -94,7 +97,7 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
   return wrong;
 }
 
-/** The text of all its input items. A long previous response fills whole pages before them. */
+/** The text of all its input items. If the previous response is long, it fills whole pages that come before them. */
 async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
   let text = '';
   for (let after = ''; ; ) {

@@ -4,7 +4,7 @@ export type Resource = Record<string, unknown> & { id: string; status: string };
 
 export interface KnownResponse {
   readonly id: string;
-  /** A unique text in its input. */
+  /** A unique text in the response's input. */
   readonly mark: string;
   readonly previous: KnownResponse | null;
   readonly depth: number;

@@ -1,5 +1,5 @@
-// Clients of a server that will be killed. Everything acknowledged to a client is recorded in the ledger; a request
-// that is in flight when the connection breaks is not. Each client draws from its own seed.
+// Clients of a server that will be killed. The ledger records everything that is acknowledged to a client, but not a
+// request that is in flight when the connection breaks. Each client has its own random seed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { UsagePage } from '../../src/shared/wire/usage.js';
@@ -9,7 +9,7 @@ import { isTerminal, type KnownResponse, type Ledger, type Resource, type Spent 
 import { MODEL, type Victim } from './victim.js';
 
 const CLIENTS = 8;
-/** Maximum depth of a chain, because its context grows. */
+/** Maximum length of a chain, because the context grows with it. */
 const DEEPEST = 5;
 /** More items than fit into one transaction, so that such a response is saved in several. */
 const MANY_ITEMS = 290;
@@ -24,7 +24,7 @@ export interface Target {
   organization: string;
 }
 
-/** Runs all clients; resolves when the server is gone. */
+/** Runs all clients. Resolves when the server is gone. */
 export async function load(target: Target, ledger: Ledger, seed: number): Promise<void> {
   const client = (index: number): Client => new Client(target, ledger, randomFrom(seed * 64 + index));
   await Promise.all([
@@ -58,7 +58,7 @@ class Client {
         await work(this);
       } catch (error) {
         if (!victim.ending) {
-          await sleep(50); // The exit of the process is reported after the loss of its connections.
+          await sleep(50); // The loss of the connections is reported before the exit of the process.
           if (!victim.ending)
             this.ledger.problems.push(
               victim.fell

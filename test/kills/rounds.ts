@@ -1,7 +1,7 @@
-// Repeatedly starts a server, puts it under load, kills it at a random moment, restarts and checks it. Some servers are
-// killed while they start or while they shut down. Several rounds share a data folder, which is then closed in order
-// and checked as a whole. The seed and the round's number determine everything that is drawn, but not what the kill
-// interrupts.
+// Repeatedly starts a server, puts it under load, kills it at a random moment, restarts it and checks it. Some servers
+// are killed while they start or shut down. Several rounds share a data folder; after the last one, the server is shut
+// down cleanly and the folder is checked as a whole. The seed and the number of the round determine all random choices,
+// but not what the kill interrupts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,9 +17,15 @@ import { load, usageOf } from './load.js';
 import { Victim } from './victim.js';
 
 const ROUNDS_OF_A_FOLDER = 20;
-/** The load lasts until the server has used up to this much CPU time. A busy machine therefore makes rounds longer, not emptier. */
+/**
+ * The load lasts until the server has used up to this much CPU time. On a busy machine, rounds therefore take longer
+ * but do no less work.
+ */
 const LOAD_CPU_MS = 900;
-/** Number of responses of earlier rounds checked in each round. After the last round of a folder, all are checked. */
+/**
+ * Number of responses from earlier rounds that are checked in each round. After the last round with a folder, all are
+ * checked.
+ */
 const LOOKED_AT = 24;
 
 export interface RoundsOptions {
@@ -157,7 +163,7 @@ class Folder {
     );
   }
 
-  /** Shuts the server down in order and checks everything once more. */
+  /** Shuts the server down cleanly and checks everything once more. */
   async #close(): Promise<void> {
     const { ledger } = this;
     const spent = await usageOf(this.#target!.owner, this.#organization);

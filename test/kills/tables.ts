@@ -1,5 +1,5 @@
-// Invariants of the tables of stored responses, which hold at any moment, with the server running or killed. Everything
-// is read from one snapshot of the database.
+// Invariants of the tables of stored responses. They hold at any moment, whether the server is running or has been
+// killed. Everything is read from one snapshot of the database.
 import { ResponseTables, listKey } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { Key, Store } from '../../src/storage/store.js';
 
@@ -94,7 +94,7 @@ export function wrongInTables(store: Store): string[] {
   return wrong;
 }
 
-/** Interrupted saves and unfinished erasures. A start undoes the former and completes the latter. */
+/** Interrupted saves and unfinished erasures. At startup, the server undoes the former and completes the latter. */
 export function leftToDo(store: Store): string[] {
   store.refresh();
   const { times, heads } = new ResponseTables(store);

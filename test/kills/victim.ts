@@ -24,9 +24,11 @@ interface Times {
 }
 
 export class Victim {
-  /** The server's URL once it accepts requests; rejects if the server exits before. */
+  /** Resolves to the server's URL once it accepts requests. Rejects if the server exits before that. */
   readonly ready: Promise<string>;
-  /** Time until ready, without the time spent waiting for a processor, and the CPU time used meanwhile. */
+  /**
+   * Time until the server is ready, excluding the time spent waiting for a processor, and the CPU time used meanwhile.
+   */
   readyMs = 0;
   readyCpuMs = 0;
   readonly #process: ChildProcess;
@@ -103,7 +105,10 @@ export class Victim {
     this.#process.kill('SIGTERM');
   }
 
-  /** Resolves when the server has used `ms` of CPU time from now on, or has exited. An idle server is waited for only a few seconds. */
+  /**
+   * Resolves when the server has used another `ms` of CPU time or has exited. Waits only a few seconds for an idle
+   * server.
+   */
   async computed(ms: number): Promise<void> {
     const begun = ownMs;
     for (

@@ -1,4 +1,4 @@
-// Parsing and judging of objectives, and statistics of samples compared with values calculated by hand.
+// Tests the parsing and evaluation of objectives. Statistics of samples are compared with values calculated by hand.
 
 import t from 'tap';
 import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/bench/load/distribution.js';
@@ -55,7 +55,7 @@ t.test('parses and formats objectives', (t) => {
   t.end();
 });
 
-t.test('judges objectives from the intended start, with an infinite latency for failed requests', (t) => {
+t.test('measures objectives from the intended start, with an infinite latency for failed requests', (t) => {
   const all = parseObjectives('ttft_p50=200ms,itl_p99=20ms,e2e_p99=1s,errors=25%');
   const [fine, slow, stutters] = [answer(150, [10, 10]), answer(300, [10]), answer(100, [5, 90])];
   const broken = answer(0, [], { kind: 'http_503', message: '' });
@@ -101,7 +101,7 @@ t.test('computes distributions and confidence intervals', (t) => {
   t.end();
 });
 
-t.test('draws lengths, and makes texts of an exact number of tokens', (t) => {
+t.test('draws lengths, and creates texts with an exact number of tokens', (t) => {
   const drawn = (text: string): number[] => {
     const draws = drawsFrom(5);
     return Array.from({ length: 4000 }, () => drawLength(parseLengths(text, '--x'), draws));

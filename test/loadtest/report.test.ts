@@ -1,5 +1,5 @@
-// The files of a report: fields that other tools read, request records, and the HTML page opened from disk in a real
-// browser.
+// Tests the files of a report: the fields that other tools read, the request records, and the HTML page, which is
+// opened from disk in a real browser.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -54,7 +54,8 @@ const run: LoadRun = {
   seed: 1,
   threads: 1,
 };
-// One request every 100 ms: sent 10 ms late, first token 20 ms later, then gaps of 5 and 15 ms. The last one fails.
+// One request every 100 ms, sent 10 ms late. The first token arrives 20 ms later, then there are gaps of 5 and 15 ms.
+// The last request fails.
 const record = (n: number): RequestRecord => ({
   session: n,
   turn: 0,

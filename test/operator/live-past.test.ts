@@ -63,26 +63,29 @@ const key = (keyId: string, requests = 1, organizationId = 'org_a'): KeyCounts =
   outputTokens: requests,
 });
 
-t.test('the sum of one sample equals it; several give means, maxima and count-weighted percentiles', (t) => {
-  t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
-  const busy = sample(1, { requests: 4, rss_bytes: 300 }, 30);
-  busy.engines[0]!.ttft_ms = { p50: 40, p95: 50, p99: 60, count: 2 };
-  busy.engines[0]!.prefix_hit_rate = 0.5;
-  const other = sample(2, { engines: [{ ...sample(0).engines[0]!, model: 'clarke-1.0', running: 6 }] });
-  const mean = sampleOf([sumOf(busy), sumOf(other)].reduce(addSum, sumOf(sample(0))), sample(0).at);
-  t.match(mean, { requests: Number((8 / 3).toFixed(3)), rss_bytes: 300, in_flight: 1 });
-  t.match(mean.engines, [
-    {
-      model: 'hal-1.0',
-      decode_tokens_per_s: 20,
-      prefix_hit_rate: 0.5,
-      ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 },
-      itl_ms: null,
-    },
-    { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
-  ]);
-  t.end();
-});
+t.test(
+  'the sum of a single sample equals that sample; several samples give means, maxima and count-weighted percentiles',
+  (t) => {
+    t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
+    const busy = sample(1, { requests: 4, rss_bytes: 300 }, 30);
+    busy.engines[0]!.ttft_ms = { p50: 40, p95: 50, p99: 60, count: 2 };
+    busy.engines[0]!.prefix_hit_rate = 0.5;
+    const other = sample(2, { engines: [{ ...sample(0).engines[0]!, model: 'clarke-1.0', running: 6 }] });
+    const mean = sampleOf([sumOf(busy), sumOf(other)].reduce(addSum, sumOf(sample(0))), sample(0).at);
+    t.match(mean, { requests: Number((8 / 3).toFixed(3)), rss_bytes: 300, in_flight: 1 });
+    t.match(mean.engines, [
+      {
+        model: 'hal-1.0',
+        decode_tokens_per_s: 20,
+        prefix_hit_rate: 0.5,
+        ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 },
+        itl_ms: null,
+      },
+      { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
+    ]);
+    t.end();
+  },
+);
 
 t.test('entries of the same key are merged, and the smallest beyond the limit are combined without a name', (t) => {
   const merged = mergedKeys([...Array.from({ length: 300 }, (_, at) => key(`key_${at}`, at + 1)), key('key_0', 1_000)]);
@@ -98,7 +101,7 @@ t.test('entries of the same key are merged, and the smallest beyond the limit ar
 });
 
 t.test(
-  'a query uses the finest ring that reaches back far enough, old rows are deleted, and close() writes what is pending',
+  'a query uses the finest ring that reaches back far enough, old rows are deleted, and close() writes pending data',
   async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-live-'));
     const store = await openStore(path);
@@ -159,7 +162,7 @@ t.test('samples, load per key and change markers survive a restart', async (t) =
   await new Promise((done) => setTimeout(done, 2_200));
   await dashboard.restart();
   const { cookie } = owner;
-  owner = Object.assign(dashboard.client(), { cookie }); // the server has another port after the restart
+  owner = Object.assign(dashboard.client(), { cookie }); // the server has a different port after the restart
   const past = await owner.get<LiveHistory>(`/operator/live/history?from=${before}`);
   t.equal(past.step_s, 10);
   t.ok(past.samples.length >= 1 && past.samples.every(({ at }) => Date.parse(at) % 10_000 === 0));

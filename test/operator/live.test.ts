@@ -164,8 +164,8 @@ for (const threads of [1, 2]) {
       `the shared prefix was computed once: ${rates.join(' ')}`,
     );
     const gaps = samples.slice(1).map(({ at }, i) => Date.parse(at) - Date.parse(samples[i]!.at));
-    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // a late sample shortens the gap to the next one
-    t.ok(mean > 700, `one a second: ${gaps.join(' ')}`);
+    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // if a sample is late, the gap to the next one is shorter
+    t.ok(mean > 700, `one per second: ${gaps.join(' ')}`);
 
     // A second viewer gets the history, then the same samples as the first.
     const other = await watch(client);

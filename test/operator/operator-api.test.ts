@@ -256,9 +256,9 @@ t.test('a model can be drained and loaded again while the server runs', async (t
   t.equal(await ask('tycho-1.0'), 200);
 });
 
-t.test('an address is blocked for a while after ten wrong tokens', async (t) => {
+t.test('an address is blocked temporarily after ten wrong tokens', async (t) => {
   const statuses: number[] = [];
-  // Five tokens were wrong above. Concurrent tries must not allow more failures than sequential ones.
+  // Five wrong tokens were sent above. Concurrent attempts must not allow more failures than sequential ones.
   await Promise.all(
     Array.from({ length: 30 }, async (_, i) => {
       statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status);
@@ -269,7 +269,7 @@ t.test('an address is blocked for a while after ten wrong tokens', async (t) => 
   t.match(
     refused,
     { status: 429, body: { error: { code: 'too_many_attempts' } } },
-    'the correct token is refused too while the address is blocked',
+    'even the correct token is refused while the address is blocked',
   );
   t.ok(Number(refused.headers.get('retry-after')) >= 1);
   t.match(

@@ -83,6 +83,6 @@ for (const threads of [1, 2]) {
       await eventually(async () => ((await pullOf(again))?.bytes ?? 0) > 300_000),
       'a restarted download resumes where it stopped',
     );
-    // The server stops during the download; otherwise the teardown would wait for ever.
+    // The server stops during the download. Otherwise, the teardown would wait forever.
   });
 }

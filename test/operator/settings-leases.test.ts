@@ -1,6 +1,6 @@
-// Tests of leases on engine settings: a tuning client tries settings on a running engine. There is one holder at a
-// time, nothing is stored, and the previous settings return when the lease is released, times out, is overridden, or
-// the server is killed.
+// Tests of leases on engine settings: a tuning client tries settings on a running engine. There is only one holder at a
+// time, nothing is stored, and the previous settings are restored when the lease is released, times out or is
+// overridden, or when the server is killed.
 import { once } from 'node:events';
 import t from 'tap';
 import type { EngineTunables } from '../../src/shared/wire/tunables.js';
@@ -83,7 +83,7 @@ for (const threads of [1, 2]) {
       t.same(shown(await engine()), [256, 5, 100]);
       t.ok(await eventually(() => /tuning client timed out/.test(server.log())), 'the log reports the timeout');
 
-      // After a kill of the server, the settings are the previous ones.
+      // After the server is killed and restarted, the previous settings apply.
       await hold({ ...mine, is_new: true, seconds: 600 });
       server.process.kill('SIGKILL');
       await once(server.process, 'exit');

@@ -10,7 +10,7 @@ export const note = (action: string): AuditNote => ({ actor: ACTOR, action, deta
 const actions = async (audit: AuditLog): Promise<string[]> =>
   (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
 
-/** `open` creates a new empty store, which is removed with the test, and the audit log that it writes to. */
+/** `open` creates a new, empty store, which is removed when the test ends, and the audit log that it writes to. */
 export function modelSettingsStoreTests(
   open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>,
 ): void {
@@ -48,7 +48,7 @@ export function modelSettingsStoreTests(
 export function engineSettingsStoreTests(
   open: (t: Test) => Promise<{ settings: EngineSettingsStore; audit: AuditLog }>,
 ): void {
-  t.test('in a change of engine settings, null removes a setting and a missing one stays', async (t) => {
+  t.test('in a change of engine settings, null removes a setting, and a missing setting does not change', async (t) => {
     const { settings, audit } = await open(t);
     t.same(await settings.get('hal-1.0'), {});
     t.same(await settings.change('hal-1.0', { step_ms: 5, queue_max: 7 }, note('changed')), {
@@ -96,7 +96,7 @@ export function servedModelStoreTests(
     t.same(
       both.map(({ status }) => status).sort(),
       ['fulfilled', 'rejected'],
-      'of two concurrent declarations of the same name one succeeds',
+      'if the same name is declared twice concurrently, only one declaration succeeds',
     );
     await served.add('a', { ...row, idleMinutes: 5 }, fresh('a'), note('added'));
     t.same(

@@ -41,11 +41,11 @@ engineSettingsStoreTests(async (t) => {
 });
 
 t.test(
-  "the cache has own changes immediately, others' within a second, and the last known ones while the store fails",
+  "the cache reflects its own thread's changes immediately and others' within a second, and keeps the last known settings while the store fails",
   async (t) => {
     const { store, audit } = await storeFor(t);
     const tables = new LmdbModelSettings(store, audit);
-    let gate: Promise<void> | null = null; // delays only the next read
+    let gate: Promise<void> | null = null; // only the next read is delayed
     let broken = false;
     const errors: unknown[] = [];
     const slow: ModelSettingsStore = {

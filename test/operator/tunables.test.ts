@@ -1,5 +1,5 @@
-// Tests of engine settings changed while the engine runs: by session and by token, kept across a restart, reset with
-// null.
+// Tests of engine settings that are changed while the engine runs: with a session and with the token. Changes are kept
+// across a restart, and null resets them.
 import { once } from 'node:events';
 import t from 'tap';
 import type { ListPage } from '../../src/shared/wire/list.js';
@@ -95,7 +95,7 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
     (await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }))
       .status,
     503,
-    'prompt tokens in the queue are limited too',
+    'the number of prompt tokens in the queue is limited too',
   );
   leaving.abort();
   await Promise.allSettled(endless);

@@ -144,7 +144,7 @@ t.test(
     );
     t.equal(list[3]?.trials_done, 16);
 
-    // The run's own requests are not counted as workload; requests of clients are.
+    // The run's own requests do not count as workload; requests of clients do.
     t.same((await client.get<ListPage<unknown>>('/operator/request-shapes?model=hal-1.0')).data, []);
     await post(server, '/v1/chat/completions', {
       model: 'hal-1.0',

@@ -1,5 +1,5 @@
-// Pure functions that check the invariants of a history, whatever faults occurred in it. Each rule allows only the
-// exceptions that the documentation states.
+// Pure functions that check the invariants of a history, whatever faults occurred. Each rule allows only the exceptions
+// that the documentation states.
 import {
   answerTo,
   promptOf,
@@ -12,7 +12,10 @@ import {
   type Operation,
 } from './history.js';
 
-/** Tolerance for differences between the logs' clocks, and for the time between logging that a process counts alone or with the others and doing so. */
+/**
+ * Tolerance for clock differences between logs, and for the time between when a process logs that it counts alone, or
+ * with the others again, and when it starts to do so.
+ */
 const BLUR_MS = 100;
 const ENDED: ReadonlySet<string | null> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
 
@@ -21,7 +24,7 @@ export interface Asked {
   gapMs: number;
 }
 
-/** `asked`: the generation that each operation requested. */
+/** `asked`: the generation that was requested by each operation. */
 export function problemsOf(history: readonly Entry[], bounds: Bounds, asked: ReadonlyMap<number, Asked>): string[] {
   const of = <K extends Entry['kind']>(kind: K) =>
     history.filter((one): one is Extract<Entry, { kind: K }> => one.kind === kind);
@@ -118,7 +121,7 @@ function places(seen: Seen): string[] {
   return problems;
 }
 
-/** Requests may use the bucket and its refill, plus the share of each process that counted alone meanwhile. */
+/** Requests may use the bucket and its refill, plus the shares of all processes that counted alone meanwhile. */
 function requests(seen: Seen): string[] {
   const { perMinute } = seen.bounds;
   const counted = seen.operations.filter(({ what, seen: was }) => what === 'ask' && was);
@@ -202,7 +205,7 @@ const continuedBy = ({ byNumber }: Seen, n: number): number | null => {
   return one?.what === 'continue' ? one.of : null;
 };
 
-/** A background response ends once, with its own output. It fails only if its process was killed. */
+/** A background response ends only once, with its own output. It fails only if its process was killed. */
 function background(seen: Seen): string[] {
   const problems: string[] = [];
   for (const made of seen.operations) {

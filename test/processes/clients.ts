@@ -1,5 +1,5 @@
-// The clients of the rounds, which run in the test's process. Each sends requests, drawn from its seed, to any of the
-// processes, and records the responses in the history.
+// The clients of the rounds, which run in the test's process. Each sends random requests, determined by its seed, to
+// any of the processes, and records the responses in the history.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
@@ -8,7 +8,7 @@ import type { Asked } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation, type What } from './history.js';
 import { COUNT, MODELS, ORGANIZATIONS, type Service } from './service.js';
 
-/** A client that has waited this long disconnects. */
+/** A client disconnects after waiting this long. */
 const PATIENCE_MS = 10_000;
 const QUIET_ATTEMPTS = 5;
 const ACTIONS: readonly What[] = [
@@ -54,7 +54,7 @@ const textOf = ({ output = [] }: Body): string =>
 
 export class Clients {
   readonly history: Entry[] = [];
-  /** Operations completed in this round. */
+  /** Number of operations completed in this round. */
   done = 0;
   readonly asked = new Map<number, Asked>();
   /** The acknowledged responses of all rounds. */
@@ -97,7 +97,10 @@ export class Clients {
     );
   }
 
-  /** Repeats an operation when all faults are removed. A busy machine may still be late occasionally, but not every time. */
+  /**
+   * Repeats an operation once all faults have been removed. On a busy machine, it may still be late occasionally, but
+   * not every time.
+   */
   async #asWell(quiet: boolean, act: () => Promise<Operation>): Promise<Operation> {
     for (let left = quiet ? QUIET_ATTEMPTS : 1; ; left--) {
       const operation = await act();

@@ -1,4 +1,5 @@
-// The faults of a round, drawn from its seed: the five programs are killed in turn, and connections between them fail.
+// The faults of a round, chosen at random by its seed: the five programs are killed in turn, and connections between
+// them fail.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
 import type { Way } from '../support/tcp-proxy.js';
@@ -7,7 +8,10 @@ import { COUNT, type Service } from './service.js';
 const WAYS: readonly (Way | 'reset')[] = ['cut', 'held', 'deaf', 'slow', 'reset'];
 const ENGINES = ['state', 'counters'] as const;
 
-/** Longest failure of a connection: longer than the servers' timeout for Redis, shorter than the one for the database (service.ts). */
+/**
+ * Longest failure of a connection. It is longer than the servers' timeout for Redis and shorter than the one for the
+ * database (service.ts).
+ */
 const LONGEST_MS = 1_500;
 
 export interface Planned {
@@ -60,7 +64,7 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
         if (way === 'reset') return proxy.reset();
         proxy.set(way, 120);
         await sleep(ms);
-        // Requests sent and executed meanwhile get no reply.
+        // Meanwhile, requests are sent and executed but get no reply.
         if (way === 'held' || way === 'deaf') proxy.reset();
         proxy.set('through');
       },

@@ -1,8 +1,11 @@
-// What happened in the rounds: the clients' requests and responses, the generations, and the injected faults. All times
-// are in milliseconds on the clock of the test process, the only clock used. Nothing is left out, so that a failing
-// round can be analysed.
+// Everything that happened in the rounds: the clients' requests and responses, the generations, and the injected
+// faults. All times are in milliseconds on the clock of the test process, which is the only clock used. Nothing is left
+// out, so that a failing round can be analysed.
 
-/** What clients do. `hold`: a stream from which the client disconnects; `ask`: a request that counts against requests per minute. */
+/**
+ * The operations of clients. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards
+ * the requests per minute.
+ */
 export type What =
   | 'hold'
   | 'ask'
@@ -41,13 +44,13 @@ export interface Operation {
   text: string | null;
   /** The client received generated output, so the request counts in any case. */
   seen: boolean;
-  /** Sent when all faults were removed: it must not be refused. */
+  /** Sent after all faults were removed, so it must not be refused. */
   quiet: boolean;
   /** Any other problem, described in words. */
   odd: string | null;
 }
 
-/** A generation as the engine saw it: between these times the request held its concurrency slot. */
+/** A generation as the engine saw it: the request held its concurrency slot between these times. */
 export interface Generation {
   kind: 'generation';
   n: number;
@@ -82,7 +85,7 @@ export interface Life {
   killed: number | null;
 }
 
-/** Concurrency slots that Redis still holds when no request is running. */
+/** Concurrency slots that are still taken in Redis when no request is running. */
 export interface Left {
   kind: 'left';
   round: number;

@@ -1,6 +1,6 @@
-// Runs a few rounds of three processes under faults (rounds.ts), one process with several threads. A process,
-// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. For many rounds, run npm
-// run faults:processes. Also verifies that each rule rejects an invalid history.
+// Runs a few rounds with three processes under faults (rounds.ts); one process has several threads. A process,
+// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. To run many rounds, use
+// npm run faults:processes. Also checks that each rule rejects an invalid history.
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';

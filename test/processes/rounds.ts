@@ -1,5 +1,5 @@
-// Runs rounds of three processes under faults and checks their history. The seed determines the requests and the
-// faults, but not their exact order. A failing run leaves its history in a file.
+// Runs rounds with three processes under faults and checks their history. The seed determines the requests and the
+// faults, but not their exact order. If a run fails, its history is left in a file.
 import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -32,11 +32,11 @@ export interface Found {
 
 const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
-/** Operations of each lane in a round. */
+/** Number of operations per lane in a round. */
 const ACTS = 10;
-/** Longer than a process's lease of 15 seconds, and as long again for a database that was unreachable. */
+/** Longer than a process's lease of 15 seconds, plus the same time again in case the database was unreachable. */
 const ABANDONED_MS = 60_000;
-/** Number of responses of earlier rounds that are read again at the end. */
+/** Number of responses from earlier rounds that are read again at the end. */
 const READ_AGAIN = 300;
 
 export async function runRounds({

@@ -1,6 +1,5 @@
-// The upstream on which the models of the rounds run. It emits the output and uses the pace that the prompt specifies
-// (history.ts), and records when each generation held its concurrency slot. It runs in the test's process and therefore
-// shares its clock.
+// The upstream that serves the models of the rounds. The prompt specifies its output and pace (history.ts). It records
+// when each generation held its concurrency slot. It runs in the test's process, so both use the same clock.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -33,7 +32,7 @@ export async function startTeller(note: (generation: Generation) => void): Promi
     const [n, , gapMs = 0] = prompt.slice(1).split(' ').map(Number) as [number, number, number];
     const generation: Generation = { kind: 'generation', n, from: performance.now(), to: Infinity, messages };
     note(generation);
-    // The client disconnected or was killed: from here on its slot may be given to another request.
+    // The client disconnected or was killed. From now on, its slot may be given to another request.
     const over = (): void => {
       generation.to = Math.min(generation.to, performance.now());
     };

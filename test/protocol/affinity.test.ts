@@ -9,7 +9,7 @@ const of = (messages: Message[], organization = 'org_a', model = 'm'): string =>
   affinity.of(organization, model, { messages });
 const system: Message = { role: 'system', content: 'You help.' };
 
-t.test('all requests of a conversation have the same key, and other conversations have another', (t) => {
+t.test('all requests of a conversation have the same key, and other conversations have different ones', (t) => {
   const first = of([system, user('Hello')]);
   t.match(first, /^[A-Za-z0-9_-]{22}$/);
   t.equal(

@@ -1,5 +1,5 @@
-// Tests the wire format of chat responses: exact chunks for small cases. For random ones, the stream accumulated by the
-// official client must equal the complete response.
+// Tests the wire format of chat responses. Small cases must produce exactly the expected chunks. For random cases, the
+// stream accumulated by the official client must equal the complete response.
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import t from 'tap';
 import type { GenerationEvent } from '../../src/generation/types.js';
@@ -108,7 +108,7 @@ function whole(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {
   return JSON.parse(collector.body(usage).toString()) as Whole;
 }
 
-t.test('a stream has the role, reasoning, text and finish reason in order', async (t) => {
+t.test('a stream contains the role, reasoning, text and finish reason, in this order', async (t) => {
   const { chunks } = streamed([text('hm', { section: 'reasoning' }), text('a"\n\u2028é'), text(''), finished()]);
   t.same(
     chunks.map((chunk) => chunk.choices[0]!.delta),
@@ -257,11 +257,11 @@ t.test('an impossible token has log-probability -9999, and bytes are always pres
   t.match(
     chunks[1]!.choices[0]!.logprobs,
     { content: expected, refusal: null },
-    'log-probabilities are sent also for tokens whose text is still held back',
+    'log-probabilities are sent even for tokens whose text is still held back',
   );
 });
 
-t.test('events in a wrong order throw, streamed or not', async (t) => {
+t.test('events in the wrong order throw, streamed or not', async (t) => {
   const sequences: Record<string, ChoiceEvent[]> = {
     'arguments before their call': [piece(0, '{}')],
     'an end before its call': [closed(0)],

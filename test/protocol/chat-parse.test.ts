@@ -17,7 +17,7 @@ function outcome(body: unknown): string {
 }
 
 t.test(
-  'numeric fields accept their bounds; values outside get 422, a wrong type gets 400, and null counts as absent',
+  'numeric fields accept their bounds; values outside get 422, values of a wrong type get 400, and null counts as absent',
   async (t) => {
     const rows: [name: string, low: number, high: number, below: number, above: number][] = [
       ['temperature', 0, 2, -0.01, 2.01],
@@ -306,7 +306,7 @@ t.test('each invalid chat request is refused with its code and parameter', async
   for (const body of [null, [], 'x', 5]) t.equal(outcome(body), '400 invalid_body null');
 });
 
-t.test('a body with many faults is refused without checking each', async (t) => {
+t.test('a body with many faults is refused without checking each of them', async (t) => {
   const many = 2_000_000;
   const deep = (levels: number): object => {
     let value: object = {};
@@ -486,7 +486,7 @@ t.test('tools, tool choice and response format are parsed', async (t) => {
   );
 });
 
-t.test('images keep their position in the text, and text parts alone become one string', async (t) => {
+t.test('images keep their position in the text, and a list of only text parts becomes one string', async (t) => {
   const content = [
     { type: 'text', text: 'a' },
     { type: 'image_url', image_url: { url: 'https://x/y.png', detail: 'low' } },

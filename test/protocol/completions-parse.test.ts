@@ -7,7 +7,7 @@ import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';
 
 const many = (count: number): string[] => Array<string>(count).fill('x');
 
-t.test('a prompt is a text, a list of tokens, or a list of either', async (t) => {
+t.test('a prompt is a string, a list of tokens, or a list of either', async (t) => {
   t.same(readPrompts('x'), ['x']);
   t.same(readPrompts([0, 2 ** 31 - 1]), [[0, 2 ** 31 - 1]]);
   t.same(readPrompts([[1, 2], [3]]), [[1, 2], [3]]);
@@ -19,7 +19,7 @@ t.test('a prompt is a text, a list of tokens, or a list of either', async (t) =>
   );
 });
 
-t.test('an invalid prompt is refused with the failing parameter', async (t) => {
+t.test('an invalid prompt is refused with an error that names the parameter', async (t) => {
   const refusals: [prompt: unknown, says: string][] = [
     [undefined, '400 missing_required_parameter prompt'],
     [null, '400 missing_required_parameter prompt'],

@@ -1,5 +1,5 @@
-// Tests the running totals of a generation, and that the recorded text of a request is limited to the end of the prompt
-// and the start of the response.
+// Tests the running totals of a generation, and that only the end of the prompt and the start of the response are
+// recorded.
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import type { TokenCount } from '../../src/shared/token-count.js';
@@ -82,7 +82,7 @@ t.test("a choice's total counts its events until its end event reports the total
   t.match(
     tally,
     { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } },
-    'the other choice counts the tokens so far',
+    'the other choice counts the tokens generated so far',
   );
   tally.take(text(1, 1));
   t.match(tally.usage, { completionTokens: 11 });
@@ -126,7 +126,7 @@ t.test('latencies are recorded per choice', async (t) => {
   t.equal(await observed('queue_seconds'), 1);
 });
 
-t.test('times are consistent if the clock is changed or the machine sleeps', async (t) => {
+t.test('times are consistent even if the clock is changed or the machine sleeps', async (t) => {
   const HOUR_MS = 3_600_000,
     now = Date.now;
   for (const ahead of [0, 8 * HOUR_MS, -8 * HOUR_MS]) {
@@ -146,7 +146,7 @@ t.test('times are consistent if the clock is changed or the machine sleeps', asy
     t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'the times are in order');
     t.ok(
       endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS,
-      'the intervals are those of the monotonic clock',
+      'the intervals are measured by the monotonic clock',
     );
     Date.now = now;
   }

@@ -1,5 +1,5 @@
-// Tests Messages streams with the official client's own reader: for any events, the client's accumulated message equals
-// the complete response.
+// Tests Messages streams with the official client's own reader: for any events, the message that the client accumulates
+// must equal the complete response.
 import { MessageStream } from '@anthropic-ai/sdk/lib/MessageStream';
 import t from 'tap';
 import type { EndReason, GenerationEvent } from '../../src/generation/types.js';
@@ -247,7 +247,7 @@ t.test('the last block is text unless it is a call', async (t) => {
   );
 });
 
-t.test('hidden reasoning is only in the signature', async (t) => {
+t.test('hidden reasoning appears only in the signature', async (t) => {
   const hidden = { visibleThinking: false };
   t.same(whole([think('a'), think('b'), say('c'), end()], hidden).content[0], {
     type: 'thinking',
@@ -362,7 +362,7 @@ t.test('for any events, blocks are well-formed and the client accumulates the co
     const body = whole(events, change);
     const last = body.content.at(-1)!;
     if (open !== -1 || !(last['type'] === 'text' || last['type'] === 'tool_use'))
-      t.fail(`round ${round}: the stream ended with an open or wrong block`);
+      t.fail(`round ${round}: the stream ended with an unfinished or wrong block`);
     const client = await read(sent);
     if (!t.strictSame(withoutIds(client), withoutIds(body), `round ${round}`)) break;
   }

@@ -236,11 +236,11 @@ t.test("the client's attribution line, which changes with every request, is omit
   t.same(
     bare([user], { system: `You are.\n${line}` }),
     [{ role: 'system', content: `You are.\n${line}` }, user],
-    'the line is kept where it is not at the start',
+    'the line is kept if it is not at the start',
   );
 });
 
-t.test('consecutive messages of one role are merged and empty texts dropped', async (t) => {
+t.test('consecutive messages with the same role are merged, and empty texts are dropped', async (t) => {
   t.same(
     bare([
       user,
@@ -296,7 +296,7 @@ t.test('a prefilled assistant message is continued', async (t) => {
   t.equal(
     parse({ messages: [user, { role: 'assistant', content: [thought('hm')] }] }).request.continueFinal,
     false,
-    'a message that has only thinking is not continued',
+    'a message that contains only thinking is not continued',
   );
 });
 
@@ -697,7 +697,7 @@ t.test('messages record their position in the request', async (t) => {
   t.same(paths, ['system', 'messages[0]', 'messages[1]', 'messages[2].content[0]', 'messages[2]']);
 });
 
-t.test("validation stops at a list's first fault", async (t) => {
+t.test('validation stops at the first fault in a list', async (t) => {
   for (const atLeastOne of [false, true]) {
     const entries = list(z.object({ a: z.string() }), { atLeastOne });
     const schema = z.object({ entries: z.union([z.string(), entries]) });
@@ -717,7 +717,7 @@ t.test("validation stops at a list's first fault", async (t) => {
   }
 });
 
-t.test('the thinking blocks of all messages count together', async (t) => {
+t.test('the thinking blocks of all messages are counted together', async (t) => {
   const thoughts = Array.from({ length: MAX_THINKING_BLOCKS / 2 }, () => thought('hm'));
   const messages = (last: object[]) => [
     user,

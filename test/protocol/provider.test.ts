@@ -28,7 +28,7 @@ import { openResponses } from '../storage/records.js';
 const TPM = 10_000;
 const CAP = 100;
 
-/** The request text sets how the provider behaves: "<estimate> <actual number> <course>". */
+/** The text of the request determines how the provider behaves: "<estimate> <actual number> <course>". */
 type Course =
   | 'answers'
   | 'refuses'
@@ -151,7 +151,7 @@ const config = configWith({ limits: { tpm: TPM, rpm: null } });
 const opened = await openResponses();
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
-// The clock is fixed, so buckets do not refill, and the remainder is the limit minus the amount taken.
+// The clock stands still, so buckets do not refill, and the remaining amount is the limit minus the amount taken.
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
 const generations = new RunningGenerations(
   { runEnds: async () => () => null, onChanged: () => () => undefined },
@@ -281,7 +281,7 @@ for (const { path, body, inputTokens } of formats) {
   }
 
   for (const course of ['refuses', 'fails at once', 'fails after the start'] as const) {
-    t.test(`${path}: nothing is charged when the provider ${course}`, async (t) => {
+    t.test(`${path}: nothing is charged if the provider ${course}`, async (t) => {
       const before = taken();
       const rows = await told(async () => {
         const response = await server.post(path, body(`500 40 ${course}`));
@@ -315,14 +315,14 @@ for (const { path, body, inputTokens } of formats) {
       t.match(
         rows,
         [{ status: 'cancelled', inputTokens: input, outputTokens: output }],
-        'the usage record has the estimate if the actual size is not known',
+        'the usage record contains the estimate if the actual size is not known',
       );
       t.equal(taken() - before, input + output);
     });
   }
 }
 
-/** Disconnects when the provider has sent all its events. */
+/** Disconnects once the provider has sent all its events. */
 async function leave(path: string, body: object): Promise<void> {
   const { silent } = elsewhere;
   const leaving = new AbortController();
@@ -391,7 +391,7 @@ t.test('each cancelled choice is counted by its end event, which may report more
   t.equal(taken() - before, 40 + 3 + 1);
 });
 
-t.test('a response that fails its format check is charged although none of it was sent', async (t) => {
+t.test('a response that fails its format check is charged, although none of it was sent', async (t) => {
   const before = taken();
   let answer = '';
   const rows = await told(async () => {

@@ -165,7 +165,7 @@ t.test("calls keep the client's tool names, with or without a namespace", async 
   );
 });
 
-t.test('reasoning is raw under two event names or a summary, and encrypted on request', async (t) => {
+t.test('reasoning is sent raw under two event names or as a summary, and is encrypted on request', async (t) => {
   const seal = (value: string) => `enc1.${value}`;
   const forms: [form: ReasoningForm, names: Names, item: object][] = [
     [plain, { reasoning: 'response.reasoning' }, { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] }],
@@ -222,7 +222,7 @@ t.test('a limit truncates text, arguments and reasoning', async (t) => {
     }
 });
 
-t.test('a response without tokens still has its message, and prewarming has none', async (t) => {
+t.test('a response without tokens still has its message, while a prewarming request has none', async (t) => {
   const empty = machine();
   empty.made.event(started);
   empty.made.end('end_of_turn', usage, 2);
@@ -238,7 +238,7 @@ t.test('a response without tokens still has its message, and prewarming has none
   t.same(prewarm.made.resource.output, []);
 });
 
-t.test('a failure leaves open items without an end and keeps the generated text', async (t) => {
+t.test('a failure leaves unfinished items without an end event and keeps the generated text', async (t) => {
   const error = apiError('model_error', 'The model failed.');
   for (const withEvent of [true, false]) {
     const { made, events } = machine();
@@ -309,7 +309,7 @@ t.test('arguments without a call throw', async (t) => {
   t.equal(sent.length, before);
 });
 
-t.test('an impossible token has log-probability -9999, also while text is held back', async (t) => {
+t.test('an impossible token has log-probability -9999, even while text is held back', async (t) => {
   const logprobs = [
     { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
   ];

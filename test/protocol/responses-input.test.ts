@@ -113,7 +113,7 @@ const answered = (text: string) => ({
   content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
 });
 
-t.test('every notation of a message is accepted and keeps id, status and parts', async (t) => {
+t.test('every notation of a message is accepted, and its id, status and parts are kept', async (t) => {
   const { input, request } = parse([
     { role: 'user', content: 'one' },
     {
@@ -326,7 +326,7 @@ t.test("other providers' custom tools become calls with one argument", async (t)
   );
 });
 
-t.test('tools found among the items are offered together with the others', async (t) => {
+t.test('tools found among the items are offered together with the other tools', async (t) => {
   const tool = (name: string) => ({ type: 'function', name });
   const { request, input, ignoredTools } = parse([
     { role: 'user', content: 'x' },
@@ -351,7 +351,7 @@ t.test('tools found among the items are offered together with the others', async
 });
 
 t.test(
-  'an encrypted item is decrypted for its organization, refused for others, and used only by its model',
+  'an encrypted item is decrypted for its organization, refused for others, and used only with its model',
   async (t) => {
     const reasoning = (sealed: string) => [
       call('c0'),
@@ -411,7 +411,7 @@ t.test('reasoning without its own text is looked up in storage', async (t) => {
   t.match(messages(input('rs_2'), { items })[0], { reasoning: 'short' });
 });
 
-t.test("a chain's items come first, and its calls may get results in the request", async (t) => {
+t.test("a chain's items come first, and the request may contain results for its calls", async (t) => {
   const chain = [
     record(
       'resp_1',

@@ -34,7 +34,7 @@ function outcome(body: unknown, options?: ParseOptions): string {
 }
 
 t.test(
-  'numeric fields accept their bounds; values outside get 422, a wrong type gets 400, and null counts as absent',
+  'numeric fields accept their bounds; values outside get 422, values of a wrong type get 400, and null counts as absent',
   async (t) => {
     const rows: [name: string, low: number, high: number, below: number, above: number][] = [
       ['temperature', 0, 2, -0.01, 2.01],
@@ -182,7 +182,7 @@ t.test('each invalid Responses request is refused with its code and parameter', 
   t.equal(outcome([]), '400 invalid_body null');
 });
 
-t.test('the response object repeats effective values, defaults and every field', async (t) => {
+t.test('the response object repeats every field, with its effective or default value', async (t) => {
   t.same(parse(base).echo, {
     background: false,
     instructions: null,

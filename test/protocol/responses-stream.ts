@@ -1,5 +1,5 @@
 // Checks a stream of response events independently of the encoder: order, numbering, ids, and that the deltas add up to
-// the whole (contract section 5).
+// the complete response (contract section 5).
 import assert from 'node:assert/strict';
 
 export interface Item {

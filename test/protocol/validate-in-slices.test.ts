@@ -1,5 +1,5 @@
-// Tests that validating long lists in slices before the request is parsed gives the same result, and that valid items
-// are not validated twice.
+// Tests that validating long lists in slices before parsing the request gives the same result as parsing alone, and
+// that valid items are not validated twice.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { validateChatInSlices, parseChat } from '../../src/protocol/chat-completions/parse.js';

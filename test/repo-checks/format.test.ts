@@ -1,4 +1,4 @@
-// Formatting and lint of the whole tree, with the configuration of `npm run lint` and `npm run format`.
+// Checks the formatting and lint of the whole tree, with the configuration of `npm run lint` and `npm run format`.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

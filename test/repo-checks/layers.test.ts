@@ -1,6 +1,5 @@
-// Checks the layers of docs/internals/architecture.md, listed from the lowest. A file that imports or includes from a
-// higher layer fails here, and so do files that import each other in a cycle. A new folder must be added to the list of
-// layers.
+// Checks the layers described in docs/internals/architecture.md. A file that imports or includes from a higher layer
+// fails here, and so do files that import each other in a cycle. A new folder must be added to the list of layers.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';

@@ -1,4 +1,4 @@
-// Mutation testing: which mutants are created, that they compile, and how survivors are tracked.
+// Tests mutation testing itself: which mutants are created, that they compile, and how survivors are tracked.
 import t from 'tap';
 
 interface Mutant {

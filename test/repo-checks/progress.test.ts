@@ -1,4 +1,4 @@
-// The progress display of a build.
+// Tests the progress display of a build.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// The setup scripts refuse broken checkouts and unknown options before they build.
+// Tests that the setup scripts refuse broken checkouts and unknown options before they build.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ t.test("refuses to build the page with the tests' version of a package", async (
   t.equal(wrongWebPackage(web), null);
 });
 
-t.test('scripts print their usage with --help, and unknown options in one line without a stack', (t) => {
+t.test('scripts print their usage with --help, and report unknown options in one line without a stack trace', (t) => {
   const run = (script: string, ...words: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [join(packageRoot, 'scripts', `${script}.mjs`), ...words], { encoding: 'utf8' });
   t.match(run('faults', '--help'), { status: 0, stdout: /^npm run faults /, stderr: '' });
@@ -51,7 +51,7 @@ t.test('scripts print their usage with --help, and unknown options in one line w
   t.end();
 });
 
-t.test('THIRD-PARTY-NOTICES.md lists every shipped package in its version', async (t) => {
+t.test('THIRD-PARTY-NOTICES.md lists every shipped package with its version', async (t) => {
   const { shipped } = (await import(pathToFileURL(join(packageRoot, 'scripts', 'notices.mjs')).href)) as {
     shipped(lock: object): string[];
   };

@@ -1,5 +1,6 @@
-// Wordings that docs/internals/contributing.md rules out must not appear in comments, strings and pages. A program can
-// check only this minimum, so every text must still be read. A sentence that needs such a wording is added to ALLOWED.
+// Checks that wordings that docs/internals/contributing.md rules out do not appear in comments, strings and docs. A
+// program can check only this minimum, so every text must still be read. If a sentence needs such a wording, add it to
+// ALLOWED.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -13,7 +14,7 @@ const COVERED = [
   'SECURITY.md',
   ...['bench', 'deploy', 'docs', 'models', 'native', 'scripts', 'src', 'test'],
 ];
-/** Recorded results and data of tests. */
+/** Recorded results and test data. */
 const DATA = /^(bench\/results\/.*\.(md|json)|test\/(data|fuzz\/corpus)\/)/;
 /** Files that quote the wordings to rule them out. */
 const QUOTING = new Set(['docs/internals/contributing.md']);
@@ -61,7 +62,7 @@ function textsOf(file: string, source: string): { line: number; text: string }[]
     const parts = node.getChildren(parsed).filter((part) => !ts.isJSDoc(part));
     if (parts.length > 0) return parts.forEach(visit);
     const start = node.getStart(parsed);
-    // All comments are between two tokens.
+    // Every comment lies between two tokens.
     if (start > node.pos) add(node.pos, start);
     if (/String|Template|JsxText/.test(ts.SyntaxKind[node.kind]) && (!isTest || isTitle(node))) add(start, node.end);
   };

@@ -1,5 +1,5 @@
-// The request log in a real PostgreSQL: the tests that every RequestLog must pass, and no duplicates if an entry is
-// written twice.
+// Tests the request log in a real PostgreSQL: it must pass the tests for every RequestLog, and must have no duplicates
+// if an entry is written twice.
 import t, { type Test } from 'tap';
 import { PostgresRequestLog } from '../../src/storage/postgres/usage/request-log.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
@@ -15,7 +15,7 @@ const open = async (t: Test): Promise<PostgresRequestLog> => new PostgresRequest
 
 requestLogTests(open);
 
-t.test('an entry whose write was not confirmed is written again but stored and counted once', async (t) => {
+t.test('an entry whose write was not confirmed is written again but stored and counted only once', async (t) => {
   const log = await open(t);
   await log.add([entry(1), entry(2)]);
   const once = await log.size();

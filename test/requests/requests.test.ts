@@ -1,4 +1,4 @@
-// The request log in a real LMDB database, including entries of requests that were not admitted.
+// Tests the request log in a real LMDB database, including entries for requests that were not admitted.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ t.test('removed entries leave no rows in any table, and the limits follow the se
   t.same(await log.size(), { rows: 0, bytes: 0 }, 'entries are not written immediately');
   await recorder.flush();
   t.equal((await log.size()).rows, 1_200);
-  t.equal([...store.table('request-texts').keys()].length, 500, 'texts are dropped when too many entries are waiting');
+  t.equal([...store.table('request-texts').keys()].length, 500, 'texts are dropped if too many entries are waiting');
   const sweep = new RequestSweep(log, settings, (error) => {
     throw error;
   });

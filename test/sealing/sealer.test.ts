@@ -30,7 +30,7 @@ const text = 'Two and two 🧮 make four.\n';
 const store = await newStore('first');
 const sealer = await openSealer(new LmdbSealerState(store), KEYS, MODELS);
 
-/** Yields the value with one byte or character changed, and truncated or extended variants. */
+/** Yields variants of the value: with one byte or character changed, truncated, or extended. */
 function* spoiled(value: string, prefix: string): Generator<string> {
   const bytes = Buffer.from(value.slice(prefix.length), 'base64url');
   for (let at = 0; at < bytes.length; at++) {
@@ -47,7 +47,7 @@ function* spoiled(value: string, prefix: string): Generator<string> {
   yield value.slice(0, -1) + (value.endsWith('B') ? 'C' : 'B');
 }
 
-t.test('a signature verifies only the exact thinking text it was made for', async (t) => {
+t.test('a signature is valid only for the exact thinking text that it was made for', async (t) => {
   const signature = sealer.signThinking(text, here);
   const bytes = Buffer.from(signature, 'base64url');
   t.equal(bytes.length, 35);
@@ -63,7 +63,7 @@ t.test('a signature verifies only the exact thinking text it was made for', asyn
   t.equal(sealer.openThinking(odd, '\ud800', 'org_a'), null, 'an unpaired surrogate is a different text');
 });
 
-t.test('sealed thinking contains its text, encrypted', async (t) => {
+t.test('sealed thinking contains its text in encrypted form', async (t) => {
   const signature = sealer.sealThinking(text, here);
   t.equal(Buffer.from(signature, 'base64url')[0], 2);
   t.notMatch(Buffer.from(signature, 'base64url').toString('latin1'), 'Two and two');
@@ -108,7 +108,7 @@ t.test('opening returns the model that sealed the value, and fails for a model t
 });
 
 t.test('field boundaries are authenticated', async (t) => {
-  // Model names that give the same concatenated bytes and the same model byte; only their lengths differ.
+  // Model names that result in the same concatenated bytes and the same model byte. Only their lengths differ.
   const byte = (name: string) => createHash('sha256').update(name).digest()[0];
   let whole = '';
   for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;
@@ -176,7 +176,7 @@ t.test('without configured keys, a created key is kept and still opens values af
   const signature = made.signThinking(text, here);
   t.ok(
     (await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'),
-    'after a restart',
+    'the key still opens values after a restart',
   );
   const replaced = await openSealer(new LmdbSealerState(own), KEYS, MODELS);
   t.ok(replaced.openThinking(signature, text, 'org_a'), 'the key opens values after keys are configured');

@@ -1,4 +1,4 @@
-// Encryption of account secrets at rest, and the encryption primitives below all sealed values.
+// Tests the encryption of account secrets at rest, and the encryption primitives that all sealed values use.
 import t from 'tap';
 import { decode, decrypt, encrypt, fields } from '../../src/accounts/sealing/boxes.js';
 import { KeyRing, SECRET_BYTES } from '../../src/accounts/sealing/key-ring.js';

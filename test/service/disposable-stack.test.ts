@@ -1,4 +1,4 @@
-// Closes resources once, in reverse order, after a failed start or at shutdown.
+// Tests that resources are closed once, in reverse order, after a failed start or at shutdown.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';

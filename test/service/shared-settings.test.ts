@@ -1,20 +1,23 @@
-// Processes that share state need both a shared Redis and a shared database.
+// Tests that processes that share state must have both a shared Redis and a shared database.
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { checkShared } from '../../src/server/shared-settings.js';
 
-t.test('a start with only one of Redis and the database configured fails and names the missing setting', (t) => {
-  const database = { url: 'postgres://localhost/monolith' };
-  const redis = { url: 'redis://localhost' };
-  t.throws(() => checkShared(configWith({ database })), {
-    name: 'StartError',
-    message: /^database\.url is set, but redis\.url is not/,
-  });
-  t.throws(() => checkShared(configWith({ redis })), {
-    name: 'StartError',
-    message: /^redis\.url is set, but database\.url is not/,
-  });
-  checkShared(configWith({ database, redis }));
-  checkShared(configWith({}));
-  t.end();
-});
+t.test(
+  'startup fails if only one of Redis and the database is configured, with an error that names the missing setting',
+  (t) => {
+    const database = { url: 'postgres://localhost/monolith' };
+    const redis = { url: 'redis://localhost' };
+    t.throws(() => checkShared(configWith({ database })), {
+      name: 'StartError',
+      message: /^database\.url is set, but redis\.url is not/,
+    });
+    t.throws(() => checkShared(configWith({ redis })), {
+      name: 'StartError',
+      message: /^redis\.url is set, but database\.url is not/,
+    });
+    checkShared(configWith({ database, redis }));
+    checkShared(configWith({}));
+    t.end();
+  },
+);

@@ -1,5 +1,5 @@
-// ActiveSet holds the objects in use and does not retain removed ones. With a plain Set, the second test would find all
-// of them in the old generation.
+// Tests that ActiveSet holds the objects in use and does not retain removed ones. With a plain Set, the second test
+// would find all of them in the old generation.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { ActiveSet } from '../../src/shared/active-set.js';
@@ -51,6 +51,6 @@ void t.test('removed objects are not retained until the next full collection', a
   const grown = Number(stdout);
   t.ok(
     stdout !== '' && grown < 2_000_000,
-    `20 MB went through, the old generation grew by ${stdout.trim()} bytes ${stderr}`,
+    `20 MB were added and removed, and the old generation grew by ${stdout.trim()} bytes ${stderr}`,
   );
 });

@@ -1,4 +1,4 @@
-// JSON numbers that JavaScript cannot represent exactly are read and written with the same digits.
+// Tests that JSON numbers that JavaScript cannot represent exactly are read and written with the same digits.
 
 import t from 'tap';
 import { literalOf, parseExact, stringifyExact, withMembers } from '../../src/shared/exact-json.js';
@@ -40,7 +40,7 @@ t.test('numbers that JavaScript represents exactly are written by JSON.stringify
   t.end();
 });
 
-t.test('the last of several members with the same name counts', (t) => {
+t.test('if several members have the same name, the last one counts', (t) => {
   t.equal(again('{"a":9007199254740993,"a":1}'), '{"a":1}');
   t.equal(again('{"a":1,"a":9007199254740993}'), '{"a":9007199254740993}');
   t.equal(again('{"a":[9007199254740993,2],"a":{"0":5}}'), '{"a":{"0":5}}');

@@ -1,4 +1,4 @@
-// Host names chosen by untrusted clients, resolved by a test DNS server that may fail or not respond.
+// Tests the resolution of host names chosen by untrusted clients, with a test DNS server that may fail or not respond.
 import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';

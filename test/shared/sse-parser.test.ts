@@ -1,4 +1,4 @@
-// The parser of server-sent events: splits, line ends, fields, limits and long events.
+// Tests the parser of server-sent events: splits, line ends, fields, limits and long events.
 import t from 'tap';
 import { SseParser, type SseOptions } from '../../src/shared/sse-parser.js';
 import { utf8Chunks } from '../../src/shared/utf8-chunks.js';
@@ -70,7 +70,7 @@ t.test('treats CR, LF and CRLF alike, and reports an event as soon as its empty 
       );
   }
   t.same(read(['data: 1\r\r']), [['', '1']]);
-  t.same(read(['data: 1\r\n\r']), [['', '1']], 'without waiting for the rest of a CRLF');
+  t.same(read(['data: 1\r\n\r']), [['', '1']], 'the event is reported without waiting for the rest of a CRLF');
 });
 
 t.test('the end of the stream drops an event, or reports its lines, or the last line too', async (t) => {

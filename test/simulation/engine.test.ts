@@ -1,4 +1,4 @@
-// Runs the engine simulation (docs/internals/simulation.md): half a million steps of a fixed seed, and as many of a
+// Runs the engine simulation (docs/internals/simulation.md): half a million steps with a fixed seed, and as many with a
 // random seed.
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';

@@ -1,4 +1,4 @@
-// Runs the service simulation (docs/internals/simulation.md) for 2,000 steps of a fixed seed.
+// Runs the service simulation (docs/internals/simulation.md) for 2,000 steps with a fixed seed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,8 +1,8 @@
-// npm run soak -- [--minutes N] [--seed N] [--rate N]: two HTTP workers, every endpoint, 30 percent of the requests
-// aborted, keys created and revoked, models drained and reloaded. Memory after a full collection of every thread must
-// be flat within 2 percent over the last half, and the number of allocator arenas must not grow. File descriptors and
-// the server's counts of running work must return to their initial values. With --leak N the main thread leaks N bytes
-// per second (leak.ts), which the test must detect.
+// npm run soak -- [--minutes N] [--seed N] [--rate N]: a server with two HTTP workers gets requests on every endpoint,
+// 30 percent of which are aborted, while keys are created and revoked and models are drained and reloaded. Memory after
+// a full collection in every thread must be flat within 2 percent over the second half of the run, and the number of
+// allocator arenas must not grow. File descriptors and the server's counts of running work must return to their initial
+// values. With --leak N the main thread leaks N bytes per second (leak.ts), which the test must detect.
 import { join } from 'node:path';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ const THREADS = 2;
 const FLAT = 0.02;
 /** Allowance for database readers and for connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
-/** A thread creates an arena when all existing ones are in use at that moment, so one may appear late. */
+/** A thread creates an arena if all existing ones are in use at that moment, so one may appear late in the run. */
 const ARENAS_MORE = 1;
 
 const { values } = parseArgs({
@@ -195,7 +195,7 @@ async function sum(name: string): Promise<number> {
     .reduce((all, [, value]) => all + value, 0);
 }
 
-/** The endpoints in the server's OpenAPI document, without those that only operators call (people.ts). */
+/** The endpoints in the server's OpenAPI document, except those that only operators call (people.ts). */
 async function documented(): Promise<string[]> {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, unknown>>;

@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import type { Isolate } from './sample.js';
 
-/** How long to wait for the other threads to collect: a busy thread on a busy machine is late. */
+/** How long to wait for the other threads to collect. On a busy machine, a busy thread may be late. */
 const WAIT_MS = 30_000;
 
 /** Number of threads in addition to the main one. */
@@ -19,7 +19,7 @@ if (file !== undefined) {
   const gc = runInNewContext('gc') as () => void;
   const collected = (): Isolate => {
     gc();
-    gc(); // The second call collects what finalizers released.
+    gc(); // The second call collects objects that finalizers released.
     const {
       used_heap_size: used,
       total_physical_size: heap,

@@ -1,4 +1,4 @@
-// Memory, file descriptors and threads of a running process, as reported by Linux.
+// Measures the memory, file descriptors and threads of a running process, as reported by Linux.
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -27,7 +27,7 @@ export interface Isolate {
 export interface Kept extends Sample {
   /** Bytes of all JavaScript objects. */
   used: number;
-  /** Anonymous memory outside the heaps: the engine's, and what the C library's allocator holds. */
+  /** Anonymous memory outside the heaps: that of the engine and of the C library's allocator. */
   native: number;
   isolates: Isolate[];
 }
@@ -77,7 +77,7 @@ export function growth(samples: readonly number[]): number {
   return median(half.slice(half.length >> 1)) / median(half.slice(0, half.length >> 1)) - 1;
 }
 
-/** The maximum of each half. */
+/** The maximum in each half of the run. */
 export function mostOf(samples: readonly number[]): [number, number] {
   const middle = samples.length >> 1;
   return [Math.max(...samples.slice(0, middle)), Math.max(...samples.slice(middle))];

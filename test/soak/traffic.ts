@@ -1,6 +1,6 @@
 // Concurrent clients on every endpoint, some of which disconnect at any moment: complete, streamed and background
-// responses, WebSockets, interrupted bodies, schemas, tools, images, continuations, reads and token counts. Everything
-// is drawn from one seed; the timing depends on the machine.
+// responses, WebSockets, interrupted bodies, schemas, tools, images, continuations, reads and token counts. A single
+// seed determines all random choices; the timing depends on the machine.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
@@ -67,7 +67,7 @@ export class Traffic {
     return `${pick(['A', 'H', 'L', 'L', 'R', 'W', 'E'])}: ${'x'.repeat(below(200))}`;
   }
 
-  /** Draws a request. Few may generate thousands of tokens; stored responses are continued and read. */
+  /** Chooses a random request. Only a few may generate thousands of tokens. Stored responses are continued and read. */
   #request(): Request {
     const { below: draw, pick } = this.#random;
     const messages = [{ role: 'user', content: this.#text() }];
@@ -177,7 +177,9 @@ export class Traffic {
     }
   }
 
-  /** A request with images. A random text before them makes their pages new half of the time. */
+  /**
+   * A request with images. In half of the requests, a random text before them prevents their pages from being reused.
+   */
   #sight(model: string): object {
     const { below: draw, pick } = this.#random;
     const { sight } = this.options;
@@ -232,7 +234,7 @@ export class Traffic {
     }
   }
 
-  /** Sends a body that is cut off, or a body whose connection ends in the middle. */
+  /** Sends a truncated body, or closes the connection in the middle of a body. */
   async #broken(): Promise<void> {
     const { below: draw, pick } = this.#random;
     const socket = connect(this.options.server.port, '127.0.0.1');
@@ -286,7 +288,7 @@ const templateOf = (path: string): string =>
     .replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}')
     .replace(/^(\/v1\/models\/).+/, '$1{id}');
 
-/** A JSON schema that most of the time no earlier request had. */
+/** A JSON schema that usually no earlier request had. */
 function formOf(below: Random['below']): object {
   const properties = Object.fromEntries(
     Array.from({ length: 1 + below(4) }, () => [

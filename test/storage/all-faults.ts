@@ -37,7 +37,7 @@ const tell = (fault: Fault, at: number, seed: number, problems: readonly string[
   for (const problem of problems) process.stdout.write(`${fault} at call ${at}, seed ${seed}: ${problem}\n`);
 };
 
-/** The seeds choose the random state that a power loss leaves. */
+/** The seeds determine the random state that a power loss leaves behind. */
 async function ends(fault: (typeof ENDS)[number]): Promise<string> {
   const recorded = Recorded.make(fault === 'power');
   const last = Math.min(to, recorded.calls.length - 1);

@@ -1,4 +1,4 @@
-// Batched writes keep their order, are retried after a failure, and are limited while writing fails.
+// Tests that batched writes keep their order, are retried after a failure, and are limited while writing fails.
 import t from 'tap';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../../src/storage/batch-writer.js';
@@ -59,7 +59,7 @@ t.test('flush writes everything in batches, including entries that arrive meanwh
   t.same(said, []);
 });
 
-t.test('a batch has an eighth of the queue, between 32 and 1,000 entries, in order', async (t) => {
+t.test('a batch takes an eighth of the queue, but at least 32 and at most 1,000 entries, in order', async (t) => {
   const { writer, written } = bench();
   const all = Array.from({ length: 5_000 }, (_, one) => one);
   for (const one of all) writer.add(one);
@@ -124,7 +124,7 @@ t.test('a failed batch is retried first, and the log reports the failure and the
   t.equal(said.length, 2);
 });
 
-t.test('entries over the limit are dropped and reported once', async (t) => {
+t.test('entries over the limit are dropped, which is reported once', async (t) => {
   const { writer, written, said, state } = bench({ maxWaiting: 2 });
   state.fails = true;
   for (const one of [1, 2, 3, 4]) writer.add(one);

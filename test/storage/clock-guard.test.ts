@@ -1,4 +1,4 @@
-// The clock guard on LMDB, and the expiry of stored responses that it holds back.
+// Tests the clock guard on LMDB, and the expiry of stored responses, which it holds back.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Tests of the clock guard, for every storage backend of the last known time.
+// Tests of the clock guard, for every storage backend that stores the last known time.
 import t, { type Test } from 'tap';
 import { ERASURE_HOLD_BYTES, ErasureHold } from '../../src/shared/erasure-hold.js';
 import { ClockGuard } from '../../src/storage/clock-guard.js';
@@ -43,7 +43,7 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
   };
 
   t.test(
-    'a start more than a day after the last stored time erases nothing, and a corrected clock is trusted immediately',
+    'starting more than a day after the last stored time erases nothing, and a corrected clock is trusted immediately',
     async (t) => {
       const { clock, hold, told, start, run } = await bench(t);
       const first = await start();
@@ -109,7 +109,7 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     clock.wall -= 10 * DAY;
     t.ok(guard.allows(), 'a clock set back is allowed, because nothing expires earlier');
     clock.wall += 10 * DAY;
-    t.notOk(guard.allows(), 'setting it forward again is a jump');
+    t.notOk(guard.allows(), 'setting the clock forward again is a jump');
     await guard.close();
   });
 }

@@ -1,5 +1,5 @@
-// Sends SIGKILL while 16 writers save. Every response whose save resolved must be complete with its chain, no response
-// may be partial, and data written ahead by an interrupted save is removed at the next start.
+// Sends SIGKILL while 16 writers save. Every response whose save resolved must be complete, including its chain, no
+// response may be partial, and data written ahead by an interrupted save must be removed at the next start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { isWhole } from './whole.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the timeout is long because the machine may be busy
 
 const KILLS = 5;
 

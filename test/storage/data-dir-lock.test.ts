@@ -1,4 +1,5 @@
-// Only one server may use a data folder, across processes, containers and threads. The lock ends with the server.
+// Tests that only one server can use a data folder, across processes, containers and threads. The lock is released when
+// the server ends.
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

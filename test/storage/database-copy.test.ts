@@ -1,5 +1,5 @@
-// The database file: damage is detected before LMDB maps it, a full disk gives a clear error, and a copy made during
-// writes contains everything that was acknowledged before it.
+// Tests the database file: damage is detected before LMDB maps the file, a full disk gives a clear error, and a copy
+// made during writes contains everything that was acknowledged before it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -38,7 +38,7 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const path = join(folder, 'data');
 const copy = join(folder, 'copy.mdb');
 
-t.test('a backup made while responses are saved has every response acknowledged before it', async (t) => {
+t.test('a backup made while responses are saved contains every response acknowledged before it', async (t) => {
   const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -267,7 +267,8 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
         `flags ${flags}`,
       );
   }
-  // The same holds while a server has the file open: damage must not be mistaken for a page that was reused meanwhile.
+  // The same applies while a server has the file open: damage must not be mistaken for a page that was reused
+  // meanwhile.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
   served.release();

@@ -1,5 +1,5 @@
-// Classification of shared database failures by the SQLSTATE that the PostgreSQL client reports, and what API clients
-// see of them.
+// Tests how failures of the shared database are classified by the SQLSTATE that the PostgreSQL client reports, and what
+// API clients see of them.
 import t from 'tap';
 import {
   isAnswer,

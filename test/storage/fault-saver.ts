@@ -1,6 +1,6 @@
-// A process that saves and deletes responses one after another and prints what was acknowledged, for runs in which one
-// of the disk writes fails. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted
-// ID", "refused". The content of a response follows from its id (saver.ts), and the ids follow from their numbers.
+// A process that saves and deletes responses one after another and prints what was acknowledged, for runs in which a
+// disk write fails. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
+// "refused". The content of a response is derived from its id (saver.ts), and the ids are derived from their numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';

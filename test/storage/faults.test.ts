@@ -1,5 +1,6 @@
-// A disk that fails at one of the writes or syncs of the database. When the database is reopened, acknowledged data is
-// there and nothing is partial. `npm run faults` tests every position and kind; this test samples them.
+// Tests a disk that fails at one of the database's writes or syncs. When the database is reopened, all acknowledged
+// data must be there and nothing may be partial. `npm run faults` tests every position and kind of fault; this test
+// samples them.
 import t from 'tap';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
@@ -48,7 +49,7 @@ t.test('after a power loss, only unsynced data is missing and the file is not da
 t.test('acknowledged data survives a kill or power loss after any sampled call of a recorded run', async (t) => {
   const [killed, powerless] = [Recorded.make(false), Recorded.make(true)];
   t.ok(killed.calls.length > 300);
-  // Tests each of the first calls, which create the file, and every fortieth one after that.
+  // Tests each of the first calls, which create the file, and every fortieth call after that.
   for (let call = 0; call < Math.min(killed.calls.length, powerless.calls.length); call += call < FIRST ? 1 : 40) {
     t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed after call ${call}`);
     t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call after call ${call}`);

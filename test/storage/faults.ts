@@ -57,8 +57,9 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
-    // Failing to create the database is also an orderly exit, because its first writes may fail. The LMDB library
-    // overwrites its own memory if the error message for a failed page write is long: docs/internals/simulation.md.
+    // Failing to create the database also counts as an orderly exit, because the first writes may fail. The LMDB
+    // library overwrites its own memory if the error message for a failed page write is long:
+    // docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
     if (
       (signal !== null && !byLibrary) ||

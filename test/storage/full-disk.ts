@@ -1,5 +1,5 @@
-// A process that saves responses until the disk is full and then continues. Run it where files cannot grow without
-// limit. It prints its results as JSON. Argument: data folder.
+// A process that saves responses until the disk is full and then continues. Run it where the size of files is limited.
+// It prints its results as JSON. Argument: data folder.
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { ApiError } from '../../src/shared/errors.js';

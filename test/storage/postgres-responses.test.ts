@@ -1,5 +1,5 @@
-// Stored responses in PostgreSQL: the tests that every response store must pass, and cases with two concurrent
-// processes and expired leases.
+// Tests stored responses in PostgreSQL: runs the tests that every response store must pass, and cases with two
+// concurrent processes and expired leases.
 import t from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { leaveOutIf } from '../support/needed-programs.js';
@@ -66,7 +66,7 @@ t.test('closing a store does not wait for a long sweep, and the next store conti
   const sweeping = () =>
     openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY });
   await sweeping().close();
-  t.ok(((await one.rows())['responses'] ?? 0) > 200, 'batches that the sweep had not started are left');
+  t.ok(((await one.rows())['responses'] ?? 0) > 200, 'batches that the sweep had not started remain');
   const next = sweeping();
   t.ok(await eventually(async () => (await one.rows())['responses'] === 0));
   await next.close();

@@ -1,5 +1,5 @@
-// The shared database on a real PostgreSQL: schema migrations, failures as clients see them, and notifications between
-// processes.
+// Tests the shared database on a real PostgreSQL: schema migrations, failures as clients see them, and notifications
+// between processes.
 
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
@@ -54,24 +54,27 @@ const eventually = async (met: () => boolean | Promise<boolean>, ms = 10_000): P
   return false;
 };
 
-t.test('an empty database and every earlier schema version are migrated, even with concurrent starts', async (t) => {
-  const url = await postgres.create();
-  await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
-  const whole = await tablesOf(url);
-  t.ok(whole.length > 20, `${whole.length} lines`);
-  t.same(
-    (await postgres.ask<{ version: number }>(url, 'SELECT version FROM monolith_versions ORDER BY 1')).map(
-      ({ version }) => version,
-    ),
-    Array.from({ length: DATABASE_VERSION }, (_, at) => at + 1),
-  );
-  for (let version = 0; version < DATABASE_VERSION; version++) {
-    const earlier = await postgres.create();
-    await migrate(settingsOf(earlier), version);
-    await migrate(settingsOf(earlier));
-    t.same(await tablesOf(earlier), whole, `migrated from version ${version}`);
-  }
-});
+t.test(
+  'an empty database and every earlier schema version are migrated, even if several processes start concurrently',
+  async (t) => {
+    const url = await postgres.create();
+    await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
+    const whole = await tablesOf(url);
+    t.ok(whole.length > 20, `${whole.length} lines`);
+    t.same(
+      (await postgres.ask<{ version: number }>(url, 'SELECT version FROM monolith_versions ORDER BY 1')).map(
+        ({ version }) => version,
+      ),
+      Array.from({ length: DATABASE_VERSION }, (_, at) => at + 1),
+    );
+    for (let version = 0; version < DATABASE_VERSION; version++) {
+      const earlier = await postgres.create();
+      await migrate(settingsOf(earlier), version);
+      await migrate(settingsOf(earlier));
+      t.same(await tablesOf(earlier), whole, `migrated from version ${version}`);
+    }
+  },
+);
 
 const ADDS: Migration = {
   what: 'a column more',
@@ -211,7 +214,8 @@ t.test('transactions are atomic and retried after a conflict', async (t) => {
     { code: '23505' },
     'a duplicate key is not reported as a database failure',
   );
-  // Half of them lock the rows in the opposite order: PostgreSQL aborts one of two transactions that deadlock.
+  // Half of the transactions lock the rows in the opposite order. PostgreSQL aborts one of two transactions that
+  // deadlock.
   let runs = 0;
   await Promise.all(
     Array.from({ length: 16 }, (_, at) =>
@@ -265,7 +269,7 @@ t.test('a statement that exceeds the timeout is aborted with 503', async (t) => 
 });
 
 t.test(
-  'notifications sent during another one are batched into the next statement, in order and without overlap',
+  'notifications sent while another is being sent are batched into the next statement, in order and without overlap',
   async (t) => {
     const warned: string[] = [];
     const warn = ({ message }: Error): void => {

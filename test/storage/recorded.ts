@@ -1,5 +1,5 @@
 // Records all writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record),
-// and rebuilds the file as a failure of the process or the machine after any of them would leave it.
+// and rebuilds the file as it would be after a failure of the process or the machine at any of these points.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,8 @@ export interface Left {
 
 export class Recorded {
   /**
-   * Positions before each call, and the end. Output printed after the previous call has been received at that position.
+   * The positions before each call, and the end. At a position, all output printed after the previous call has been
+   * received.
    */
   readonly calls: readonly number[];
 

@@ -1,4 +1,4 @@
-// Storage layout of response items: their size, page boundaries and lookup keys.
+// Tests the storage layout of response items: their sizes, page boundaries and lookup keys.
 import t from 'tap';
 import { itemKey, itemRows, outputRow, pages, sizeOf, type ItemRow } from '../../src/storage/response-parts.js';
 import { itemSize } from '../../src/storage/response-size.js';

@@ -1,4 +1,4 @@
-// Stored responses in a real LMDB database.
+// Tests stored responses in a real LMDB database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Tests that every implementation of ResponseStore must pass. Saved responses can be read, in chains, only by their
-// organization until they are deleted or expire, and erasure leaves nothing behind.
+// Tests that every implementation of ResponseStore must pass. Saved responses and their chains can be read only by
+// their organization, until they are deleted or expire, and erasing leaves nothing behind.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -59,7 +59,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     open.clock.now = START;
   });
 
-  t.test('a saved response is returned to its organization only, and unknown ids return null', async (t) => {
+  t.test('a saved response is returned only to its organization, and unknown ids return null', async (t) => {
     const { responses } = open;
     const saved = record();
     await responses.save(saved);
@@ -306,7 +306,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('input items of a response are listed from any item on, in both orders', async (t) => {
+  t.test('the input items of a response can be listed starting at any item, in both orders', async (t) => {
     const { responses } = open;
     const texts = (name: string, count: number): StoredItem[] =>
       Array.from({ length: count }, (_, index) => ({
@@ -364,7 +364,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       (await itemOf(responses, 'org_a', 'b0'))?.item,
       { text: 'b0' },
-      'a response that repeated the item still has it after the first one is deleted',
+      'a response that repeated the item still has it after the first response is deleted',
     );
   });
 
@@ -460,7 +460,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
   });
 
   t.test(
-    'event logs of background responses are stored, read from any event on, and expire after an hour',
+    'event logs of background responses are stored, can be read from any event on, and expire after an hour',
     async (t) => {
       const { responses, clock } = open;
       const running = record({ background: true, status: 'queued', output: [] });
@@ -760,7 +760,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [told?.map(({ sequence, type }) => [sequence, type]), two.running.ended],
       [[[6, 'response.completed']], true],
     );
-    // In this case, the end arrives late and in several parts.
+    // In this case, the end of the log arrives late and in several parts.
     const late = await begin();
     let woken = false;
     leaving.push(
@@ -836,7 +836,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `the chain was read in ${ms.toFixed(0)} ms`);
-    // The reader has released the chain by now; otherwise it would have to erase responses deleted meanwhile.
+    // By now, the reader has released the chain. Otherwise, it would have to erase responses that were deleted
+    // meanwhile.
     await responses.sweep();
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);

@@ -64,7 +64,7 @@ export function savedStoreTests(open: (t: Test, now: () => number) => Promise<Sa
     t.same(
       both.map(({ status }) => status).sort(),
       ['fulfilled', 'rejected'],
-      'of two concurrent additions for one free place, one succeeds',
+      'if two entries are added concurrently and there is room for one, only one succeeds',
     );
   });
 }

@@ -1,5 +1,5 @@
 // A process that saves many responses concurrently and prints each id after its save has resolved. Tests kill it.
-// Arguments: data folder, number of concurrent saves. The content of a response follows from its id, see expected().
+// Arguments: data folder, number of concurrent saves. The content of a response is derived from its id; see expected().
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { newResponseId } from '../../src/shared/ids.js';

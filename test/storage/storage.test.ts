@@ -153,7 +153,7 @@ t.test('the file check accepts every page size that the LMDB library supports, a
   );
 });
 
-t.test('a file that is being written is judged by two consecutive reads that agree', (t) => {
+t.test('a file that is being written is checked with two consecutive reads that must agree', (t) => {
   const damaged = new DamagedFile('is cut off');
   const outcome = (...readings: unknown[]): unknown => {
     const left = [...readings];
@@ -182,7 +182,7 @@ t.test('a file that is being written is judged by two consecutive reads that agr
   t.end();
 });
 
-t.test('the keys of a table can be listed without values and in reverse', async (t) => {
+t.test('the keys of a table can be listed without their values and in reverse order', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {

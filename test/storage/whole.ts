@@ -1,4 +1,4 @@
-// Checks that a response created by saver.ts is complete.
+// Checks whether a response that saver.ts created is complete.
 import type { ChainedResponse, ResponseStore } from '../../src/storage/response-store.js';
 import { expected } from './saver.js';
 

@@ -19,7 +19,7 @@ export function atOnce<T>(value: T | Promise<T>): T {
 }
 
 /**
- * Start value, in nanoseconds, of the clocks that tests control: MONOLITH_TEST_CLOCK_NS if set, else `usual`.
- * test/admission/clocks.test.ts runs the tests with other start values.
+ * Start value, in nanoseconds, of the clocks that tests control: MONOLITH_TEST_CLOCK_NS if it is set, otherwise
+ * `usual`. test/admission/clocks.test.ts runs the tests with other start values.
  */
 export const clockStart = (usual: bigint): bigint => BigInt(process.env['MONOLITH_TEST_CLOCK_NS'] ?? usual);

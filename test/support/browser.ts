@@ -65,7 +65,7 @@ export async function openWindow(
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
   });
-  context.setDefaultTimeout(20_000); // long timeout: CI machines are busy
+  context.setDefaultTimeout(20_000); // the timeout is long because CI machines are busy
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
@@ -105,7 +105,7 @@ export async function signIn({ context }: Opened, url: string, cookie: string | 
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate(
     'Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)',
-  ); // a reserved scrollbar makes the difference negative
+  ); // if space is reserved for a scrollbar, the difference is negative
 }
 
 const SCREENSHOTS = join(root, 'build', 'screenshots');

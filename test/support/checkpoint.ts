@@ -17,7 +17,7 @@ interface Gguf {
   floats(tensor: Tensor): Float32Array;
 }
 
-/** Reads only what these files contain: no nested arrays, tensors in F32 and Q8_0. */
+/** Supports only what these files contain: no nested arrays, and tensors in F32 and Q8_0. */
 function readGguf(path: string): Gguf {
   const bytes = readFileSync(path);
   let at = 8;
@@ -111,7 +111,7 @@ function checkpointName(name: string): string {
   return `${layer === undefined ? '' : `model.layers.${layer}.`}${NAMES[stem] ?? stem}.weight`;
 }
 
-/** Separates the two halves of each attention head's rows, which the converter to GGUF interleaves. */
+/** Separates the two halves of each attention head's rows, which the GGUF converter interleaves. */
 function withHalves(values: Float32Array, cols: number, heads: number): Float32Array {
   const rows = values.length / cols;
   const width = rows / heads;

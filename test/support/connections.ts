@@ -34,7 +34,7 @@ export async function post(place: Place, path: string, body: object): Promise<{ 
   return { status: response.statusCode ?? 0, text: await text(response) };
 }
 
-/** Resolves with the status. The response body is left unread, so the request keeps running until `leave`. */
+/** Resolves with the status. The response body is left unread, so the request keeps running until `leave` is called. */
 export async function hold(
   place: Place,
   path: string,

@@ -1,7 +1,7 @@
 // Measures CPU time instead of wall-clock time, for upper bounds on the cost of code: the machine may be busy with
 // other work.
 
-/** Starts measuring; the returned function gives the CPU milliseconds that this process has used since. */
+/** Starts measuring. The returned function returns the CPU milliseconds that this process has used since then. */
 export function cpuTime(): () => number {
   const before = process.cpuUsage();
   return () => process.cpuUsage(before).user / 1_000;

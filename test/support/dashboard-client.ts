@@ -3,11 +3,16 @@
 
 export interface DashboardClient {
   readonly url: string;
-  /** Value of the session cookie; null if there is none. Assign it to use the same session from another browser. */
+  /**
+   * Value of the session cookie; null if there is none. Assign it to a second client to use the same session from
+   * another browser.
+   */
   cookie: string | null;
   /** Headers of the last response. */
   headers: Headers;
-  /** `path` is relative to /dashboard/api. Given headers override the client's own; an empty string omits a header. */
+  /**
+   * `path` is relative to /dashboard/api. The given headers override the client's own; an empty string omits a header.
+   */
   fetch(
     path: string,
     init?: { method?: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },

@@ -20,13 +20,13 @@ export interface DashboardServer {
   dataDir: string;
   logs: string[];
   /**
-   * Accesses the server's own database. A second open of the same database in one process can block forever on the
-   * first one's write.
+   * Accesses the server's own database. If a process opens the same database twice, the second one can block forever on
+   * a write of the first.
    */
   inside<T>(work: (store: Store) => Promise<T>): Promise<T>;
   /** Returns a new browser client. */
   client(): DashboardClient;
-  /** Restarts on the same data folder as if in another process. `settings` replace those of the first start. */
+  /** Restarts on the same data folder, as if in another process. `settings` replaces those of the first start. */
   restart(settings?: object): Promise<void>;
   close(): Promise<void>;
 }

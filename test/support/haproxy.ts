@@ -21,7 +21,7 @@ export interface Haproxy {
   stop(): Promise<void>;
 }
 
-/** Each response carries `x-served-by`: the index in `ports` of the server that produced it. */
+/** Each response has an `x-served-by` header: the index in `ports` of the server that produced it. */
 export async function startHaproxy(ports: readonly number[]): Promise<Haproxy> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-haproxy-'));
   const port = await freePort();

@@ -1,5 +1,5 @@
 // Image files that attack a decoder: small ones that cost far more than their pixels suggest (many scans, many frames,
-// compressed comments), truncated ones, and ones whose headers declare another size.
+// compressed comments), truncated ones, and ones whose headers declare a different size.
 import { deflateSync } from 'node:zlib';
 
 const segment = (code: number, data: readonly number[]): Buffer =>
@@ -128,7 +128,7 @@ export function pngOf(width: number, height: number, rows: number): Buffer {
   ]);
 }
 
-/** The JPEG with another width and height in its frame header. */
+/** The JPEG with a different width and height in its frame header. */
 export function jpegWithSides(jpeg: Buffer, width: number, height: number): Buffer {
   const at = jpeg.indexOf(Buffer.from([0xff, 0xc0]));
   const changed = Buffer.from(jpeg);

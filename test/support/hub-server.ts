@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 export interface HubRepo {
   /** Path → content. Files of 1,000 bytes or more are "large files" with a SHA-256. */
   files: Record<string, Buffer>;
-  /** Requires this token if set. */
+  /** The token that requests must have, if it is set. */
   token?: string;
   gated?: boolean;
 }
@@ -17,17 +17,17 @@ export interface HubRepo {
 export interface Faults {
   /** Breaks the connection after this many bytes of a large file: one entry per connection, in order. */
   breakAfter?: number[];
-  /** These responses are sent first, to any request, before normal handling. */
+  /** These responses are sent to the first requests, whatever they are, before normal handling starts. */
   answers?: { status: number; headers?: Record<string, string> }[];
   /** Number of times that each path is served with bytes that do not match its hash. */
   wrongBytes?: Map<string, number>;
   /** Answers a range request with the whole file. */
   ignoresRanges?: boolean;
-  /** Lists use `siblings` instead of the tree, with or without hashes. */
+  /** File lists use `siblings` instead of the tree, with or without hashes. */
   noTree?: 'with_blobs' | 'names_alone';
   /** Stalls after this many bytes of a large file. */
   stallAfter?: number;
-  /** Extra paths in lists that are not files. */
+  /** Additional paths in file lists that do not exist as files. */
   extraPaths?: string[];
   /** Redirect target for large files, instead of the second origin. */
   location?: string;

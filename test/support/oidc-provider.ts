@@ -17,11 +17,11 @@ export interface OidcTestProvider {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** The person at the browser; null refuses the sign-in. */
+  /** The person who uses the browser; if null, the sign-in is refused. */
   person: Person | null;
   /** Parameters of the last authorization request. */
   asked: URLSearchParams | null;
-  /** Call this when the address of the server that uses the provider is known. */
+  /** Call this once the address of the server that uses the provider is known. */
   register(redirectUri: string): void;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// Validators built from the published API descriptions in test/data/specs, to check real responses against.
+// Validators for real responses, built from the published API descriptions in test/data/specs.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -32,7 +32,7 @@ const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
     // `user` of a response is null if the request had none; the vendor's API does the same.
     (schemas) =>
       replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
-    // The description of a schema may be null as well.
+    // The `description` of a schema may be null as well.
     (schemas) =>
       replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', {
         anyOf: [{ type: 'string' }, { type: 'null' }],

@@ -1,4 +1,4 @@
-// For `node --import`: modules that ask for the package openai get its version 7.
+// For `node --import`: modules that import the package openai get version 7 of it.
 import { register } from 'node:module';
 
 const hook = `export function resolve(specifier, context, next) {

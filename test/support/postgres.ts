@@ -1,6 +1,6 @@
 // A real PostgreSQL server for tests, on a free port and in a folder that only it and the test can read. PostgreSQL
-// refuses to run as root, so under root it runs as the service's user. It stops with the test process, even if that is
-// killed.
+// refuses to run as root, so when the tests run as root, it runs as the service's user. It stops with the test process,
+// even if that process is killed.
 
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -44,7 +44,7 @@ export interface Postgres {
   create(name?: string): Promise<string>;
   /** Runs a statement as superuser on a separate connection. */
   ask<Row>(url: string, text: string, values?: unknown[]): Promise<Row[]>;
-  /** Stops immediately, without a checkpoint; stop() shuts down in order and closes the connections. */
+  /** Stops immediately, without a checkpoint. stop() shuts down cleanly and closes the connections. */
   kill(): Promise<void>;
   /** Sends SIGKILL to all server processes. */
   crash(): Promise<void>;

@@ -160,7 +160,7 @@ const isImpossible = (schema: JsonSchema): boolean =>
   (schema['const'] !== undefined &&
     typesOf(schema)?.includes(schema['const'] === null ? 'null' : typeof schema['const']) === false);
 
-/** Returns the conjunction of two schemas. Alternatives of both are kept separate, in `allOf`. */
+/** Returns the conjunction of two schemas. If both have alternatives, these are kept separate in `allOf`. */
 function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): JsonSchema {
   const resolved = (schema: JsonSchema): JsonSchema => {
     const { $ref: ref, ...rest } = schema;

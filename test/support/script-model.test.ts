@@ -1,4 +1,4 @@
-// The scripted model reproduces its scripts through the real engine and the real server.
+// Tests that the scripted model reproduces its scripts through the real engine and the real server.
 import t from 'tap';
 import { said, spoken, standardScripts, type Said } from './scripts.js';
 import { planOf } from './script-plan.js';
@@ -96,7 +96,7 @@ t.test('follows forced and forbidden tool choices', async (t) => {
   });
 });
 
-t.test("splits a call's arguments into tokens as written", async (t) => {
+t.test("splits a call's arguments into the tokens that the script prescribes", async (t) => {
   t.same(said('W').calls, [{ name: 'get_weather', arguments: '{"location": "Paris"}' }]);
   t.same(
     said('P').calls.map((call) => call.arguments),

@@ -56,7 +56,7 @@ export type { Piece, Repeat, Script } from './script-plan.js';
 export interface ScriptModelOptions {
   /** Scripts by letter. A is the default; T responds to tool results. */
   scripts?: Readonly<Record<string, Script>>;
-  /** Maximum prompt plus output in tokens; default 16,384. */
+  /** Maximum length of prompt and output together, in tokens; default 16,384. */
   context?: number;
   /** The template opens the reasoning section in the prompt, so the model does not open it itself. */
   opensThinking?: boolean;

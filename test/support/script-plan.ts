@@ -1,5 +1,5 @@
 // Turns scripts into a plan of votes: which token follows which, and what must be remembered where the last token alone
-// does not determine the next. Independent of weights and files; script-model.ts explains the whole.
+// does not determine the next one. Independent of weights and files. script-model.ts explains how it all works.
 
 /**
  * A part that is repeated without end. The pieces after it are reached only when the engine forces the reasoning to
@@ -53,7 +53,9 @@ const NEXT = 140,
   SIGN = 45,
   OWN = 45,
   INSTEAD = 70;
-/** Penalty of single-byte tokens: they appear only where a script contains them or a mask allows nothing else. */
+/**
+ * Penalty for single-byte tokens, so that they appear only where a script contains them or a mask allows nothing else.
+ */
 export const BYTE_HANDICAP = 400;
 const NAME_LEAD = 25;
 

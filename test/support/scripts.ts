@@ -29,7 +29,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** Script D: one call with nested arguments, escapes and characters split over tokens. */
+  /** Script D: one call with nested arguments, escapes, and characters split across tokens. */
   D: [
     '<tool_call>',
     '\n{"name": "save_note',
@@ -51,7 +51,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** Script E: characters of two to four bytes, split in the middle over tokens. */
+  /** Script E: characters of two to four bytes, split mid-character across tokens. */
   E: [
     'Gr',
     bytes(0xc3),
@@ -73,7 +73,7 @@ export const standardScripts = {
 
   /**
    * Script F: JSON in a code fence. The JSON is valid but does not match the test schema, so it cannot be generated
-   * under that schema.
+   * with that schema.
    */
   F: ['```js', 'on\n{"name": "Gr', 'ace", "age": 85}', '\n```', '\n'],
 
@@ -197,7 +197,7 @@ export const standardScripts = {
     ' seven.',
   ],
 
-  /** Script S: "one two STOP three" split over tokens; contains a possible stop string. */
+  /** Script S: "one two STOP three", split across tokens; contains a possible stop string. */
   S: ['one', ' two', ' ST', 'OP', ' three', ' STO', 'RE', ' four'],
 
   /** Script T: the response to a tool result. */

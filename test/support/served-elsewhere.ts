@@ -1,12 +1,12 @@
-// With TEST_UPSTREAM set to an API format, servers that tests start run no model themselves. A second process serves
-// the models, and the first uses it as an upstream in that format. `npm run test:upstream` sets it for the suites that
-// run the official clients.
+// If TEST_UPSTREAM is set to an API format, servers that tests start run no model themselves. A second process serves
+// the models, and the first one uses it as an upstream in that format. `npm run test:upstream` sets it for the suites
+// that run the official clients.
 import type { UpstreamApi } from '../../src/config/upstream.js';
 
 export interface Start {
   args?: string[];
   env?: Record<string, string>;
-  /** File descriptor for the server's stderr, instead of a pipe that is read. */
+  /** File descriptor to use for the server's stderr instead of a pipe that the test reads. */
   stderr?: number;
 }
 

@@ -24,7 +24,7 @@ export interface StandIn {
   readonly sockets: ReadonlySet<Socket>;
   /** Sets the responses to the next requests; the last one is repeated. */
   say: Say;
-  /** Descriptions that it serves by path, such as model metadata. Requests for them are not recorded. */
+  /** Responses by path to requests for information such as model metadata. These requests are not recorded. */
   facts: Readonly<Record<string, object>>;
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * `cut`: resets existing and new connections. `held`: keeps connections open but forwards nothing, not even their end.
- * `deaf`: forwards requests but no responses. `slow`: delays each chunk by up to `slowMs`.
+ * `deaf`: forwards requests but not responses. `slow`: delays each chunk by up to `slowMs`.
  */
 export type Way = 'through' | 'cut' | 'held' | 'deaf' | 'slow';
 

@@ -58,7 +58,7 @@ export class Connection {
     );
   }
 
-  /** Returns the next message; rejects if the connection ends first, or after 20 seconds. */
+  /** Resolves with the next message. Rejects if the connection ends first, or after 20 seconds. */
   async next(): Promise<Received> {
     for (const end = Date.now() + 20_000; this.#received.length === 0; ) {
       if (this.ended || Date.now() > end) throw new Error(this.ended ? 'the connection has ended' : 'no message came');
@@ -128,7 +128,7 @@ export function textOf({ output }: Pick<Resource, 'output'>): string {
     .join('');
 }
 
-/** Returns the status with which a handshake is refused. */
+/** Returns the HTTP status with which a handshake is refused. */
 export async function handshakeStatus(port: number, key: string): Promise<number | undefined> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
   socket.on('error', () => undefined);

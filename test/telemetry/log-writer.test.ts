@@ -1,4 +1,4 @@
-// The log's writer with a real pipe: what happens while nobody reads it, when its reader leaves, and at exit.
+// Tests the log's writer with a real pipe: what happens while nobody reads it, when its reader closes it, and at exit.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
@@ -18,7 +18,7 @@ function pipe(folder: string): string {
 
 const opened = (path: string, mode: number): number => openSync(path, mode | constants.O_NONBLOCK);
 
-/** What can be read now. */
+/** Returns what can be read now. */
 function readNow(fd: number): string {
   const parts: Buffer[] = [];
   for (;;) {
@@ -60,7 +60,7 @@ t.test('keeps at most 1 MiB of lines, and loses none of them', async (t) => {
   t.ok(bytes <= BUFFER_BYTES + 65_536, 'the pipe holds the rest');
   const from = performance.now();
   await writer.flush();
-  t.ok(performance.now() - from < 5_000, 'flush() ends although nobody reads');
+  t.ok(performance.now() - from < 5_000, 'flush() returns although nobody reads');
 
   let text = '';
   for (let tries = 0; tries < 500 && text.length < bytes; tries++) {
@@ -73,7 +73,7 @@ t.test('keeps at most 1 MiB of lines, and loses none of them', async (t) => {
   t.equal(readNow(reader), 'later\n');
 });
 
-t.test('drops lines after the reader has closed the pipe, and writes again for another reader', async (t) => {
+t.test('drops lines after the reader has closed the pipe, and writes again once there is another reader', async (t) => {
   const path = pipe(t.testdir());
   const first = opened(path, constants.O_RDONLY);
   const fd = opened(path, constants.O_WRONLY);

@@ -1,4 +1,4 @@
-// An HTTP worker runs a full garbage collection once it has been idle, and not while it serves requests.
+// Tests that an HTTP worker runs a full garbage collection once it has been idle, but not while it serves requests.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -23,7 +23,7 @@ t.test('collects once, a minute after the last request', (t) => {
     rest.look();
     return collections;
   };
-  t.same([after(59), after(1), after(600)], [0, 1, 1], 'garbage of the start is collected once');
+  t.same([after(59), after(1), after(600)], [0, 1, 1], 'garbage from startup is collected once');
   work.answered++;
   t.same([after(5), after(59), after(1), after(600)], [1, 1, 2, 2], 'a request has been served');
   work.inFlight++;

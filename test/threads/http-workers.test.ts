@@ -1,5 +1,5 @@
-// A server with two HTTP workers in this process. A new connection goes to the next worker in turn, so opening
-// connections selects the worker.
+// Tests a server with two HTTP workers in this process. Each new connection goes to the next worker in turn, so a test
+// selects the worker by opening connections.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -71,7 +71,7 @@ interface Resource {
   status: string;
 }
 
-t.test('metrics on any worker are the sum over all workers', async (t) => {
+t.test('every worker reports metrics summed over all workers', async (t) => {
   const count = async (): Promise<[requests: number, steps: number]> => {
     const metrics = await text(await send('GET', '/metrics'));
     const value = (pattern: RegExp): number => Number(pattern.exec(metrics)?.[1] ?? NaN);
@@ -180,7 +180,7 @@ t.test('WebSockets work on each worker', async (t) => {
   }
 });
 
-t.test('limits are counted over all workers, and a lost worker releases what it held', async (t) => {
+t.test('limits are counted over all workers, and a lost worker releases everything it held', async (t) => {
   const endless = {
     model: 'hal-1.0',
     stream: true,
@@ -248,7 +248,7 @@ t.test('a background response of a lost worker is marked failed', async (t) => {
   for (const id of ids) await ask('DELETE', `/v1/responses/${id}`);
 });
 
-t.test('a worker that fails to start makes the server start fail with its reason', async (t) => {
+t.test('if a worker fails to start, the server fails to start with the same reason', async (t) => {
   const config = configWith({ data_dir: folder, http: { threads: 2 }, models: { nobody: { display_name: 'Nobody' } } });
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const bus = new HubBus({ threads: 2 });

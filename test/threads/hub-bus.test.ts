@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { HubBus, PortBus } from '../../src/server/workers/hub-bus.js';
 import { eventually } from '../e2e/monolith.js';
 
-/** A hub and the buses of its workers, all on this thread; messages cross real ports. */
+/** Tests a hub and the buses of its workers, all on this thread. Messages pass through real ports. */
 function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
   const errors: string[] = [];
   const onError = (error: unknown): void => {
@@ -50,7 +50,7 @@ t.test('ask() collects the replies in time and skips threads without a listener'
   t.same(await ends[0]?.ask('response.cancel', { id: 'x' }), [], 'no thread listens to this topic');
 });
 
-t.test('the last listener added replies, unless it was removed', async (t) => {
+t.test('the listener added last replies, unless it was removed', async (t) => {
   const { hub, ends } = star(t, 1);
   const calls: string[] = [];
   ends[0]?.on('response.cancel', () => {

@@ -13,7 +13,7 @@ export const RANGES = {
 export const MAX_LOAD = 128;
 export const REQUESTS = 100;
 
-/** Records the settings. `kept`: the settings that a real engine would have after a restart. */
+/** An engine that records its settings. `kept`: the settings that a real engine would have after a restart. */
 export class SimulatedEngine implements HeldEngine {
   readonly ranges = RANGES;
   readonly taken = new AbortController();
@@ -80,7 +80,10 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
 /** How far a measured percentile may differ from the true one. */
 export const TOLERANCE = 1.1;
 
-/** The best of all combinations; the most promising ones are measured again with many requests. `seconds`: the total time of measuring all combinations. */
+/**
+ * The best of all combinations. The most promising ones are measured again with many requests. `seconds`: the total
+ * time for measuring all combinations.
+ */
 export function exhaustive(
   surface: Surface,
   steps: Readonly<Record<string, number>>,

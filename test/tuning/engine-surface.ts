@@ -41,7 +41,10 @@ export interface Simulated {
   seconds: number;
 }
 
-/** Simulates `concurrency` clients, each sending its next request after a response, until `requests` requests have completed. The initial requests, which start together, are not counted. */
+/**
+ * Simulates `concurrency` clients until `requests` requests have completed. Each client sends its next request after it
+ * gets a response. The initial requests, which all start together, are not counted.
+ */
 export function simulate(
   { machine, prompt, answer, spread, percentile }: Surface,
   settings: TuneSettings,

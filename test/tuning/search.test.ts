@@ -1,5 +1,5 @@
-// The parts of the search: the space of settings, the Gaussian process, the choice of the next point, and the Pareto
-// front.
+// Tests the components of the search: the space of settings, the Gaussian process, the choice of the next point, and
+// the Pareto front.
 import t from 'tap';
 import { paretoFrontOf } from '../../src/bench/tune/pareto-front.js';
 import { GaussianProcess } from '../../src/bench/tune/gaussian-process.js';
@@ -84,7 +84,7 @@ t.test('proposed points are seeded, inside the space, distinct, and respect fixe
   t.ok(best >= 270, `the best point is close to the objective's limit: ${best}`);
 });
 
-t.test('a small space is covered completely without repetition', async (t) => {
+t.test('in a small space, every point is proposed exactly once', async (t) => {
   const search = new Search({
     knobs: [
       { name: 'a', min: 1, max: 3 },
@@ -157,7 +157,7 @@ t.test('points are ranked by goodput, not by throughput', async (t) => {
   for (let at = 0; at < 16; at++) search.tell(measure(search.ask()));
   const [best] = search.ranked();
   t.ok((best?.['a'] as number) > 40 && (best?.['a'] as number) < 200, `measured: ${best?.['a']}`);
-  // This also holds for values that were never measured.
+  // This is also true for values that were never measured.
   const { a, b } = search.believed({ b: 33 }) as { a: number; b: number };
   t.ok(a > 40 && a < 200 && b === 33, `believed: ${a}`);
   const hopeless = new Search({ knobs: KNOBS, seed: 3 });

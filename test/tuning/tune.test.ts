@@ -1,5 +1,5 @@
-// Complete tuning runs on simulated engines. They find settings as good as an exhaustive grid in a tenth of its time,
-// and restore the previous settings.
+// Tests complete tuning runs on simulated engines. They must find settings as good as those of an exhaustive grid in a
+// tenth of its time, and must restore the previous settings.
 import t from 'tap';
 import { MIN_TRIALS } from '../../src/bench/tune/plan.js';
 import type { TunePlan } from '../../src/bench/tune/plan.js';

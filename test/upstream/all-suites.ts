@@ -1,6 +1,6 @@
-// `npm run test:upstream`: runs the suites of the official clients again with every model in a second Monolith process,
-// which the first one uses as an upstream. Tests that may differ are named here with the reason. Any other difference
-// is a fault, and so is a named test that no longer differs.
+// `npm run test:upstream`: runs the suites of the official clients again, with every model in a second Monolith
+// process, which the first one uses as an upstream. Tests whose results may differ are listed here with the reason. Any
+// other difference is a fault, and so is a listed test that no longer differs.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { root } from '../e2e/monolith.js';
@@ -21,7 +21,7 @@ const GAUGES = 'the test reads the engine metrics of its own process';
 /** Suites whose tests are nested in one top-level test. */
 const NESTED: ReadonlySet<string> = new Set(['responses-compact', 'responses-socket', 'agents']);
 
-/** By suite: the tests that may differ, and why. */
+/** For each suite, the tests whose results may differ, and why. */
 const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'openai-client': {},
   'chat-tools': {},

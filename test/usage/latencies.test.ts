@@ -1,4 +1,5 @@
-// Latency percentiles are within the documented error, add up over hours and writers, and are removed with their hour.
+// Tests that latency percentiles are within the documented error, are combined over hours and writers, and are removed
+// with their hour.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -75,7 +76,7 @@ latencyTests(async (t) => {
   return new LmdbUsageStore(store);
 });
 
-t.test('members of an organization can read its latencies, others get 404', async (t) => {
+t.test('members of an organization can read its latencies, and others get 404', async (t) => {
   const { owner, organization, server, client, close } = await openOwned();
   t.teardown(close);
   const path = `/organizations/${organization.id}/usage/latency`;

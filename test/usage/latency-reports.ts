@@ -1,5 +1,5 @@
-// Latency tests that every UsageStore must pass: percentiles are within the documented error, add up over hours and
-// writers, and are removed with their hour.
+// Latency tests that every UsageStore must pass: percentiles are within the documented error, are combined over hours
+// and writers, and are removed with their hour.
 import t, { type Test } from 'tap';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { SKETCH_ERROR } from '../../src/usage/latency-sketch.js';
@@ -28,7 +28,7 @@ const used = (more: Partial<FinishedUsage>): FinishedUsage => ({
   ...more,
 });
 
-/** `open` returns a new, empty store that is removed with the test. */
+/** `open` returns a new, empty store that is removed when the test ends. */
 export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
   t.test('latencies are stored by hour, model and key', async (t) => {
     const usage = await open(t);
@@ -64,7 +64,7 @@ export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
     t.match(
       all,
       { model: 'hal-1.0', apiKeyId: null, answered: 600 },
-      'requests of all writers are included if they generated a token',
+      'requests from all writers are included if they generated a token',
     );
     t.same(others, []);
     near(all?.firstTokenMs?.p50, 100);

@@ -1,5 +1,5 @@
-// Usage in a real PostgreSQL: the tests that every UsageStore must pass, and exact sums if a connection is lost after a
-// commit.
+// Tests usage in a real PostgreSQL: runs the tests that every UsageStore must pass, and checks that sums are exact if a
+// connection is lost after a commit.
 import t, { type Test } from 'tap';
 import type { Database, Queryable } from '../../src/storage/postgres/database.js';
 import { unavailable } from '../../src/storage/postgres/failures.js';
@@ -19,7 +19,7 @@ const open = async (t: Test): Promise<PostgresUsageStore> => new PostgresUsageSt
 usageStoreTests(open);
 latencyTests(open);
 
-t.test('a batch whose commit was not confirmed is counted once, and a lost batch is written again', async (t) => {
+t.test('a batch whose commit was not confirmed is counted only once, and a lost batch is written again', async (t) => {
   const real = await databaseFor(t, postgres);
   let lose: 'answer' | 'request' | null = null;
   // A database connection that can drop a transaction before or after its execution.

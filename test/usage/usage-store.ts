@@ -57,7 +57,7 @@ const refused = (more: Partial<RejectedUsage> = {}): UsageEntry => ({
 });
 const go = new AbortController().signal;
 
-/** `open` returns a new, empty store that is removed with the test. */
+/** `open` returns a new, empty store that is removed when the test ends. */
 export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
   t.test('concurrent usage writes add up in the hourly sums and in the month', async (t) => {
     const store = await open(t);
@@ -122,7 +122,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
       after = page.next;
     }
     t.equal(pages, 25);
-    t.same(paged, whole.rows, 'the pages together equal the whole result');
+    t.same(paged, whole.rows, 'the pages together equal the complete result');
 
     const totals = await store.totals(
       { fromHour: HOUR - 48, toHour: HOUR + 48 },

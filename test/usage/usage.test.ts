@@ -1,4 +1,4 @@
-// Usage in a real LMDB database: records add up, are found by hour, day and group, and are removed after their
+// Tests usage in a real LMDB database: records add up, are found by hour, day and group, and are removed after their
 // retention.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ async function storeFor(t: Test): Promise<{ store: Store; usages: LmdbUsageStore
 usageStoreTests(async (t) => (await storeFor(t)).usages);
 
 t.test(
-  'recording usage writes a row per generation and the sums of the hour and month, including failures and refusals',
+  'recording usage writes a row per generation and updates the sums of the hour and the month, including failures and refusals',
   async (t) => {
     const { store, usages } = await storeFor(t);
     const usage = new UsageRecorder(usages, quiet, () => NOW);

@@ -1,5 +1,6 @@
-// Tests of the account pages in a real browser, in the order a new user visits them: from the first sign-up and a
-// working API key to usage, limits, and signing out and in. Screenshots of each page are stored in build/screenshots.
+// Tests of the account pages in a real browser, in the order in which a new user visits them: from the first sign-up
+// and a working API key to usage, limits, and signing out and in again. Screenshots of each page are stored in
+// build/screenshots.
 import OpenAI from 'openai';
 import { test } from 'tap';
 import { eventually } from '../e2e/monolith.js';
@@ -122,7 +123,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     t.match(
       await latency.innerText(),
       /p99[\s\S]*production \(sk-.*\s5\s/,
-      'the latency table has percentiles of the five requests',
+      'the latency table shows percentiles of the five requests',
     );
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');

@@ -1,5 +1,5 @@
-// Tests of the playground with several models next to each other, and of saving: a shared link for members, and presets
-// that restore their settings.
+// Tests of the playground with several models side by side, and of saving: a shared link for members, and presets that
+// restore their settings.
 
 import { test } from 'tap';
 import type { InviteObject } from '../../src/shared/wire/organizations.js';
@@ -58,7 +58,7 @@ test('a saved conversation is restored as it was', (t) => {
   t.end();
 });
 
-test('models can be compared next to each other', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+test('models can be compared side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const owned = await openOwned();
   t.teardown(() => owned.close());
   const { owner, organization, server } = owned;

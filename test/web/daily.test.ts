@@ -36,10 +36,10 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
     await page.waitForTimeout(500);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('refused 404').waitFor();
-    t.equal(await rows.count(), 8, 'seven requests and the table head');
+    t.equal(await rows.count(), 8, 'the table has seven requests and a header row');
     await screenshots(page, 'requests');
     await page.getByLabel('Outcome').selectOption('refused');
-    t.ok(await eventually(async () => (await rows.count()) === 2), 'the filter leaves the refused request');
+    t.ok(await eventually(async () => (await rows.count()) === 2), 'the filter leaves only the refused request');
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
@@ -190,7 +190,7 @@ test('the request log, usage and live pages work', { skip: noBrowser, timeout: 3
       await page.setViewportSize(PHONE);
       t.ok(
         await eventually(async () => (await page.locator('.live-chart').count()) === 3),
-        'on a phone there is one chart per kind',
+        'on a phone, one chart of each group is shown',
       );
       await page.getByLabel('Engine to show in the charts').selectOption('KV pages');
       await page.getByRole('figure', { name: /^KV pages/ }).waitFor();

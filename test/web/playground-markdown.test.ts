@@ -1,5 +1,5 @@
-// Markdown in playground responses, in a real browser against an upstream whose text the test determines: elements while
-// the text streams, and no effect of hostile text.
+// Tests Markdown in playground responses, in a real browser against an upstream whose text the test determines: text
+// must become elements while it streams, and hostile text must have no effect.
 
 import { test } from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';
@@ -87,7 +87,7 @@ test('playground Markdown', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await say(START, END);
     await text().locator('pre').waitFor();
     t.equal(await text().locator('pre').innerText(), 'const open = 1;', 'an open fence is a code block');
-    t.equal(await text().getByRole('button', { name: 'Copy' }).count(), 0, 'without a copy button');
+    t.equal(await text().getByRole('button', { name: 'Copy' }).count(), 0, 'it has no copy button yet');
     await text().evaluate((element: { querySelector(name: string): object }) => {
       Object.assign(element.querySelector('table'), { seenBefore: true });
       Object.assign(element.querySelector('pre'), { seenBefore: true });
@@ -144,7 +144,7 @@ test('playground Markdown', { skip: noBrowser, timeout: 120_000 }, async (t) => 
       ]),
     );
     t.equal(await text().locator('a').last().innerText(), 'Image: a picture');
-    t.equal(await page.evaluate('window.hit'), undefined, 'nothing ran');
+    t.equal(await page.evaluate('window.hit'), undefined, 'no script ran');
   });
 
   await t.test('the raw text can be shown, and is copied', async (t) => {

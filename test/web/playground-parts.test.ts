@@ -72,7 +72,7 @@ const withCalls = (): Answer =>
     [1600, '[DONE]'],
   ]);
 
-test('a JSON response is shown as JSON, also while it is streaming', (t) => {
+test('a JSON response is shown as JSON, even while it is streaming', (t) => {
   t.same(jsonIn('{"a":[1,2]}'), { text: '{\n  "a": [\n    1,\n    2\n  ]\n}', isComplete: true });
   t.same(jsonIn(' [{"a":'), { text: '[{"a":', isComplete: false });
   for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open'])
@@ -145,7 +145,7 @@ test('stream chunks are assembled into a response', (t) => {
   t.end();
 });
 
-test('a response that is stopped, cut off or empty has the right state', (t) => {
+test('a response that is stopped, interrupted or empty has the right state', (t) => {
   const begun = play([
     [1100, chunk({ content: 'One' })],
     [1110, chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{"' } }] })],
@@ -217,7 +217,7 @@ test('turns are converted to messages', (t) => {
   t.end();
 });
 
-test('settings are parsed, and invalid ones are reported per field', (t) => {
+test('settings are parsed, and invalid ones are reported at their field', (t) => {
   t.same(
     readSettings({ ...NO_SETTINGS, model: 'm' }),
     { fields: { model: 'm' } },
@@ -342,7 +342,7 @@ const DOCUMENT = [
   '[1]: http://host/r\n\nend',
 ].join('\n\n');
 
-test('Markdown of a growing text ends in the blocks of the whole text, and finished blocks do not change', (t) => {
+test('parsing Markdown as it grows results in the same blocks as parsing it at once, and finished blocks do not change', (t) => {
   const whole = new BlockSplitter().update(DOCUMENT, false);
   t.ok(whole.blocks.length > 10 && whole.blocks.every(({ isDone, isPlain }) => isDone && !isPlain));
   t.match(whole.definitions, { 1: { href: 'http://host/r' } });
@@ -362,7 +362,7 @@ test('Markdown of a growing text ends in the blocks of the whole text, and finis
   t.same(
     splitter.update('x\r\n\r\ny', false).blocks.map(({ raw }) => raw),
     ['x', 'y'],
-    'another text starts again',
+    'a different text starts from the beginning',
   );
   t.end();
 });
@@ -405,7 +405,7 @@ test('only web and mail addresses are links, and named character references are 
   t.end();
 });
 
-test('a long growing text is parsed in about the time of its parts', (t) => {
+test('a long growing text takes about as long to parse as its parts', (t) => {
   const text = 'A paragraph with **bold** text and `code`.\n\n- one\n- two\n\n'.repeat(2_000);
   const splitter = new BlockSplitter();
   const spent = cpuTime();
@@ -554,7 +554,7 @@ test('a dialogue can send, stop, take tool results, regenerate and clear', async
   unsubscribe();
 });
 
-test('limit fields are parsed and validated as an operator types them', (t) => {
+test('limit fields are parsed and validated in the form that operators type', (t) => {
   const overrides = { '*': { rpm: 10 }, 'hal-1.0': { tpm: null, concurrency: 3 } };
   const drafts = draftsOf(overrides, ['*', 'hal-1.0', 'tycho-1.0']);
   t.same(overridesOf(drafts), overrides, 'limits survive a round trip through the form fields');

@@ -122,7 +122,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('heading', { name: 'Send a message to hal-1.0' }).waitFor();
   });
 
-  await t.test('a tool call is shown, takes a result and continues with it', async (t) => {
+  await t.test('a tool call is shown and takes a result, with which the conversation continues', async (t) => {
     await settings.getByRole('button', { name: 'Insert example' }).click();
     t.match(await settings.getByLabel('Tools').inputValue(), /get_weather/);
     await say('K: weather in Oslo?');
@@ -220,7 +220,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.match(
       await settings.getByLabel('JSON Schema').last().inputValue(),
       /"properties"/,
-      'the field starts with an example',
+      'the field contains an example at first',
     );
     const sent = page.waitForRequest((request) => request.url().endsWith('/playground'));
     await say('J: a person');

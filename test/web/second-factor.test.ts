@@ -1,12 +1,12 @@
-// Tests of the second factor in a real browser: setup with a QR code, the code at sign-in, an operator page that
-// requires it, an address change, and deleting the account.
+// Tests of two-factor authentication in a real browser: setup with a QR code, the code at sign-in, an operator page
+// that requires it, an address change, and deleting the account.
 import { test } from 'tap';
 import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
 
-test('a user can set up and use a second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
+test('a user can set up and use two-factor authentication', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const dashboard = await startDashboard({ accounts: { operator_second_factor: 'required' } });
   const browser = await openBrowser();
   t.teardown(async () => {
@@ -55,7 +55,7 @@ test('a user can set up and use a second factor', { skip: noBrowser, timeout: 30
   t.equal(
     await page.getByRole('button', { name: 'Turn off' }).count(),
     0,
-    'operators cannot turn the second factor off',
+    'operators cannot turn two-factor authentication off',
   );
   await noneWrong(t, window, 'profile');
 

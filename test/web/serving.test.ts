@@ -116,7 +116,7 @@ test('the dashboard page and its assets are served', { skip: notBuilt }, async (
     t.equal((await get(dashboard.url + path)).status, 404, `${path} returns 404 when the dashboard is disabled`);
 });
 
-test('a page that was not built responds with how to build it', (t) => {
+test('if the page was not built, the response says how to build it', (t) => {
   const empty = mkdtempSync(join(tmpdir(), 'monolith-page-'));
   t.teardown(() => rmSync(empty, { recursive: true, force: true }));
   const route = pageRoutes(empty).find(({ path }) => path === '/dashboard');

@@ -20,7 +20,7 @@ import { openOwned } from '../support/owned-server.js';
 
 t.setTimeout(300_000); // allows for slow CI machines
 
-test('the figures and axes of the tuning page are formatted', async (t) => {
+test('the numbers and axes of the tuning page are formatted', async (t) => {
   t.same([1234.5, 99.94, 0.01234, 0].map(figure), ['1,235', '99.9', '0.0123', '0']);
   t.same(linearAxis([3.7]), { min: 0, max: 4, ticks: [0, 1, 2, 3, 4] });
   t.same(linearAxis([]), { min: 0, max: 1, ticks: [0, 0.5, 1] });
@@ -94,7 +94,7 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
   await form.getByText(/"ttft=soon"/).waitFor();
   await fill('Objectives', 'ttft_p90=60s,itl_p90=60s');
 
-  // A run that is watched and stopped.
+  // The first run is watched and stopped.
   await form.getByRole('button', { name: 'Start' }).click();
   await page.getByText('Running').first().waitFor();
   await page
@@ -120,7 +120,7 @@ test('a tuning run can be started, stopped and compared', { skip: noBrowser, tim
   t.ok((await page.locator('.front-met').count()) > 0);
   await screenshots(page, 'operator-tuning');
 
-  // A comparison of both runs; the URL keeps the selection.
+  // Both runs are compared; the URL keeps the selection.
   const boxes = page.getByRole('table', { name: 'Tuning runs' }).getByRole('checkbox');
   await boxes.nth(1).check();
   const compared = page.getByRole('table', { name: 'Two runs compared' });

@@ -124,7 +124,7 @@ export interface LoadRun {
   readonly length: RunLength;
   /** Length of the warm-up: the same load, recorded but not measured. The server does not drain between the two. */
   readonly warmup: RunLength;
-  /** How long running responses may take to finish after the end of the run. Those that take longer are cancelled. */
+  /** How long running responses may take to finish after the end of the run. Responses that take longer are cancelled. */
   readonly graceMs: number;
   /** Open loop: maximum concurrent requests. Others wait, and their wait counts as latency. Null: no limit. */
   readonly maxConcurrency: number | null;

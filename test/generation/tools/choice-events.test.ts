@@ -11,7 +11,7 @@ import { tools } from './call-fixtures.js';
 
 type Section = 'content' | 'reasoning' | 'tool';
 
-/** Feeds pieces like the engine's, two tokens each, then the end. */
+/** Feeds pieces like those of the engine, with two tokens each, then the end. */
 function run(
   syntax: ToolSyntax,
   pieces: [Section, string][],
@@ -92,7 +92,7 @@ t.test('emits text and calls in order, with call numbers', async (t) => {
     'end 1 true',
     'finished tool_calls 2',
   ]);
-  t.equal(tokens, 16, 'all tokens except those of the last piece, which causes no event');
+  t.equal(tokens, 16, 'all tokens are counted except those of the last piece, which causes no event');
   t.same([...choices], [3]);
   t.equal(ends, 0);
 });
@@ -137,7 +137,7 @@ t.test('keeps texts with calls between them separate', async (t) => {
       .join('');
   };
   const one = call('{}');
-  t.equal(between('a. ', one, ' b'), 'a. b', 'white space on one side of the call');
+  t.equal(between('a. ', one, ' b'), 'a. b', 'there is white space on only one side of the call');
   t.equal(between('a.', '\n', one, one, '\n\n', 'b'), 'a.\nb');
   for (const behind of [['\n\n b'], ['\n', '\n ', 'b'], ['\n', '\n b']])
     t.equal(between('a.', one, ...behind), 'a.\n\n b', 'the result is the same at every split');

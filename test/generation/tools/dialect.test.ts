@@ -110,7 +110,7 @@ t.test('describes the tools if the template renders no calls or an unknown synta
     { ...expected, syntax: { name: 'hermes' } },
     'JSON after an unknown marker is not recognized',
   );
-  // A template that renders tools but no calls: the vocabulary shows which syntax the model was trained on.
+  // A template that renders tools but no calls. The vocabulary shows which syntax the model was trained on.
   for (const [token, name] of [
     ['[TOOL_CALLS]', 'mistral'],
     ['<|tool_calls_section_begin|>', 'kimi'],
@@ -196,7 +196,7 @@ t.test('passes call options to the engine', async (t) => {
       ['get', 'set'],
       ['get_time\n', 'set\n', 'get\n'],
     ],
-    'a name that is a prefix of another is distinguished',
+    'a name that is a prefix of another is distinguished from it',
   );
   const kimi = callOptions(
     { tools, toolChoice: { mode: 'auto', allowed: null }, parallelToolCalls: true },

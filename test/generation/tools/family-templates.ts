@@ -1,5 +1,5 @@
-// Chat templates in the style of each family. They render calls like the vendors' templates; the rest is written for
-// these tests.
+// Chat templates in the style of each model family. They render calls like the vendors' templates; everything else was
+// written for these tests.
 
 /** Hy3 and Hy4: all markers have the same suffix, which the template inserts. */
 function hunyuan(suffix: string, line: string, separated: boolean): string {
@@ -11,7 +11,7 @@ function hunyuan(suffix: string, line: string, separated: boolean): string {
   );
 }
 
-/** By family: a message's calls, without the message's own markers. */
+/** For each family, how it renders the calls of a message, without the message's own markers. */
 const written: Readonly<Record<string, string>> = {
   hermes:
     '{% for c in m.tool_calls %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}',
@@ -70,7 +70,7 @@ const turns = (calls: string, reasoning: string): string =>
 
 const THINKING = '{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}';
 
-/** gpt-oss: each call is a message, and reasoning has a different field name. */
+/** gpt-oss: each call is a separate message, and reasoning has a different field name. */
 const HARMONY_TEMPLATE =
   '<|start|>developer<|message|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|start|>functions.f to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>' +
   '{% elif m.tool_calls %}{% if m.thinking %}{% if m.content %}{{ raise_exception("a text beside thinking") }}{% endif %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}' +
@@ -88,7 +88,7 @@ const SOLAR_TEMPLATE =
   '{% else %}<|begin|>assistant<|content|>{{ m.content }}<|end|>{% endif %}' +
   '{% else %}<|begin|>{{ m.role }}<|content|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|begin|>assistant{% endif %}';
 
-/** Functionary 3.2: text has a recipient like calls, and the prompt ends with a recipient marker. */
+/** Functionary 3.2: like calls, text has a recipient, and the prompt ends with a recipient marker. */
 const RECIPIENTS_TEMPLATE =
   '{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == "assistant" %}' +
   '{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{% if m.content %}>>>all\n{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}>>>{{ c.function.name }}\n{{ c.function.arguments }}{% endfor %}' +

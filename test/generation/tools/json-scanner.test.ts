@@ -1,7 +1,7 @@
 import t from 'tap';
 import { At, JsonScanner } from '../../../src/generation/local/tools/json-scanner.js';
 
-/** Returns how much text the scanner consumes, and whether that is a complete object. */
+/** Returns how much of the text the scanner consumes, and whether that is a complete object. */
 function scan(text: string): { taken: number; done: boolean } {
   const scanner = new JsonScanner();
   let taken = 0;
@@ -70,7 +70,7 @@ t.test('accepts what JSON.parse accepts', async (t) => {
 });
 
 t.test(
-  'consumes damaged JSON up to a point from which it could be completed, and completely only if it is valid',
+  'consumes damaged JSON only up to a point from which it could still be completed, and all of it only if it is valid',
   async (t) => {
     let state = 11;
     const random = (below: number): number => {

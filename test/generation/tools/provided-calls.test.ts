@@ -1,4 +1,4 @@
-// The local provider under each family's template: reasoning, then a forced call or a format.
+// Tests the local provider with each family's template: reasoning, followed by a forced call or by output in a format.
 import t from 'tap';
 import { modelOfFile } from '../../../src/engine/catalog.js';
 import { Engine } from '../../../src/engine/engine.js';
@@ -14,7 +14,7 @@ const limits = {
   images: { perImage: 1_000, perRequest: 10_000 },
 } as const;
 
-/** Returns the engine as if its file had another template. */
+/** Returns the engine as if its file had a different template. */
 function withTemplate(engine: Engine, chatTemplate: string): Engine {
   return new Proxy(engine, {
     get(target, key): unknown {
@@ -162,7 +162,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         Number.isInteger(count)
       );
     };
-    // Where the headers differ: one token leads to the response, another to a call.
+    // If the headers differ, one token leads to the response and another one to a call.
     const encode = (text: string): Promise<Int32Array> =>
       engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
     const answer = await encode(answerHead);
@@ -184,7 +184,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
       }
     }
-    // After a header that the model closes itself, the same holds: any sample is one of the two.
+    // The same is true after a header that the model itself closes: any sample is one of the two.
     const end = (await encode('<|end|>'))[0]!;
     for (let seed = 0n; seed < 4n; seed++) {
       const events = await run(

@@ -1,5 +1,5 @@
-// For models whose content has a header like their calls (Functionary 3.2): a marker inside a response counts as a
-// marker if a recipient follows, and as text otherwise. The model generates both the marker and the text after it.
+// Tests models whose content has a header like their calls (Functionary 3.2). A marker inside a response counts as a
+// marker if a recipient follows it, and as text otherwise. The model generates both the marker and the text after it.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent } from '../../../src/engine/events.js';

@@ -1,6 +1,6 @@
-// Every call syntax: it is recognized in the vendor's template; several calls with awkward arguments, as the template
-// renders them, parse back unchanged at every split; and every text that the engine's grammar allows parses as a call
-// that matches its tool.
+// Tests every call syntax: it is recognized in the vendor's template; if the template renders several calls with
+// awkward arguments, they parse back unchanged at every split; and every text that the engine's grammar allows parses
+// as a call that matches its tool.
 import t from 'tap';
 import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';
@@ -297,8 +297,8 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
         grammars,
       );
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
-      // gpt-oss's template uses another order than the model. The end of a list is not part of the grammar. The id of a
-      // constrained call is a number.
+      // gpt-oss's template uses a different order than the model. The end of a list is not part of the grammar. The id
+      // of a constrained call is a number.
       const learned =
         family === 'harmony'
           ? `${syntax.engineOpen}${syntax.head(name)}${json}`
@@ -360,7 +360,7 @@ function randomOf(seed: number): (below: number) => number {
   };
 }
 
-/** Generates a random text of the grammar that tends to end after a while; null if it does not end. */
+/** Generates a random text that the grammar allows and that tends to end after a while; null if it does not end. */
 function someText(
   engine: NativeEngine,
   grammar: NativeGrammar,

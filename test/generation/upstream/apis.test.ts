@@ -1,5 +1,6 @@
-// Upstreams with the Messages, Responses and Completions APIs: the requests they receive, and the conversion of their
-// streams and complete responses. The formats follow the vendors' references; the texts are written for these tests.
+// Tests upstreams with the Messages, Responses and Completions APIs: the requests they receive, and the conversion of
+// their streams and complete responses. The formats follow the vendors' references; the texts were written for these
+// tests.
 import t from 'tap';
 import { startGateway, startStandIn, type Heard, type Say } from '../../support/stand-in.js';
 
@@ -283,45 +284,48 @@ t.test('handles truncated and failed Responses', async (t) => {
   );
 });
 
-t.test("Completions: sends plain prompts, and refuses conversations with the parameter's name", async (t) => {
-  standIn.say = (response) =>
-    void response
-      .writeHead(200, { 'content-type': 'text/event-stream' })
-      .end(
-        [
-          { choices: [{ index: 0, text: 'one', logprobs: null, finish_reason: null }] },
-          { choices: [{ index: 0, text: ' two', finish_reason: null }] },
-          { choices: [{ index: 0, text: '', finish_reason: 'stop', stop_reason: '\n' }] },
-          { choices: [], usage: { prompt_tokens: 4, completion_tokens: 3 } },
-        ]
-          .map((one) => `data: ${JSON.stringify(one)}\n\n`)
-          .join('') + 'data: [DONE]\n\n',
+t.test(
+  'Completions: sends plain prompts, and refuses conversations with an error that names the parameter',
+  async (t) => {
+    standIn.say = (response) =>
+      void response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end(
+          [
+            { choices: [{ index: 0, text: 'one', logprobs: null, finish_reason: null }] },
+            { choices: [{ index: 0, text: ' two', finish_reason: null }] },
+            { choices: [{ index: 0, text: '', finish_reason: 'stop', stop_reason: '\n' }] },
+            { choices: [], usage: { prompt_tokens: 4, completion_tokens: 3 } },
+          ]
+            .map((one) => `data: ${JSON.stringify(one)}\n\n`)
+            .join('') + 'data: [DONE]\n\n',
+        );
+    for (const model of ['c', 'r']) {
+      const answer = await (
+        await gateway.post('/v1/completions', { model, prompt: 'Once', max_tokens: 5, stop: '\n' })
+      ).json();
+      t.match(
+        answer,
+        { choices: [{ text: 'one two', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 3 } },
+        model,
       );
-  for (const model of ['c', 'r']) {
-    const answer = await (
-      await gateway.post('/v1/completions', { model, prompt: 'Once', max_tokens: 5, stop: '\n' })
-    ).json();
-    t.match(
-      answer,
-      { choices: [{ text: 'one two', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 3 } },
-      model,
-    );
-    t.match(standIn.heard.at(-1), {
-      path: '/v1/completions',
-      body: { model, prompt: 'Once', max_tokens: 5, stop: ['\n'], stream: true },
+      t.match(standIn.heard.at(-1), {
+        path: '/v1/completions',
+        body: { model, prompt: 'Once', max_tokens: 5, stop: ['\n'], stream: true },
+      });
+    }
+    const refused = await gateway.post('/v1/chat/completions', {
+      model: 'c',
+      messages: [{ role: 'user', content: 'Hi' }],
     });
-  }
-  const refused = await gateway.post('/v1/chat/completions', {
-    model: 'c',
-    messages: [{ role: 'user', content: 'Hi' }],
-  });
-  t.equal(refused.status, 422);
-  t.match(await refused.json(), {
-    error: { code: 'unsupported_feature', param: 'messages', message: /raw prompts only/ },
-  });
-  const other = await gateway.post('/v1/completions', { model: 'm', prompt: 'Once', max_tokens: 5 });
-  t.match(await other.json(), { error: { code: 'unsupported_feature' } });
-});
+    t.equal(refused.status, 422);
+    t.match(await refused.json(), {
+      error: { code: 'unsupported_feature', param: 'messages', message: /raw prompts only/ },
+    });
+    const other = await gateway.post('/v1/completions', { model: 'm', prompt: 'Once', max_tokens: 5 });
+    t.match(await other.json(), { error: { code: 'unsupported_feature' } });
+  },
+);
 
 t.test('applies stop strings locally if the upstream does not support them', async (t) => {
   const refused = await gateway.post('/v1/chat/completions', {

@@ -1,6 +1,6 @@
-// Size limits of one upstream response: text and arguments by the token limit, everything by upstream.max_answer_bytes,
-// and all responses together by http.max_answering_bytes. Tested for every client and upstream format, streamed and
-// complete. No memory is held afterwards.
+// Tests the size limits of upstream responses: the token limit applies to text and arguments, upstream.max_answer_bytes
+// to a whole response, and http.max_answering_bytes to all responses together. They are tested for every client and
+// upstream format, streamed and complete. Afterwards, no memory may be held.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, type Gateway, type Say } from '../../support/stand-in.js';
@@ -66,7 +66,10 @@ function body(format: Format, model: string, stream: boolean, cap: number | null
   }
 }
 
-/** Status, and the error's code and message if there is one, of a complete response or of a stream's last events. */
+/**
+ * The status of a complete response or of a stream's last events, and the code and message of the error if there is
+ * one.
+ */
 async function ask(
   server: Gateway,
   format: Format,
@@ -404,7 +407,7 @@ t.test('handles one event of 2 MB with log probabilities and the following event
 });
 
 t.test('http.max_answering_bytes limits all responses together, and all memory is freed afterwards', async (t) => {
-  // 2 MiB for one organization: the minimum, twice the largest body.
+  // 2 MiB for one organization, which is the minimum: twice the largest body.
   const tight = await startGateway(
     { chat: model('chat-completions') },
     { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },

@@ -1,5 +1,5 @@
-// Upstreams with the Chat Completions API over real sockets: recorded streams through all three client formats, the
-// requests they receive, errors and invalid responses, client disconnects, and timeouts.
+// Tests upstreams with the Chat Completions API over real sockets: recorded streams through all three client formats,
+// the requests that the upstreams receive, errors and invalid responses, client disconnects, and timeouts.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream, type Say } from '../../support/stand-in.js';
@@ -41,7 +41,7 @@ const now = { name: 'now', parameters: { type: 'object', properties: {} } };
 const tools = [tool, now].map((one) => ({ type: 'function', function: one }));
 const chat = (more: object = {}): object => ({ model: 'far', messages: [user], ...more });
 
-/** The parts of a response that all formats report. */
+/** The properties of a response that all formats report. */
 interface Told {
   reasoning: string;
   text: string;

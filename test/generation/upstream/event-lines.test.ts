@@ -1,4 +1,4 @@
-// Parsing of server-sent events: any split, any line ending, and a length limit.
+// Tests the parsing of server-sent events: with any split and any line ending, and with a length limit.
 import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 

@@ -1,4 +1,4 @@
-// Metadata of upstream models: context length and prompt token counts; and trace propagation to upstreams.
+// Tests the metadata of upstream models (context length and prompt token counts) and trace propagation to upstreams.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, stream, type Heard, type Say, type StandIn } from '../../support/stand-in.js';
@@ -8,7 +8,7 @@ const answer = stream(
   { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } },
   '[DONE]',
 );
-/** Responses by path; for a generation, the stream above. */
+/** Responses by path. A generation request gets the stream above. */
 const says =
   (answers: Readonly<Record<string, (heard: Heard) => object>>): Say =>
   (response, heard) => {

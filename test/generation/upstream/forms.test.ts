@@ -1,5 +1,5 @@
-// Structured output of upstream models: passed on if the upstream enforces it, otherwise validated here and reported as
-// such. The small schema validator is compared with the full one.
+// Tests structured output of upstream models. The format is passed on if the upstream enforces it; otherwise, the
+// output is validated here, and this is reported. The small schema validator is compared with the full one.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { schemaProblem } from '../../../src/generation/upstream/schema-problem.js';
@@ -142,7 +142,7 @@ t.test('otherwise validates the response and reports a mismatch', async (t) => {
     const { status, body } = await answer(model, form, text);
     t.equal(status, 500, text);
     t.match(body.error, { code: 'model_error', message: words });
-    t.notMatch(body.error.message, /Paris|more|maybe/, 'the error quotes nothing of the response');
+    t.notMatch(body.error.message, /Paris|more|maybe/, 'the error quotes no part of the response');
   }
   t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'a truncated response is not validated');
 });
@@ -175,7 +175,7 @@ t.test('infers the stop string only if the upstream reports nothing about it', a
   t.same(
     await chat({ stop_reason: null }),
     [500],
-    'a response that ended by itself without matching the format is an error',
+    'a response that ended on its own without matching the format is an error',
   );
   t.same(await chat({ matched_stop: 'Os' }), ['stop_sequence', 'Os']);
   t.same(await chat({ matched_stop: 151_645 }), [500], 'by a token');

@@ -1,5 +1,5 @@
-// Publicly reported deviations of real servers from their documentation, and how they are handled. The result is the
-// same in every client format, and none counts as an upstream failure.
+// Tests how publicly reported deviations of real servers from their documentation are handled. The result must be the
+// same in every client format, and none may count as an upstream failure.
 import t from 'tap';
 import { startGateway, startStandIn, type Say } from '../../support/stand-in.js';
 

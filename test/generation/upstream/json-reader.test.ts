@@ -1,5 +1,5 @@
-// The streaming JSON reader: for any split of the input, it keeps only the members that an API format uses, within its
-// limit.
+// Tests the streaming JSON reader: however the input is split, it keeps only the members that an API format uses,
+// within its limit.
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 
@@ -111,25 +111,28 @@ t.test('drops log probabilities that were not requested', async (t) => {
   t.equal(reserved, 0);
 });
 
-t.test('keeps a long list outside the general limit, reserves its memory, and frees it as it is read', async (t) => {
-  const entry = '{"token":"a","logprob":-1,"bytes":[97]}',
-    count = 20_000;
-  const { value, reserved } = read(
-    `{"logprobs":[${Array.from({ length: count }, () => entry).join(', ')}],"text":"x"}`,
-    1_000,
-    { maxBytes: 1_000 },
-  );
-  const list = (value as { logprobs: JsonEntries }).logprobs;
-  t.ok(reserved > count * entry.length, `${reserved} bytes reserved`);
-  let entries = 0,
-    most = 0;
-  for (const batch of list.batches()) {
-    entries += batch.length;
-    most = Math.max(most, batch.length);
-  }
-  t.equal(entries, count);
-  t.ok(most < 1_000, `at most ${most} entries at a time`);
-});
+t.test(
+  'does not count a long list towards the general limit, but reserves its memory and frees it as the list is read',
+  async (t) => {
+    const entry = '{"token":"a","logprob":-1,"bytes":[97]}',
+      count = 20_000;
+    const { value, reserved } = read(
+      `{"logprobs":[${Array.from({ length: count }, () => entry).join(', ')}],"text":"x"}`,
+      1_000,
+      { maxBytes: 1_000 },
+    );
+    const list = (value as { logprobs: JsonEntries }).logprobs;
+    t.ok(reserved > count * entry.length, `${reserved} bytes reserved`);
+    let entries = 0,
+      most = 0;
+    for (const batch of list.batches()) {
+      entries += batch.length;
+      most = Math.max(most, batch.length);
+    }
+    t.equal(entries, count);
+    t.ok(most < 1_000, `at most ${most} entries at a time`);
+  },
+);
 
 t.test('limits the kept text, but not the skipped text', async (t) => {
   const long = 'x'.repeat(2_000);

@@ -1,5 +1,5 @@
-// Upstream output as recorded from llama-server (its own build, embedded models), and in the form of vLLM, Ollama and
-// hosted models: the same chunks and fields in the same order, with texts written for these tests.
+// Upstream output: recorded from llama-server (our own build, with the embedded models), and in the form that vLLM,
+// Ollama and hosted models use: the same chunks and fields in the same order, with texts written for these tests.
 const chunk = (choices: object[], more: object = {}): object => ({
   id: 'chatcmpl-1',
   object: 'chat.completion.chunk',

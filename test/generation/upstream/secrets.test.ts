@@ -1,4 +1,5 @@
-// Masking of configured keys and headers that an upstream repeats in any form. Other words stay unchanged.
+// Tests that configured keys and headers are masked if an upstream repeats them in any form, and that other text is
+// left unchanged.
 import t from 'tap';
 import { error, startGateway, startStandIn } from '../../support/stand-in.js';
 import { masked, secretsIn } from '../../../src/generation/upstream/secrets.js';

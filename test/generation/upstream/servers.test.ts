@@ -1,4 +1,4 @@
-// Several upstreams of one model: selection, removal from rotation, retries and fallback models.
+// Tests several upstream servers for one model: selection, removal from rotation, retries and fallback models.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream, type Say, type StandIn } from '../../support/stand-in.js';
@@ -142,7 +142,7 @@ t.test(
 );
 
 t.test(
-  'an upstream that fails on requests that another one serves is taken out of rotation, though no other client uses it',
+  'an upstream that fails on requests that another one serves is taken out of rotation, even if no other client uses it',
   async (t) => {
     one.say = error(500, { error: { message: 'out of memory' } });
     for (let i = 0; i < 10; i++) t.equal(await said('pair'), 'two');

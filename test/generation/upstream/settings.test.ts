@@ -1,4 +1,4 @@
-// Settings of upstream models: accepted and refused values, and that keys are never shown.
+// Tests the settings of upstream models: which values are accepted and refused, and that keys are never shown.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -47,7 +47,7 @@ t.test('accepts one URL, or several servers that inherit unset values', async (t
   );
 });
 
-t.test('refuses invalid settings with their path and without the key', async (t) => {
+t.test('refuses invalid settings with an error that names their path but not the key', async (t) => {
   for (const [upstream, words] of [
     [{ key: KEY }, /far\.upstream\.url: is required, unless servers is set/],
     [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: is required, unless servers/],

@@ -1,4 +1,4 @@
-// Several HTTP workers share each upstream's circuit breaker and its number of requests in flight.
+// Tests that several HTTP workers share each upstream's circuit breaker and its number of requests in flight.
 import { Agent, request } from 'node:http';
 import t from 'tap';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
@@ -87,7 +87,7 @@ t.test('counts an upstream that has responded and then fails requests of several
   t.same(
     [rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)],
     [true, false, false],
-    'an organization counts once over all workers',
+    'an organization counts only once over all workers',
   );
   t.same([rows[0].failedFor(8, 1_000), rows[1].failedFor(7, 1_000)], [true, true]);
   t.same(
@@ -161,7 +161,7 @@ t.test('organizations take turns, whichever worker their requests use', async (t
   await Promise.all(all);
 });
 
-t.test('no organization has two slots while another one waiting in another worker has none', async (t) => {
+t.test('no organization has two slots while another one that waits in a different worker has none', async (t) => {
   const {
     of: [one, two],
     begun,
@@ -208,7 +208,7 @@ t.test('a cancelled request, and a worker that does not take its turn, block no 
   await end(0);
   await Promise.all([first, stays]);
 
-  // A worker that registers as waiting and does nothing.
+  // A worker that registers as waiting and then does nothing.
   const {
     counts: [awake, asleep],
   } = shared(2);

@@ -1,6 +1,6 @@
-// A second implementation of the limits, independent of src/admission: each bucket is the fraction that is missing, and
-// concurrency slots are counted from the running requests. It predicts every reservation, in any process or thread, and
-// compares the prediction with the outcome.
+// A second implementation of the limits, independent of src/admission: a bucket is stored as the fraction that is
+// missing, and concurrency slots are counted from the running requests. It predicts the outcome of every reservation,
+// in any process or thread, and compares the prediction with the actual outcome.
 import { ApiError } from '../../../src/shared/errors.js';
 import type {
   Admission,
@@ -50,7 +50,7 @@ export const monthOf = (wall: number): string => new Date(wall).toISOString().sl
 
 export class LimitsWitness {
   readonly #gates = new Map<string, Gate>();
-  /** Counted tokens per organization and month. A missing entry has not been looked up in this process. */
+  /** Counted tokens per organization and month. If an entry is missing, this process has not looked it up yet. */
   readonly #months = new Map<string, Counted>();
   /** Tokens of requests that ended before their month was looked up. The stored sum may already include them. */
   readonly #early = new Map<string, number>();
@@ -170,7 +170,7 @@ export class LimitsWitness {
     const gates = this.#gatesOf(identity, model);
     for (const { limits, places } of gates)
       if (limits.concurrency !== null && places + n > limits.concurrency) return only('concurrency_limit_exceeded');
-    // A nearly full bucket may give either outcome.
+    // If the bucket is nearly full, either outcome is correct.
     const take = (bucket: Bucket, amount: number, limit: number, refusal: Outcome): boolean => {
       const over = this.#missing(bucket) + amount / limit - 1;
       if (over > -CLOSE) outcomes.add(refusal);

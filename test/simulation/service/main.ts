@@ -94,10 +94,13 @@ async function runPart(
   }
 }
 
-/** The part of a failure message that two occurrences of the same failure share: without ids and numbers. */
+/** The part of a failure message that is the same each time the failure occurs: without ids and numbers. */
 const classOf = (failure: string): string => failure.replace(/[a-z]+_\w+|\d+/g, '').slice(0, 40);
 
-/** Removes actions (delta debugging, from the end), then kinds of actions, as long as the run fails in the same way. */
+/**
+ * Removes actions (delta debugging, from the end), then kinds of actions, as long as the run still fails in the same
+ * way.
+ */
 async function shrink(
   seed: number,
   part: number,

@@ -101,7 +101,7 @@ class MemoryTable<V> implements Table<V> {
     return DONE;
   }
 
-  /** Index of the first row whose key is not less than `order`. */
+  /** Index of the first row whose key is at least `order`. */
   #place(order: string): number {
     let from = 0,
       to = this.rows.length;

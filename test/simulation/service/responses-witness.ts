@@ -1,6 +1,6 @@
-// Records which stored responses clients know, and checks what must hold for them. An acknowledged response can be read
-// until it is deleted or expires, to the second. An ended response keeps its final state. No other organization sees
-// it. An event number identifies one event.
+// Records which stored responses clients know of, and checks the rules that apply to them. An acknowledged response can
+// be read until it is deleted or expires, to the second. An ended response keeps its final state. No other organization
+// sees it. An event number identifies one event.
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import { LOG_S } from '../../../src/storage/response-size.js';
 import type { SentEvent } from './sim-exchange.js';
@@ -177,7 +177,7 @@ export class ResponsesWitness {
       this.violated(`the events of ${known.id} end with ${last.type}`);
   }
 
-  /** The texts that a continuation is built from; null if some of them are unknown. */
+  /** The texts from which a continuation is built; null if some of them are unknown. */
   texts(known: Known): string[] | null {
     if (known.ended === null) return null;
     const before = known.previous === null ? [] : this.texts(known.previous);

@@ -1,4 +1,4 @@
-// The client side of one request: what it sent, what it received, whether it reads, and whether it has disconnected.
+// The client side of one request: what the client sent and received, whether it reads, and whether it has disconnected.
 import { ApiError, toApiError } from '../../../src/shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
 import { JsonText } from '../../../src/http/json-text.js';

@@ -1,6 +1,6 @@
-// Simulated models whose output is specified by the request itself: how many tokens, how fast, and how it ends. This is
-// the provider of one simulated thread, with the fair slots that long prompts wait for, and a record of what its
-// engines reported for each request.
+// Simulated models. The request itself specifies the output: how many tokens, how fast, and how it ends. This is the
+// provider of one simulated thread, with the fair slots that long prompts wait for and a record of what its engines
+// reported for each request.
 import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
 import type { RequestContext, PreparedGeneration, Provider } from '../../../src/generation/provider.js';

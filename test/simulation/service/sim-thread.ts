@@ -1,6 +1,6 @@
-// One HTTP thread as src/server/app.ts wires it, without sockets, models and accounts: the real stores, admission,
-// routes, runs, background responses and usage recording on a simulated disk and clock. Also contains the ports through
-// which threads exchange messages.
+// One HTTP thread, wired as in src/server/app.ts but without sockets, models and accounts: the real stores, admission,
+// routes, runs, background responses and usage recording, on a simulated disk and clock. Also contains the ports
+// through which threads exchange messages.
 import type { MessagePort } from 'node:worker_threads';
 import type { Admission } from '../../../src/admission/admission.js';
 import { openAdmission } from '../../../src/admission/open-admission.js';

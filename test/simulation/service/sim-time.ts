@@ -1,6 +1,6 @@
 // The single clock of a simulated service. It replaces the process's own Date.now(), performance.now(), process.hrtime,
-// timers and immediates, and the random bytes that ids are made from. The code under test is the released code, without
-// test hooks. Callbacks run in the order of their due time, then of their creation; between two callbacks all
+// timers and immediates, and the random bytes that ids are made from. The code under test is the released code and has
+// no test hooks. Callbacks run in the order of their due time, then of their creation; between two callbacks all
 // resolvable promises are settled. The monotonic clock and the wall clock are separate: the wall clock may jump.
 //
 // Each callback belongs to the simulated thread that scheduled it. Callbacks of an ended thread never run.
@@ -8,7 +8,7 @@ import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
-/** A simulated thread, as far as the clock is concerned. */
+/** What the clock knows about a simulated thread. */
 export interface Owner {
   alive: boolean;
 }

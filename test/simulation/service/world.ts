@@ -29,7 +29,7 @@ const MS = 1_000;
 const SECOND = 1_000 * MS;
 const DAY_S = 86_400;
 const RECORDS = 64;
-/** A background response that no thread generates must be ended within this time. */
+/** A background response that no thread is generating must be ended within this time. */
 const ORPHAN_US = 120 * SECOND;
 const RESTART_PAUSE_US = SECOND;
 
@@ -276,7 +276,7 @@ export class World {
           draws,
         );
         if (known === undefined) return;
-        // A moment before, at, or after the expiry.
+        // A time just before, at, or just after the expiry.
         time.leapWall(this.#responses.expiresAt(known) * 1000 - time.wall + [-1001, -1, 0, 1][draws.below(4)]!);
         return;
       }
@@ -652,7 +652,7 @@ export class World {
           for (let index = 1; index <= answering; index++) this.#startThread(process, index);
         },
         () => {
-          // A start that cannot write ends the process; its supervisor restarts it.
+          // If the process cannot write at startup, it ends, and its supervisor restarts it.
           this.#end1(process);
           time.at(time.now + SECOND, { alive: true }, () => this.#start());
         },
@@ -1067,7 +1067,7 @@ export class World {
       for (const known of this.#responses.known) await this.#responses.check(known, primary.responses, others);
     });
     this.#raise();
-    // All responses expire; no row may remain.
+    // All responses have expired, so no row may remain.
     time.leapWall(31 * DAY_S * 1000);
     await this.time.as(primary.owner, () => {
       void primary.responses.sweep();
