@@ -16,33 +16,30 @@ t.test('each limit of a key applies by itself, and a key with all limits disable
   t.end();
 });
 
-t.test(
-  'overrides apply field by field; those for a model take precedence over general ones, and may disable a limit',
-  (t) => {
-    t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), {
-      rpm: null,
-      tpm: 3,
-      concurrency: 9,
-    });
-    const { limits } = configWith({
-      limits: {
-        rpm: 1,
-        tpm: 2,
-        concurrency: 3,
-        overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } },
-      },
-    });
-    t.same(organizationLimits(limits, 'org_a', undefined, 'm'), { rpm: 4, tpm: null, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_b', undefined, 'm'), { rpm: 5, tpm: null, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_b', undefined, 'other'), { rpm: 1, tpm: 2, concurrency: 6 });
-    t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), {
-      rpm: null,
-      tpm: 9,
-      concurrency: 6,
-    });
-    t.end();
-  },
-);
+t.test('overrides apply per field, for a model before general ones, and may disable a limit', (t) => {
+  t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 3,
+    concurrency: 9,
+  });
+  const { limits } = configWith({
+    limits: {
+      rpm: 1,
+      tpm: 2,
+      concurrency: 3,
+      overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } },
+    },
+  });
+  t.same(organizationLimits(limits, 'org_a', undefined, 'm'), { rpm: 4, tpm: null, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_b', undefined, 'm'), { rpm: 5, tpm: null, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_b', undefined, 'other'), { rpm: 1, tpm: 2, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 9,
+    concurrency: 6,
+  });
+  t.end();
+});
 
 t.test('a key has its own scope only if it has a limit, and no two scopes share a count', (t) => {
   const gates = new LimitScopes(configWith({ limits: { rpm: 10, tpm: null, concurrency: null } }).limits);

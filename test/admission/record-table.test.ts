@@ -137,23 +137,20 @@ t.test('a record that is reused for another key is empty at first', (t) => {
   t.end();
 });
 
-t.test(
-  'the request duration is a running mean in whole milliseconds, and each duration counts as one hour at most',
-  (t) => {
-    const { table: one } = table(1);
-    one.enter(key(1), 1, null);
-    const took = (ms: number): number => {
-      one.took(0, ms);
-      return one.meanMs(0);
-    };
-    t.same([0.2, 801, 800.6, 0].map(took), [1, 101, 189, 166]);
-    const { table: other } = table(1);
-    other.enter(key(1), 1, null);
-    other.took(0, 7_200_000);
-    t.equal(other.meanMs(0), 3_600_000);
-    t.end();
-  },
-);
+t.test('the request duration is a running mean in whole milliseconds, each capped at one hour', (t) => {
+  const { table: one } = table(1);
+  one.enter(key(1), 1, null);
+  const took = (ms: number): number => {
+    one.took(0, ms);
+    return one.meanMs(0);
+  };
+  t.same([0.2, 801, 800.6, 0].map(took), [1, 101, 189, 166]);
+  const { table: other } = table(1);
+  other.enter(key(1), 1, null);
+  other.took(0, 7_200_000);
+  t.equal(other.meanMs(0), 3_600_000);
+  t.end();
+});
 
 t.test('lists records whose buckets are not full, with their key and the missing amount', (t) => {
   const { table: one } = table(8);

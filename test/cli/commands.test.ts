@@ -78,38 +78,35 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.end();
 });
 
-t.test(
-  'every command refuses an unknown flag with an error that names it, and other invalid flags and words in the same way',
-  (t) => {
-    const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
-    const commands = listed.split('\n').map((line) => line.trim().split(' ')[0] ?? '');
-    t.ok(commands.length >= 11 && commands.includes('debug'), commands.join(' '));
-    for (const words of [...commands.map((name) => [name]), ['bench', 'serve'], ['bench', 'tune'], [], ['--version']])
-      t.match(
-        monolith([...words, '--xyzzy']),
-        { status: 2, out: '', err: 'monolith: --xyzzy: unknown flag.\n' },
-        words.join(' '),
-      );
-    for (const [words, message] of [
-      [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
-      [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
-      [['settings', '--sort'], '--sort: unknown flag. Did you mean --short?'],
-      [['inspect', '-x'], '-x: unknown flag.'],
-      [['models', '--json=x'], '--json: does not take a value.'],
-      [['keys', 'create', '--name'], '--name: requires a value.'],
-      [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
-      [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
-      [['serve', 'what'], 'unexpected argument "what"'],
-      [['settings', 'what'], 'unexpected argument "what"'],
-      [['data', 'sweep', 'what'], 'unexpected argument "what"'],
-      [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
-      [['--version', 'what'], 'unexpected argument "what"'],
-      [['chat', '--model', 'a=/x', '--model', 'b'], '--model: must not be repeated.'],
-    ] as const)
-      t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
-    t.end();
-  },
-);
+t.test('every command names an unknown flag in the error, and refuses invalid flags and words alike', (t) => {
+  const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
+  const commands = listed.split('\n').map((line) => line.trim().split(' ')[0] ?? '');
+  t.ok(commands.length >= 11 && commands.includes('debug'), commands.join(' '));
+  for (const words of [...commands.map((name) => [name]), ['bench', 'serve'], ['bench', 'tune'], [], ['--version']])
+    t.match(
+      monolith([...words, '--xyzzy']),
+      { status: 2, out: '', err: 'monolith: --xyzzy: unknown flag.\n' },
+      words.join(' '),
+    );
+  for (const [words, message] of [
+    [['serve', '--help', '--xyzzy'], '--xyzzy: unknown flag.'],
+    [['keys', 'list', '--jsom'], '--jsom: unknown flag. Did you mean --json?'],
+    [['settings', '--sort'], '--sort: unknown flag. Did you mean --short?'],
+    [['inspect', '-x'], '-x: unknown flag.'],
+    [['models', '--json=x'], '--json: does not take a value.'],
+    [['keys', 'create', '--name'], '--name: requires a value.'],
+    [['bench', 'serve', '--url', '--json'], '--url: requires a value.'],
+    [['debug', 'tokens', '--model=a', '--model=b'], '--model: must not be repeated.'],
+    [['serve', 'what'], 'unexpected argument "what"'],
+    [['settings', 'what'], 'unexpected argument "what"'],
+    [['data', 'sweep', 'what'], 'unexpected argument "what"'],
+    [['keys', 'list', '--', '--json'], 'unexpected argument "--json"'],
+    [['--version', 'what'], 'unexpected argument "what"'],
+    [['chat', '--model', 'a=/x', '--model', 'b'], '--model: must not be repeated.'],
+  ] as const)
+    t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
+  t.end();
+});
 
 t.test('inspect describes a model file and says why it cannot be served', (t) => {
   const report = monolith(['inspect', embeddedModel]);

@@ -240,44 +240,41 @@ t.test('a former name works as a flag, a variable and a key, and is reported onc
   t.end();
 });
 
-t.test(
-  'a name and its former name are an error within one source and follow the usual precedence across sources',
-  (t) => {
-    for (const [argv, former, current] of [
-      [['--redis-url', 'redis://a', '--counters-url', 'redis://b'], '--counters-url', '--redis-url'],
-      [['--state', 'postgres://a/b', '--database', 'postgres://a/b'], '--state', '--database'],
-    ] as const)
-      t.equal(
-        problem(() => load([...argv])),
-        `${former}: is the former name of ${current}, and both are set. Remove ${former}.`,
-      );
+t.test('a name and its former name: an error within one source, the usual precedence across sources', (t) => {
+  for (const [argv, former, current] of [
+    [['--redis-url', 'redis://a', '--counters-url', 'redis://b'], '--counters-url', '--redis-url'],
+    [['--state', 'postgres://a/b', '--database', 'postgres://a/b'], '--state', '--database'],
+  ] as const)
     t.equal(
-      problem(() => load([], { MONOLITH_REDIS: 'redis://a', MONOLITH_COUNTERS_URL: 'redis://b' })),
-      'MONOLITH_COUNTERS_URL: is the former name of MONOLITH_REDIS, and both are set. Remove MONOLITH_COUNTERS_URL.',
+      problem(() => load([...argv])),
+      `${former}: is the former name of ${current}, and both are set. Remove ${former}.`,
     );
-    const file = join(empty, 'both.json');
-    for (const content of [
-      { limits: { loop_ms: 1, event_loop_ms: 2 } },
-      { 'limits.event_loop_ms': 2, 'limits.loop_ms': 1 },
-    ]) {
-      writeFileSync(file, JSON.stringify(content));
-      t.equal(
-        problem(() => load(['--config', file])),
-        `${file}: limits.loop_ms: is the former name of limits.event_loop_ms, and both are set. Remove limits.loop_ms.`,
-      );
-    }
+  t.equal(
+    problem(() => load([], { MONOLITH_REDIS: 'redis://a', MONOLITH_COUNTERS_URL: 'redis://b' })),
+    'MONOLITH_COUNTERS_URL: is the former name of MONOLITH_REDIS, and both are set. Remove MONOLITH_COUNTERS_URL.',
+  );
+  const file = join(empty, 'both.json');
+  for (const content of [
+    { limits: { loop_ms: 1, event_loop_ms: 2 } },
+    { 'limits.event_loop_ms': 2, 'limits.loop_ms': 1 },
+  ]) {
+    writeFileSync(file, JSON.stringify(content));
+    t.equal(
+      problem(() => load(['--config', file])),
+      `${file}: limits.loop_ms: is the former name of limits.event_loop_ms, and both are set. Remove limits.loop_ms.`,
+    );
+  }
 
-    writeFileSync(file, JSON.stringify({ limits: { event_loop_ms: 1 } }));
-    const formerFlag = load(['--config', file, '--limits-loop-ms', '3'], { MONOLITH_LIMITS_EVENT_LOOP_MS: '2' });
-    t.equal(formerFlag.config.limits.event_loop_ms, 3, 'a former flag wins over the variable and the file');
-    const formerVariable = load(['--config', file], { MONOLITH_LIMITS_LOOP_MS: '2' });
-    t.equal(formerVariable.config.limits.event_loop_ms, 2, 'a former variable wins over the file');
-    const unused = load(['--limits-event-loop-ms', '3'], { MONOLITH_LIMITS_LOOP_MS: '2' });
-    t.equal(unused.config.limits.event_loop_ms, 3, 'a flag wins over a former variable');
-    t.equal(unused.renamed.length, 1, 'the former variable is reported although the flag replaces it');
-    t.end();
-  },
-);
+  writeFileSync(file, JSON.stringify({ limits: { event_loop_ms: 1 } }));
+  const formerFlag = load(['--config', file, '--limits-loop-ms', '3'], { MONOLITH_LIMITS_EVENT_LOOP_MS: '2' });
+  t.equal(formerFlag.config.limits.event_loop_ms, 3, 'a former flag wins over the variable and the file');
+  const formerVariable = load(['--config', file], { MONOLITH_LIMITS_LOOP_MS: '2' });
+  t.equal(formerVariable.config.limits.event_loop_ms, 2, 'a former variable wins over the file');
+  const unused = load(['--limits-event-loop-ms', '3'], { MONOLITH_LIMITS_LOOP_MS: '2' });
+  t.equal(unused.config.limits.event_loop_ms, 3, 'a flag wins over a former variable');
+  t.equal(unused.renamed.length, 1, 'the former variable is reported although the flag replaces it');
+  t.end();
+});
 
 t.test('suggestions, help and the settings page contain no former names', (t) => {
   const file = join(empty, 'unknown.json');

@@ -99,46 +99,43 @@ t.test('returns tool calls as the model wrote them, streamed or not', async (t) 
   }
 });
 
-t.test(
-  'parallel tool calls have the right indexes and unique ids, and the model responds to their results',
-  async (t) => {
-    const { final, chunks } = await streamed('P', { tools });
-    const pieces = chunks.flatMap((chunk) => chunk.choices).flatMap((choice) => choice.delta.tool_calls ?? []);
-    const indexes = pieces.map(({ index }) => index);
-    t.same([...new Set(indexes)], [0, 1]);
-    t.same(indexes, [...indexes].sort(), 'the calls are streamed one after the other');
-    const openings = pieces.filter(({ id }) => id !== undefined);
-    for (const opening of openings) {
-      t.match(opening.id, /^call_[0-9A-Za-z]{24}$/);
-      t.match(opening, { type: 'function', function: { name: 'get_weather', arguments: '' } });
-    }
-    t.equal(new Set(openings.map(({ id }) => id)).size, 2);
-    t.ok(
-      pieces.every((piece) => openings.includes(piece) || Object.keys(piece).sort().join() === 'function,index'),
-      'each call has its type and name in only one chunk',
-    );
+t.test('parallel tool calls have indexes and unique ids, and the model responds to their results', async (t) => {
+  const { final, chunks } = await streamed('P', { tools });
+  const pieces = chunks.flatMap((chunk) => chunk.choices).flatMap((choice) => choice.delta.tool_calls ?? []);
+  const indexes = pieces.map(({ index }) => index);
+  t.same([...new Set(indexes)], [0, 1]);
+  t.same(indexes, [...indexes].sort(), 'the calls are streamed one after the other');
+  const openings = pieces.filter(({ id }) => id !== undefined);
+  for (const opening of openings) {
+    t.match(opening.id, /^call_[0-9A-Za-z]{24}$/);
+    t.match(opening, { type: 'function', function: { name: 'get_weather', arguments: '' } });
+  }
+  t.equal(new Set(openings.map(({ id }) => id)).size, 2);
+  t.ok(
+    pieces.every((piece) => openings.includes(piece) || Object.keys(piece).sort().join() === 'function,index'),
+    'each call has its type and name in only one chunk',
+  );
 
-    const { message } = final.choices[0]!;
-    const results = message
-      .tool_calls!.map((call): Message => ({ role: 'tool', tool_call_id: call.id, content: 'T: 14 C' }))
-      .reverse();
-    const turn = (...more: Message[]) =>
-      client.chat.completions.create({ ...base, tools, messages: [...ask('P'), message, ...more] });
-    const answer = (await turn(...results)).choices[0]!;
-    t.equal(answer.message.content, said('T').content);
-    t.equal(answer.finish_reason, 'stop');
-    await t.rejects(turn(results[0]!), {
-      status: 422,
-      code: 'missing_tool_output',
-      param: 'messages[1].tool_calls[0]',
-    });
-    await t.rejects(turn(...results, { role: 'tool', tool_call_id: 'call_z', content: '' }), {
-      status: 422,
-      code: 'tool_call_not_found',
-      param: 'messages[4].tool_call_id',
-    });
-  },
-);
+  const { message } = final.choices[0]!;
+  const results = message
+    .tool_calls!.map((call): Message => ({ role: 'tool', tool_call_id: call.id, content: 'T: 14 C' }))
+    .reverse();
+  const turn = (...more: Message[]) =>
+    client.chat.completions.create({ ...base, tools, messages: [...ask('P'), message, ...more] });
+  const answer = (await turn(...results)).choices[0]!;
+  t.equal(answer.message.content, said('T').content);
+  t.equal(answer.finish_reason, 'stop');
+  await t.rejects(turn(results[0]!), {
+    status: 422,
+    code: 'missing_tool_output',
+    param: 'messages[1].tool_calls[0]',
+  });
+  await t.rejects(turn(...results, { role: 'tool', tool_call_id: 'call_z', content: '' }), {
+    status: 422,
+    code: 'tool_call_not_found',
+    param: 'messages[4].tool_call_id',
+  });
+});
 
 t.test('applies tool_choice and parallel_tool_calls, even with several choices', async (t) => {
   const named = (name: string) => ({ type: 'function' as const, function: { name } });

@@ -175,55 +175,52 @@ t.test('a streamed response follows the event rules and has the same output as a
   t.ok(seen.includes('response.reasoning_text.delta'), 'the client receives the OpenAI event names');
 });
 
-t.test(
-  'reasoning is sent in two event dialects, as a summary, and in encrypted form so that clients can send it back',
-  async (t) => {
-    const body = { input: ask('H'), reasoning: { effort: 'low' }, stream: true };
-    const names = async (headers: Record<string, string>) =>
-      new Set((await raw(body, headers)).events.map(({ type }) => type));
-    t.ok((await names({ 'user-agent': 'curl/8' })).has('response.reasoning.delta'));
-    t.ok((await names({ 'user-agent': 'AsyncOpenAI/Python 2' })).has('response.reasoning_text.delta'));
-    t.ok((await names({ 'x-event-dialect': 'openai' })).has('response.reasoning_text.delta'));
-    t.match(await raw(body, { 'x-event-dialect': 'klingon' }), {
-      status: 400,
-      body: { error: { code: 'invalid_header', param: 'x-event-dialect' } },
-    });
+t.test('reasoning is sent in two event dialects, as a summary, and encrypted for clients to send back', async (t) => {
+  const body = { input: ask('H'), reasoning: { effort: 'low' }, stream: true };
+  const names = async (headers: Record<string, string>) =>
+    new Set((await raw(body, headers)).events.map(({ type }) => type));
+  t.ok((await names({ 'user-agent': 'curl/8' })).has('response.reasoning.delta'));
+  t.ok((await names({ 'user-agent': 'AsyncOpenAI/Python 2' })).has('response.reasoning_text.delta'));
+  t.ok((await names({ 'x-event-dialect': 'openai' })).has('response.reasoning_text.delta'));
+  t.match(await raw(body, { 'x-event-dialect': 'klingon' }), {
+    status: 400,
+    body: { error: { code: 'invalid_header', param: 'x-event-dialect' } },
+  });
 
-    const { events } = await raw({ ...body, reasoning: { effort: 'low', summary: 'auto' } });
-    const summarized = checkStream(events, { reasoning: 'response.reasoning_summary_text' });
-    t.match(summarized.output[0], {
-      type: 'reasoning',
-      summary: [{ type: 'summary_text', text: said('H').reasoning }],
-    });
-    t.notOk('content' in summarized.output[0]!);
-    t.match(summarized, { reasoning: { effort: 'low', summary: 'auto' } });
+  const { events } = await raw({ ...body, reasoning: { effort: 'low', summary: 'auto' } });
+  const summarized = checkStream(events, { reasoning: 'response.reasoning_summary_text' });
+  t.match(summarized.output[0], {
+    type: 'reasoning',
+    summary: [{ type: 'summary_text', text: said('H').reasoning }],
+  });
+  t.notOk('content' in summarized.output[0]!);
+  t.match(summarized, { reasoning: { effort: 'low', summary: 'auto' } });
 
-    const first = await create('K', {
-      store: false,
-      reasoning: { effort: 'low' },
-      include: ['reasoning.encrypted_content'],
-      tools: [weather],
-    });
-    const [thought, , call] = first.output;
-    t.match(thought, { type: 'reasoning', encrypted_content: /^enc1\./ });
-    t.ok(first.usage!.output_tokens_details.reasoning_tokens > 0);
-    const history = (sealed: string): ResponseInputItem[] => [
-      { role: 'user', content: ask('K') },
-      { ...(thought as object), encrypted_content: sealed } as ResponseInputItem,
-      call as ResponseInputItem,
-      { type: 'function_call_output', call_id: (call as { call_id: string }).call_id, output: 'T: 14 C' },
-    ];
-    const sealed = (thought as { encrypted_content: string }).encrypted_content;
-    t.equal((await create('', { input: history(sealed), tools: [weather] })).output_text, said('T').content);
-    const at = sealed.length - 10;
-    const altered = sealed.slice(0, at) + (sealed[at] === 'A' ? 'B' : 'A') + sealed.slice(at + 1);
-    await t.rejects(create('', { input: history(altered) }), {
-      status: 400,
-      code: 'invalid_encrypted_content',
-      param: 'input[1]',
-    });
-  },
-);
+  const first = await create('K', {
+    store: false,
+    reasoning: { effort: 'low' },
+    include: ['reasoning.encrypted_content'],
+    tools: [weather],
+  });
+  const [thought, , call] = first.output;
+  t.match(thought, { type: 'reasoning', encrypted_content: /^enc1\./ });
+  t.ok(first.usage!.output_tokens_details.reasoning_tokens > 0);
+  const history = (sealed: string): ResponseInputItem[] => [
+    { role: 'user', content: ask('K') },
+    { ...(thought as object), encrypted_content: sealed } as ResponseInputItem,
+    call as ResponseInputItem,
+    { type: 'function_call_output', call_id: (call as { call_id: string }).call_id, output: 'T: 14 C' },
+  ];
+  const sealed = (thought as { encrypted_content: string }).encrypted_content;
+  t.equal((await create('', { input: history(sealed), tools: [weather] })).output_text, said('T').content);
+  const at = sealed.length - 10;
+  const altered = sealed.slice(0, at) + (sealed[at] === 'A' ? 'B' : 'A') + sealed.slice(at + 1);
+  await t.rejects(create('', { input: history(altered) }), {
+    status: 400,
+    code: 'invalid_encrypted_content',
+    param: 'input[1]',
+  });
+});
 
 t.test('parse() of the client receives structured output that matches its schema', async (t) => {
   const person = z.object({ name: z.string(), age: z.number(), tags: z.array(z.string()) });

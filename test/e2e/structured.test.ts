@@ -376,97 +376,94 @@ t.test(
   },
 );
 
-t.test(
-  'unsupported and invalid schemas are refused in every API format, with an error that names the path and the keyword',
-  async (t) => {
-    const bad = closed({
-      list: {
-        type: 'array',
-        items: {
-          type: 'object',
-          properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'string' } } },
-        },
+t.test('in every API format, the error for an unsupported or invalid schema names path and keyword', async (t) => {
+  const bad = closed({
+    list: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'string' } } },
       },
-    });
-    const below = '.properties.list.items.properties.deep.uniqueItems';
-    const input = { type: 'function', name: 'f', parameters: bad, strict: true };
-    const cases: [path: string, body: object, param: string][] = [
-      [
-        '/v1/chat/completions',
-        { messages: [{ role: 'user', content: 'x' }], ...strictFormat(bad) },
-        'response_format.json_schema.schema',
-      ],
-      [
-        '/v1/chat/completions',
-        {
-          messages: [{ role: 'user', content: 'x' }],
-          tools: [...tools, { type: 'function', function: { name: 'f', parameters: bad, strict: true } }],
-        },
-        'tools[2].function.parameters',
-      ],
-      [
-        '/v1/responses',
-        { input: 'x', text: { format: { type: 'json_schema', name: 'n', strict: true, schema: bad } } },
-        'text.format.schema',
-      ],
-      ['/v1/responses', { input: 'x', tools: [input] }, 'tools[0].parameters'],
-      [
-        '/v1/messages',
-        {
-          max_tokens: 8,
-          messages: [{ role: 'user', content: 'x' }],
-          output_config: { format: { type: 'json_schema', schema: bad } },
-        },
-        'output_config.format.schema',
-      ],
-      [
-        '/v1/messages',
-        {
-          max_tokens: 8,
-          messages: [{ role: 'user', content: 'x' }],
-          tools: [{ name: 'f', input_schema: bad, strict: true }],
-        },
-        'tools[0].input_schema',
-      ],
-    ];
-    for (const [path, body, param] of cases) {
-      const refused = await post(path, { model: 'clarke-1.0', ...body });
-      t.equal(refused.status, 422, `${path} ${param}`);
-      const text = JSON.stringify(refused.body);
-      for (const word of [
-        'unsupported_json_schema',
-        param + below,
-        'uniqueItems',
-        '/properties/list/items/properties/deep',
-      ])
-        t.ok(text.includes(word), `${path}: ${word} in ${text}`);
-    }
-    t.match(await chat(strictFormat({ type: 'object', properties: { a: { type: 'strnig' } } })), {
-      status: 422,
-      error: { code: 'invalid_json_schema', param: 'response_format.json_schema.schema.properties.a.type' },
-    });
-    t.match(await chat(strictFormat({ type: 'string', minLength: 3, maxLength: 2 })), {
-      status: 422,
-      error: { code: 'invalid_json_schema' },
-    });
-    t.match(await chat({ response_format: { type: 'regex', pattern: '(?<=a)b' } }), {
-      status: 422,
-      error: { param: 'response_format.pattern' },
-    });
-    t.match(await chat({ response_format: { type: 'grammar', grammar: 'root ::= "a\n' } }), {
-      status: 422,
-      error: {
-        code: 'invalid_value',
-        param: 'response_format.grammar',
-        message: /line 1, column 10: a literal is not closed/,
+    },
+  });
+  const below = '.properties.list.items.properties.deep.uniqueItems';
+  const input = { type: 'function', name: 'f', parameters: bad, strict: true };
+  const cases: [path: string, body: object, param: string][] = [
+    [
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: 'x' }], ...strictFormat(bad) },
+      'response_format.json_schema.schema',
+    ],
+    [
+      '/v1/chat/completions',
+      {
+        messages: [{ role: 'user', content: 'x' }],
+        tools: [...tools, { type: 'function', function: { name: 'f', parameters: bad, strict: true } }],
       },
-    });
-    t.match(await chat({ response_format: { type: 'regex', pattern: 'a(' } }), {
-      status: 422,
-      error: { code: 'invalid_value', param: 'response_format.pattern' },
-    });
-  },
-);
+      'tools[2].function.parameters',
+    ],
+    [
+      '/v1/responses',
+      { input: 'x', text: { format: { type: 'json_schema', name: 'n', strict: true, schema: bad } } },
+      'text.format.schema',
+    ],
+    ['/v1/responses', { input: 'x', tools: [input] }, 'tools[0].parameters'],
+    [
+      '/v1/messages',
+      {
+        max_tokens: 8,
+        messages: [{ role: 'user', content: 'x' }],
+        output_config: { format: { type: 'json_schema', schema: bad } },
+      },
+      'output_config.format.schema',
+    ],
+    [
+      '/v1/messages',
+      {
+        max_tokens: 8,
+        messages: [{ role: 'user', content: 'x' }],
+        tools: [{ name: 'f', input_schema: bad, strict: true }],
+      },
+      'tools[0].input_schema',
+    ],
+  ];
+  for (const [path, body, param] of cases) {
+    const refused = await post(path, { model: 'clarke-1.0', ...body });
+    t.equal(refused.status, 422, `${path} ${param}`);
+    const text = JSON.stringify(refused.body);
+    for (const word of [
+      'unsupported_json_schema',
+      param + below,
+      'uniqueItems',
+      '/properties/list/items/properties/deep',
+    ])
+      t.ok(text.includes(word), `${path}: ${word} in ${text}`);
+  }
+  t.match(await chat(strictFormat({ type: 'object', properties: { a: { type: 'strnig' } } })), {
+    status: 422,
+    error: { code: 'invalid_json_schema', param: 'response_format.json_schema.schema.properties.a.type' },
+  });
+  t.match(await chat(strictFormat({ type: 'string', minLength: 3, maxLength: 2 })), {
+    status: 422,
+    error: { code: 'invalid_json_schema' },
+  });
+  t.match(await chat({ response_format: { type: 'regex', pattern: '(?<=a)b' } }), {
+    status: 422,
+    error: { param: 'response_format.pattern' },
+  });
+  t.match(await chat({ response_format: { type: 'grammar', grammar: 'root ::= "a\n' } }), {
+    status: 422,
+    error: {
+      code: 'invalid_value',
+      param: 'response_format.grammar',
+      message: /line 1, column 10: a literal is not closed/,
+    },
+  });
+  t.match(await chat({ response_format: { type: 'regex', pattern: 'a(' } }), {
+    status: 422,
+    error: { code: 'invalid_value', param: 'response_format.pattern' },
+  });
+});
 
 t.test('without strict, unsupported keywords are listed in a header and the others are enforced', async (t) => {
   const loose = {

@@ -63,29 +63,26 @@ const key = (keyId: string, requests = 1, organizationId = 'org_a'): KeyCounts =
   outputTokens: requests,
 });
 
-t.test(
-  'the sum of a single sample equals that sample; several samples give means, maxima and count-weighted percentiles',
-  (t) => {
-    t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
-    const busy = sample(1, { requests: 4, rss_bytes: 300 }, 30);
-    busy.engines[0]!.ttft_ms = { p50: 40, p95: 50, p99: 60, count: 2 };
-    busy.engines[0]!.prefix_hit_rate = 0.5;
-    const other = sample(2, { engines: [{ ...sample(0).engines[0]!, model: 'clarke-1.0', running: 6 }] });
-    const mean = sampleOf([sumOf(busy), sumOf(other)].reduce(addSum, sumOf(sample(0))), sample(0).at);
-    t.match(mean, { requests: Number((8 / 3).toFixed(3)), rss_bytes: 300, in_flight: 1 });
-    t.match(mean.engines, [
-      {
-        model: 'hal-1.0',
-        decode_tokens_per_s: 20,
-        prefix_hit_rate: 0.5,
-        ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 },
-        itl_ms: null,
-      },
-      { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
-    ]);
-    t.end();
-  },
-);
+t.test('summing one sample changes nothing; several give means, maxima and count-weighted percentiles', (t) => {
+  t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
+  const busy = sample(1, { requests: 4, rss_bytes: 300 }, 30);
+  busy.engines[0]!.ttft_ms = { p50: 40, p95: 50, p99: 60, count: 2 };
+  busy.engines[0]!.prefix_hit_rate = 0.5;
+  const other = sample(2, { engines: [{ ...sample(0).engines[0]!, model: 'clarke-1.0', running: 6 }] });
+  const mean = sampleOf([sumOf(busy), sumOf(other)].reduce(addSum, sumOf(sample(0))), sample(0).at);
+  t.match(mean, { requests: Number((8 / 3).toFixed(3)), rss_bytes: 300, in_flight: 1 });
+  t.match(mean.engines, [
+    {
+      model: 'hal-1.0',
+      decode_tokens_per_s: 20,
+      prefix_hit_rate: 0.5,
+      ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 },
+      itl_ms: null,
+    },
+    { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
+  ]);
+  t.end();
+});
 
 t.test('entries of the same key are merged, and the smallest beyond the limit are combined without a name', (t) => {
   const merged = mergedKeys([...Array.from({ length: 300 }, (_, at) => key(`key_${at}`, at + 1)), key('key_0', 1_000)]);

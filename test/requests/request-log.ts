@@ -58,49 +58,46 @@ async function all(log: RequestLog, asked: RequestQuery, limit: number): Promise
 
 /** `open` returns a new, empty log that is removed when the test ends. */
 export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
-  t.test(
-    'the request log lists entries newest first, in pages, for one or all organizations, with filters',
-    async (t) => {
-      const log = await open(t);
-      const entries = Array.from({ length: 60 }, (_, at) =>
-        entry(at, {
-          organizationId: at % 3 === 0 ? 'org_b' : 'org_a',
-          keyId: `key_${at % 4}`,
-          model: at % 5 === 0 ? null : 'hal-1.0',
-          outcome: at % 10 === 0 ? 'refused' : 'completed',
-        }),
-      );
-      await Promise.all([log.add(entries.slice(0, 30)), log.add(entries.slice(30))]);
-      const expected = (fits: (one: RequestEntry) => boolean): string[] =>
-        entries
-          .filter(fits)
-          .map(({ requestId }) => requestId)
-          .reverse();
-      t.same(
-        await all(log, query(), 7),
-        expected(({ organizationId }) => organizationId === 'org_a'),
-      );
-      t.same(
-        await all(log, query({ organizationId: null }), 7),
-        expected(() => true),
-      );
-      t.same(
-        await all(log, query({ keyId: 'key_1' }), 2),
-        expected(({ organizationId, keyId }) => organizationId === 'org_a' && keyId === 'key_1'),
-      );
-      t.same(
-        await all(log, query({ organizationId: null, outcome: 'refused' }), 2),
-        expected(({ outcome }) => outcome === 'refused'),
-      );
-      t.same(
-        await all(log, query({ model: 'hal-1.0' }), 100),
-        expected(({ organizationId, model }) => organizationId === 'org_a' && model === 'hal-1.0'),
-      );
-      t.same(await all(log, query({ organizationId: 'org_none' }), 100), []);
-      await t.rejects(log.list(query(), 10, 'nothing'), { code: 'invalid_query_parameter' } as never);
-      t.match(await log.size(), { rows: 60 });
-    },
-  );
+  t.test('the log lists entries of one or all organizations, newest first, in pages, with filters', async (t) => {
+    const log = await open(t);
+    const entries = Array.from({ length: 60 }, (_, at) =>
+      entry(at, {
+        organizationId: at % 3 === 0 ? 'org_b' : 'org_a',
+        keyId: `key_${at % 4}`,
+        model: at % 5 === 0 ? null : 'hal-1.0',
+        outcome: at % 10 === 0 ? 'refused' : 'completed',
+      }),
+    );
+    await Promise.all([log.add(entries.slice(0, 30)), log.add(entries.slice(30))]);
+    const expected = (fits: (one: RequestEntry) => boolean): string[] =>
+      entries
+        .filter(fits)
+        .map(({ requestId }) => requestId)
+        .reverse();
+    t.same(
+      await all(log, query(), 7),
+      expected(({ organizationId }) => organizationId === 'org_a'),
+    );
+    t.same(
+      await all(log, query({ organizationId: null }), 7),
+      expected(() => true),
+    );
+    t.same(
+      await all(log, query({ keyId: 'key_1' }), 2),
+      expected(({ organizationId, keyId }) => organizationId === 'org_a' && keyId === 'key_1'),
+    );
+    t.same(
+      await all(log, query({ organizationId: null, outcome: 'refused' }), 2),
+      expected(({ outcome }) => outcome === 'refused'),
+    );
+    t.same(
+      await all(log, query({ model: 'hal-1.0' }), 100),
+      expected(({ organizationId, model }) => organizationId === 'org_a' && model === 'hal-1.0'),
+    );
+    t.same(await all(log, query({ organizationId: 'org_none' }), 100), []);
+    await t.rejects(log.list(query(), 10, 'nothing'), { code: 'invalid_query_parameter' } as never);
+    t.match(await log.size(), { rows: 60 });
+  });
 
   t.test('an entry and its text are returned separately, and other organizations see neither', async (t) => {
     const log = await open(t);

@@ -32,7 +32,7 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   messages: {},
   structured: {
-    'unsupported and invalid schemas are refused with path and keyword in every API format': SCHEMA,
+    'in every API format, the error for an unsupported or invalid schema names path and keyword': SCHEMA,
     'without strict, unsupported keywords are listed in a header and the others are enforced': IGNORED_KEYWORDS,
   },
   'ai-sdk': {},

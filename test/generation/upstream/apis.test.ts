@@ -284,48 +284,45 @@ t.test('handles truncated and failed Responses', async (t) => {
   );
 });
 
-t.test(
-  'Completions: sends plain prompts, and refuses conversations with an error that names the parameter',
-  async (t) => {
-    standIn.say = (response) =>
-      void response
-        .writeHead(200, { 'content-type': 'text/event-stream' })
-        .end(
-          [
-            { choices: [{ index: 0, text: 'one', logprobs: null, finish_reason: null }] },
-            { choices: [{ index: 0, text: ' two', finish_reason: null }] },
-            { choices: [{ index: 0, text: '', finish_reason: 'stop', stop_reason: '\n' }] },
-            { choices: [], usage: { prompt_tokens: 4, completion_tokens: 3 } },
-          ]
-            .map((one) => `data: ${JSON.stringify(one)}\n\n`)
-            .join('') + 'data: [DONE]\n\n',
-        );
-    for (const model of ['c', 'r']) {
-      const answer = await (
-        await gateway.post('/v1/completions', { model, prompt: 'Once', max_tokens: 5, stop: '\n' })
-      ).json();
-      t.match(
-        answer,
-        { choices: [{ text: 'one two', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 3 } },
-        model,
+t.test('Completions: sends plain prompts, and names the parameter when it refuses a conversation', async (t) => {
+  standIn.say = (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end(
+        [
+          { choices: [{ index: 0, text: 'one', logprobs: null, finish_reason: null }] },
+          { choices: [{ index: 0, text: ' two', finish_reason: null }] },
+          { choices: [{ index: 0, text: '', finish_reason: 'stop', stop_reason: '\n' }] },
+          { choices: [], usage: { prompt_tokens: 4, completion_tokens: 3 } },
+        ]
+          .map((one) => `data: ${JSON.stringify(one)}\n\n`)
+          .join('') + 'data: [DONE]\n\n',
       );
-      t.match(standIn.heard.at(-1), {
-        path: '/v1/completions',
-        body: { model, prompt: 'Once', max_tokens: 5, stop: ['\n'], stream: true },
-      });
-    }
-    const refused = await gateway.post('/v1/chat/completions', {
-      model: 'c',
-      messages: [{ role: 'user', content: 'Hi' }],
+  for (const model of ['c', 'r']) {
+    const answer = await (
+      await gateway.post('/v1/completions', { model, prompt: 'Once', max_tokens: 5, stop: '\n' })
+    ).json();
+    t.match(
+      answer,
+      { choices: [{ text: 'one two', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 3 } },
+      model,
+    );
+    t.match(standIn.heard.at(-1), {
+      path: '/v1/completions',
+      body: { model, prompt: 'Once', max_tokens: 5, stop: ['\n'], stream: true },
     });
-    t.equal(refused.status, 422);
-    t.match(await refused.json(), {
-      error: { code: 'unsupported_feature', param: 'messages', message: /raw prompts only/ },
-    });
-    const other = await gateway.post('/v1/completions', { model: 'm', prompt: 'Once', max_tokens: 5 });
-    t.match(await other.json(), { error: { code: 'unsupported_feature' } });
-  },
-);
+  }
+  const refused = await gateway.post('/v1/chat/completions', {
+    model: 'c',
+    messages: [{ role: 'user', content: 'Hi' }],
+  });
+  t.equal(refused.status, 422);
+  t.match(await refused.json(), {
+    error: { code: 'unsupported_feature', param: 'messages', message: /raw prompts only/ },
+  });
+  const other = await gateway.post('/v1/completions', { model: 'm', prompt: 'Once', max_tokens: 5 });
+  t.match(await other.json(), { error: { code: 'unsupported_feature' } });
+});
 
 t.test('applies stop strings locally if the upstream does not support them', async (t) => {
   const refused = await gateway.post('/v1/chat/completions', {
