@@ -1,4 +1,4 @@
-// String methods. Those of Markup escape the strings passed to them, and return Markup.
+// String methods. Methods of Markup escape the strings passed to them, and return Markup.
 import { bind, count, positional } from './arguments.js';
 import { braceFormat } from './brace-format.js';
 import { isPlain, lengthOf } from './code-points.js';
