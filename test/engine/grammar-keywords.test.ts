@@ -89,8 +89,11 @@ const PROBES: Record<string, Probe[]> = {
         ['time', '23:59:59Z', '24:00:00Z'],
         ['date-time', '2024-01-01T00:00:00Z', 'x'],
         ['duration', 'P1D', '1D'],
+        ['duration', 'P1Y2M3DT4H5M6S', 'P1Y2D'],
+        ['duration', 'PT36H', 'PT1H2S'],
         ['email', 'a@b.c', 'a@b'],
         ['hostname', 'a.b', '-'],
+        ['hostname', `${'a.'.repeat(126)}a`, `${'a.'.repeat(126)}aa`],
         ['ipv4', '1.2.3.4', '1.2.3.256'],
         ['ipv6', '::1', ':1'],
         ['uuid', '123e4567-e89b-12d3-a456-426614174000', '1'],
@@ -113,11 +116,20 @@ const PROBES: Record<string, Probe[]> = {
     { refused: { type: 'number', multipleOf: 0.3 } },
   ],
   anyOf: [{ schema: { anyOf: [string, { type: 'null' }] }, good: null, bad: 1 }],
-  oneOf: [{ schema: { oneOf: [string, { type: 'null' }] }, good: 'a', bad: 1 }],
+  oneOf: [
+    { schema: { oneOf: [string, { type: 'null' }] }, good: 'a', bad: 1 },
+    { schema: { oneOf: [{ type: 'integer' }, { type: 'number' }] }, good: 1, bad: 'a' },
+    { schema: { oneOf: [string, { ...string, description: 'a path' }] }, good: 'a', bad: 1 },
+  ],
   allOf: [{ schema: { allOf: [{ type: 'integer' }, { minimum: 3 }] }, good: 3, bad: 2 }],
   not: [
     { schema: { not: { type: 'string' } }, good: 1, bad: 'a' },
-    { refused: { type: 'object', not: { properties: { a: string }, patternProperties: { b: string } } } },
+    {
+      schema: { type: 'object', not: { properties: { a: string }, patternProperties: { b: string } } },
+      good: { a: 1 },
+      bad: { a: '' },
+    },
+    { refused: { type: 'array', not: { uniqueItems: true } } },
   ],
   if: [
     {

@@ -83,7 +83,11 @@ StateId Automaton::intern(bool accepts) {
   for (const Place& place : next_) {
     if (!has_lex(place.phase) || place.phase == Phase::kScalar) continue;
     const Lex& lex = lexes_[place.lex];
-    if (lex.between() && lex.name == 0) free = std::max(free, pool_.free_before(lex.expression));
+    if (!lex.between()) continue;
+    uint32_t here = pool_.free_before(lex.expression);
+    // One more free character leaves more texts than an object can have names, so some text is not taken.
+    if (lex.name != 0 && here != kUnbounded && here > 0) --here;
+    free = std::max(free, here);
   }
   const StateId id = static_cast<StateId>(headers_.size());
   headers_.push_back({static_cast<uint32_t>(places_.size()), static_cast<uint32_t>(next_.size()), accepts, free});
@@ -155,14 +159,14 @@ uint32_t Automaton::intern_frame(const Frame& frame) {
 }
 
 uint32_t Automaton::intern_progress(Progress progress) {
-  uint64_t hash = mix(mix(progress.object, progress.next), progress.others);
+  uint64_t hash = mix(mix(progress.object, progress.next), uint64_t{progress.marks} << 32 | progress.others);
   for (const uint64_t word : progress.seen) hash = mix(hash, word);
   for (const uint32_t name : progress.names) hash = mix(hash, name);
   const auto [first, last] = progress_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
     const Progress& known = progress_[at->second];
     if (known.object == progress.object && known.next == progress.next && known.others == progress.others &&
-        known.seen == progress.seen && known.names == progress.names)
+        known.marks == progress.marks && known.seen == progress.seen && known.names == progress.names)
       return at->second;
   }
   progress_.push_back(std::move(progress));

@@ -168,6 +168,7 @@ class Automaton {
     uint32_t others = 0;  // Number of members that are not declared properties.
     // Sorted names of the members counted in `others`, if the object's names are remembered.
     std::vector<uint32_t> names;
+    uint32_t marks = 0;  // The object's marks that its members carry.
     // Computed on first use by progress().
     bool known = false, may_close = false;
     ExprId keys = ExpressionPool::kNothing;
@@ -202,6 +203,7 @@ class Automaton {
   void open_value(uint32_t shape, uint32_t frame, uint8_t byte);
   const Progress& progress(uint32_t id);
   bool feasible(const ObjectShape& object, const Progress& progress);
+  uint64_t names_left(const ObjectShape::OtherNames& group, const Progress& progress);
   static uint64_t others_left(const ObjectShape& object, const Progress& progress);
   static bool remembers_names(const ObjectShape& object);
   void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names,

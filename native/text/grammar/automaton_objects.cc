@@ -18,7 +18,7 @@ bool Automaton::remembers_names(const ObjectShape& object) { return !object.othe
 uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progress) {
   if (!remembers_names(object)) return !object.others.empty() && progress.others == 0 ? 1 : 0;
   uint64_t n = 0;
-  for (const auto& other : object.others) n += other.n;
+  for (const auto& other : object.others) n += other.marks == 0 ? other.n : 0;
   return n > progress.others ? n - progress.others : 0;
 }
 
@@ -34,13 +34,40 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
         seen || (object.properties[i].shape != kNoShape && (!ordered || (i >= progress.next && progress.others == 0)));
   }
   const uint64_t counted = remembers_names(object) ? progress.others : std::min(progress.others, 1u);
-  if (progress.others > object.most) return false;
-  const uint64_t least = object.least - std::min<uint64_t>(object.least, counted), most = object.most - progress.others;
-  if (least > most) return false;
-  const auto can = can_have(object, std::move(must), std::move(may),
-                            least - std::min(least, others_left(object, progress)), most, pool_.fuel());
+  uint32_t offered = 0;
+  bool together = false;
+  const uint32_t missing = object.marks & ~progress.marks;
+  for (const auto& other : object.others) {
+    if (missing == 0 || (other.marks & missing) == 0 || names_left(other, progress) == 0) continue;
+    offered |= other.marks;
+    together = together || (other.marks & missing) == missing;
+  }
+  const auto marked = members_for_marks(missing, offered, together);
+  if (!marked || progress.others + uint64_t{*marked} > object.most) return false;
+  const uint64_t least = object.least - std::min<uint64_t>(object.least, counted),
+                 most = object.most - progress.others - *marked;
+  if (least > most + *marked) return false;
+  const uint64_t from_others = std::max<uint64_t>(others_left(object, progress), *marked);
+  const auto can =
+      can_have(object, std::move(must), std::move(may), least - std::min(least, from_others), most, pool_.fuel());
   if (!can) pool_.run_dry();
   return can.value_or(false);
+}
+
+// Returns how many names of a group the object does not have yet.
+uint64_t Automaton::names_left(const ObjectShape::OtherNames& group, const Progress& progress) {
+  if (group.n == kUnbounded || progress.names.empty()) return group.n;
+  uint64_t left = group.n;
+  for (const uint32_t name : progress.names) {
+    std::vector<uint32_t> characters;
+    for (uint32_t at = name; at > 1; at = static_cast<uint32_t>(name_origins_[at] >> 21))
+      characters.push_back(static_cast<uint32_t>(name_origins_[at] & 0x1FFFFF));
+    ExprId e = group.name;
+    for (auto at = characters.rbegin(); at != characters.rend(); ++at)
+      e = pool_.derivative(e, pool_.partition().class_of(*at));
+    left -= pool_.nullable(e) && left > 0;
+  }
+  return left;
 }
 
 // Collects the names that may come next when properties must come in schema order and none requires another. Counting
@@ -118,8 +145,9 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
     }
   }
   std::vector<ExprId> ways;
-  const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1;
-  const bool counted_at_once = ordered && object.needs.empty() && !simple;
+  const bool simple =
+      object.needs.empty() && object.most == kUnbounded && object.least <= 1 && object.marks == 0;
+  const bool counted_at_once = ordered && object.needs.empty() && !simple && object.marks == 0;
   if (counted_at_once) add_next_in_order(object, now, names, ways);
   for (uint32_t i = 0; i < n && !counted_at_once; ++i) {
     if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0)))
@@ -139,14 +167,18 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   if (!remembers_names(object) ? !object.others.empty() : others_left(object, now) > 0) {
     Progress with = now;
     ++with.others;
-    if (feasible(object, with))
-      for (size_t i = 0; i < object.others.size(); ++i) ways.push_back(names[n + i]);
+    const bool is_feasible = object.marks == 0 && feasible(object, with);
+    for (size_t i = 0; i < object.others.size(); ++i) {
+      if (object.marks != 0) with.marks = now.marks | object.others[i].marks;
+      if (object.marks != 0 ? names_left(object.others[i], now) > 0 && feasible(object, with) : is_feasible)
+        ways.push_back(names[n + i]);
+    }
   }
   now.keys = pool_.either(std::move(ways));
   if (!pool_.alive(now.keys)) now.keys = ExpressionPool::kNothing;
   // The object may end if no required member is missing and it has enough members.
   uint32_t n_seen = 0;
-  bool complete = true;
+  bool complete = (object.marks & ~now.marks) == 0;
   for (size_t i = 0; i < n; ++i) {
     n_seen += has(now.seen, i);
     if (object.properties[i].required && !has(now.seen, i)) complete = false;
@@ -172,6 +204,7 @@ uint32_t Automaton::with_member(uint32_t progress_id, uint32_t index) {
     if (options_.order == PropertyOrder::kSchema) now.next = index + 1;
   } else {
     ++now.others;
+    now.marks |= object.others[index - object.properties.size()].marks;
     // Further undeclared members are distinguished only if their number matters.
     if (object.most == kUnbounded && !remembers_names(object)) now.others = 1;
   }
@@ -196,6 +229,7 @@ void Automaton::close_key(const Place& place) {
       if (at != now.names.end() && *at == lex.name) continue;
       now.names.insert(at, lex.name);
       now.known = false;
+      if (object.marks != 0 && !feasible(object, now)) continue;
       progress_id = intern_progress(std::move(now));
     }
     put({Phase::kColon, shape, 0, intern_frame({true, frame.shape, progress_id, frame.parent})});

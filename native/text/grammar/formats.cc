@@ -14,6 +14,8 @@ const std::string kDate =
 // Leap seconds are rejected: they are valid only at midnight UTC, which is not checked here.
 const std::string kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+// RFC 3339, appendix A: a unit may follow only the next larger one.
+const std::string kTimeSpan = "(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const std::string kHostname = kLabel + "(?:\\." + kLabel + ")*";
 const std::string kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
@@ -70,10 +72,10 @@ const std::vector<std::pair<std::string_view, std::string>>& table() {
       {"time", kTime},
       {"date-time", kDate + "[Tt]" + kTime},
       {"duration",
-       "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+"
-       "S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?|T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
+       "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T" + kTimeSpan + ")?|T" + kTimeSpan +
+           ")"},
       {"email", kEmail},
-      {"hostname", kHostname},
+      {"hostname", "(?=.{1,253}$)" + kHostname},
       {"ipv4", kIpv4},
       {"ipv6", ipv6()},
       {"uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"},

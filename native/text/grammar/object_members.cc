@@ -199,9 +199,16 @@ size_t steps_of(const ObjectShape& object) {
 }  // namespace
 
 bool counts_names(const ObjectShape& object) {
+  if (object.marks_values) return true;
   const auto n_required =
       std::ranges::count_if(object.properties, [](const auto& property) { return property.required; });
   return object.least > static_cast<uint64_t>(n_required) + 1;
+}
+
+std::optional<uint32_t> members_for_marks(uint32_t missing, uint32_t offered, bool together) {
+  if (missing == 0) return 0;
+  if ((missing & ~offered) != 0) return std::nullopt;
+  return (missing & (missing - 1)) == 0 || together ? 1 : 2;
 }
 
 void add_needed(const ObjectShape& object, std::vector<bool>& there) {

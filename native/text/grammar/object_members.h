@@ -11,9 +11,14 @@
 
 namespace monolith::grammar {
 
-// Returns whether the names of undeclared members must be distinguished, because the object needs several of them. A
-// name that occurs twice counts once.
+// Returns whether the names of undeclared members must be distinguished, because the object needs several of them or one
+// with a mark. A name that occurs twice counts once.
 bool counts_names(const ObjectShape& object);
+
+// Returns how many undeclared members are needed for the `missing` marks, of which there are at most two. `offered`: the
+// marks that available groups have. `together`: some available group has all missing marks. Returns nullopt if there
+// are not enough groups.
+std::optional<uint32_t> members_for_marks(uint32_t missing, uint32_t offered, bool together);
 
 // Adds the properties required by those in `there`, directly or indirectly.
 void add_needed(const ObjectShape& object, std::vector<bool>& there);

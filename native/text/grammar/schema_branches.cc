@@ -101,6 +101,7 @@ uint32_t SchemaCompiler::type_named(std::string_view name) {
   if (name == "boolean") return kBoolean;
   if (name == "integer") return kInteger;
   if (name == "number") return kNumber;
+  if (name == kFractionType) return kFraction;
   if (name == "string") return kString;
   if (name == "array") return kArray;
   if (name == "object") return kObject;
@@ -178,7 +179,10 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
     for (const JsonId one : doc_.items(any)) ways.push_back({one});
     choices.push_back(std::move(ways));
   }
-  if (const JsonId one = doc_.member(schema, "oneOf"); one != kNoJson) take_one_of(schema, one, choices);
+  if (const JsonId one = doc_.member(schema, "oneOf"); one != kNoJson) {
+    const uint32_t types = types_of(branch.flat) & types_of(branch.open);
+    take_one_of(schema, one, types, choices);
+  }
   if (const JsonId no = doc_.member(schema, "not"); no != kNoJson) {
     const JsonId negated = negate(no);
     if (negated == kNoJson)
@@ -204,28 +208,30 @@ bool SchemaCompiler::is_list_of_schemas(JsonId list) const {
   });
 }
 
-void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::vector<Conjunction>>& choices) {
+void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
+                                 std::vector<std::vector<Conjunction>>& choices) {
   if (!is_list_of_schemas(list)) return invalid(schema, "oneOf", "oneOf must be a non-empty list of schemas");
   const std::vector<JsonId> ways(doc_.items(list).begin(), doc_.items(list).end());
   std::vector<Conjunction> exact(ways.size());
   for (size_t i = 0; i < ways.size(); ++i) exact[i].push_back(ways[i]);
+  if (options_.one_of_as_any_of) return choices.push_back(std::move(exact));
   for (size_t i = 0; i < ways.size(); ++i) {
     for (size_t j = i + 1; j < ways.size(); ++j) {
       if (!spend()) return;
-      if (exclude_each_other(ways[i], ways[j], 0)) continue;
+      const uint32_t shared = shared_types(ways[i], ways[j], types, 0);
+      if (shared == 0) continue;
       // At least one schema of each pair must be false, so each branch is combined with the negation of the other.
-      const JsonId not_j = negate(ways[j]), not_i = negate(ways[i]);
+      const JsonId not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
+      const JsonId not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
       if (not_j != kNoJson && not_i != kNoJson) {
         exact[i].push_back(not_j);
         exact[j].push_back(not_i);
         continue;
       }
-      if (!options_.one_of_as_any_of) {
-        unsupported(schema, "oneOf",
-                    "branches " + std::to_string(i) + " and " + std::to_string(j) +
-                        " cannot be shown to be mutually exclusive");
-        if (failed_) return;
-      }
+      unsupported(schema, "oneOf",
+                  "branches " + std::to_string(i) + " and " + std::to_string(j) +
+                      " cannot be shown to be mutually exclusive");
+      if (failed_) return;
     }
   }
   choices.push_back(std::move(exact));

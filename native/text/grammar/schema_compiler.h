@@ -50,6 +50,9 @@ class SchemaCompiler {
   static constexpr const char* kNotEnum = "\x01not-enum";
   static constexpr const char* kNotPattern = "\x01not-pattern";
   static constexpr const char* kNotFormat = "\x01not-format";
+  static constexpr const char* kNotMultiple = "\x01not-multiple";
+  static constexpr const char* kSomeMember = "\x01some-member";
+  static constexpr const char* kFractionType = "\x01fraction";  // Numbers that are not integers.
   static constexpr size_t kMaxBranches = 512;
 
   // Schemas that all apply. `flat` schemas have been processed, `open` ones have not.
@@ -64,6 +67,11 @@ class SchemaCompiler {
   struct ObjectPart {
     JsonId schema, properties, patterns, additional, names;
     std::vector<std::pair<ExprId, JsonId>> pattern_list;
+  };
+
+  struct Witness {  // An undeclared member that an object must have.
+    ExprId name;
+    JsonId value;
   };
 
   // ---- compilation as a whole, problems, characters: schema_compiler.cc ----
@@ -97,7 +105,7 @@ class SchemaCompiler {
   uint32_t types_of(const std::vector<JsonId>& schemas) const;
   void take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices);
   bool is_list_of_schemas(JsonId list) const;
-  void take_one_of(JsonId schema, JsonId list, std::vector<std::vector<Conjunction>>& choices);
+  void take_one_of(JsonId schema, JsonId list, uint32_t types, std::vector<std::vector<Conjunction>>& choices);
   void take_if(JsonId schema, JsonId condition, std::vector<std::vector<Conjunction>>& choices);
 
   // ---- schema_references.cc ----
@@ -117,7 +125,17 @@ class SchemaCompiler {
   JsonId negate(JsonId schema);
   JsonId negation(JsonId schema);
   bool negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways);
-  bool exclude_each_other(JsonId a, JsonId b, int depth);
+  JsonId undeclared_names(JsonId schema);
+  JsonId unlike(const std::vector<JsonId>& values);
+  JsonId not_exactly_one(JsonId list);
+  JsonId types_schema(uint32_t types);
+  JsonId relevant_part(JsonId schema, uint32_t types, int depth);
+  JsonId negate_for(JsonId other, uint32_t types, uint32_t all);
+  JsonId some_member(JsonId name, JsonId value);
+  uint32_t shared_types(JsonId a, JsonId b, uint32_t types, int depth);
+  bool objects_exclude(JsonId a, JsonId b, int depth);
+  bool arrays_exclude(JsonId a, JsonId b, int depth);
+  bool strings_exclude(JsonId a, JsonId b);
   const std::vector<JsonId>* values_of(JsonId schema);
 
   // ---- one branch, enumerated values, scalars and strings: schema_values.cc ----
@@ -128,6 +146,7 @@ class SchemaCompiler {
   JsonId without_values(JsonId schema);
   JsonId described(JsonId value);
   ExprId numbers(const std::vector<JsonId>& flat, uint32_t types);
+  ExprId plain_numbers();
   ExprId multiples_of(JsonId multiple, uint32_t types);
   ExprId strings(const std::vector<JsonId>& flat);
   ExprId found(JsonId schema, const char* keyword, const std::string& pattern);
@@ -135,7 +154,10 @@ class SchemaCompiler {
   // ---- schema_containers.cc ----
   void add_array(ShapeId id, const std::vector<JsonId>& flat);
   void add_object(ShapeId id, const std::vector<JsonId>& flat);
-  void add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names);
+  void add_object(ShapeId id, const std::vector<JsonId>& flat, const std::vector<Witness>& witnesses);
+  void add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names,
+                  const std::vector<Witness>& witnesses);
+  std::vector<std::string> declared_names(const std::vector<JsonId>& flat) const;
   ExprId names_fitting(JsonId schema);
 
   // ---- schema_prune.cc ----
@@ -158,6 +180,7 @@ class SchemaCompiler {
   std::vector<ShapeId> pending_;
   std::unordered_map<JsonId, JsonId> negations_, bare_;
   std::unordered_map<JsonId, std::vector<JsonId>> values_;
+  std::map<std::pair<JsonId, uint32_t>, JsonId> relevant_;
   std::map<std::string, JsonId> ids_;
   std::set<JsonId> checked_;
 };

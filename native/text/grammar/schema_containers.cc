@@ -2,6 +2,7 @@
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
+#include <set>
 
 #include "text/grammar/object_members.h"
 
@@ -49,7 +50,86 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   out_->shapes_[id].arrays.push_back(static_cast<uint32_t>(out_->arrays_.size() - 1));
 }
 
+// Names of the members that some schema of the branch mentions, in schema order.
+std::vector<std::string> SchemaCompiler::declared_names(const std::vector<JsonId>& flat) const {
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  const auto add = [&](const std::string& name) {
+    if (known.insert(name).second) names.push_back(name);
+  };
+  const auto add_all = [&](JsonId list) {
+    for (const JsonId name : doc_.items(list))
+      if (doc_.is(name, Kind::kString)) add(doc_.text(name));
+  };
+  for (const JsonId schema : flat)
+    for (const auto& member : doc_.members(doc_.member(schema, "properties"))) add(member.first);
+  for (const JsonId schema : flat) add_all(doc_.member(schema, "required"));
+  for (const JsonId schema : flat)
+    for (const char* keyword : {"dependentRequired", "dependencies"})
+      for (const auto& [name, list] : doc_.members(doc_.member(schema, keyword))) {
+        if (!doc_.is(list, Kind::kArray)) continue;
+        add(name);
+        add_all(list);
+      }
+  return names;
+}
+
+// A member that must exist is one of the declared members or an undeclared one. Each combination becomes an object of
+// its own.
 void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
+  struct Way {
+    std::vector<JsonId> flat;
+    std::vector<Witness> witnesses;
+  };
+  constexpr size_t kMaxWays = 64;
+  std::vector<Way> ways{{flat, {}}};
+  std::vector<std::string> names;
+  for (const JsonId schema : flat) {
+    const JsonId wanted = doc_.member(schema, kSomeMember);
+    if (wanted == kNoJson) continue;
+    if (names.empty()) names = declared_names(flat);
+    const ExprId rule = names_fitting(doc_.member(wanted, "name"));
+    const JsonId value = doc_.member(wanted, "value");
+    std::vector<JsonId> declared;
+    std::vector<ExprId> listed;
+    for (const std::string& name : names) {
+      if (!spend()) return;
+      listed.push_back(pool_->literal(name));
+      if (!pool_->fits(rule, name)) continue;
+      declared.push_back(object({{"properties", object({{name, value}})},
+                                 {"required", doc_.add_array({doc_.add_string(name)})}}));
+    }
+    const ExprId undeclared =
+        listed.empty() ? rule : pool_->both(rule, pool_->negate(pool_->either(std::move(listed))));
+    const bool closed = std::ranges::any_of(flat, [&](JsonId one) {
+      return doc_.is(doc_.member(one, "additionalProperties"), Kind::kFalse) &&
+             doc_.member(one, "patternProperties") == kNoJson;
+    });
+    std::vector<Way> next;
+    for (const Way& way : ways) {
+      for (const JsonId one : declared) {
+        next.push_back(way);
+        next.back().flat.push_back(one);
+      }
+      if (closed || !pool_->alive(undeclared)) continue;
+      next.push_back(way);
+      next.back().witnesses.push_back({undeclared, value});
+    }
+    ways = std::move(next);
+    if (ways.size() > kMaxWays)
+      return problem(SchemaProblem::Kind::kTooLarge, flat.front(), "not", "the member can be one of more than 64");
+  }
+  for (const Way& way : ways) {
+    if (failed_) return;
+    add_object(id, way.flat, way.witnesses);
+  }
+}
+
+void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, const std::vector<Witness>& witnesses) {
+  if (witnesses.size() > 2 || (!witnesses.empty() && options_.spelling)) {
+    unsupported(flat.front(), "not", "the object would need an undeclared member");
+    return;
+  }
   ObjectShape object;
   std::vector<ObjectPart> parts;
   std::vector<std::string> names;
@@ -132,14 +212,18 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   std::vector<ExprId> listed;
   for (const std::string& name : names) listed.push_back(pool_->literal(name));
   if (!listed.empty()) others.push_back(pool_->negate(pool_->either(std::move(listed))));
-  add_others(object, parts, others.empty() ? ExpressionPool::kAnything : pool_->both(std::move(others)));
+  object.marks = (1u << witnesses.size()) - 1;
+  object.marks_values =
+      std::ranges::any_of(witnesses, [&](const Witness& one) { return doc_.kind(one.value) != Kind::kTrue; });
+  add_others(object, parts, others.empty() ? ExpressionPool::kAnything : pool_->both(std::move(others)), witnesses);
   if (failed_) return;
   out_->objects_.push_back(std::move(object));
   out_->shapes_[id].objects.push_back(static_cast<uint32_t>(out_->objects_.size() - 1));
 }
 
 // Adds the groups of undeclared names, separated by which patterns they match.
-void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names) {
+void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names,
+                                const std::vector<Witness>& witnesses) {
   std::vector<ExprId> patterns;
   for (const ObjectPart& part : parts)
     for (const auto& [pattern, schema] : part.pattern_list)
@@ -182,8 +266,21 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     for (const JsonId schema : all)
       if (doc_.kind(schema) == Kind::kFalse) allowed = false;
     if (!allowed || !pool_->alive(kind.names)) continue;
-    const uint64_t n = counted ? pool_->count(kind.names, most) : most;
-    object.others.push_back({kind.names, shape_of(std::move(all)), n < most ? static_cast<uint32_t>(n) : kUnbounded});
+    for (uint32_t marks = 0; marks <= object.marks; ++marks) {
+      ExprId marked = kind.names;
+      Conjunction values = all;
+      for (size_t i = 0; i < witnesses.size(); ++i) {
+        if (!(marks >> i & 1)) continue;
+        marked = pool_->both(marked, witnesses[i].name);
+        values.push_back(witnesses[i].value);
+      }
+      if (marks != 0 && !pool_->alive(marked)) continue;
+      const uint64_t n = counted ? pool_->count(marked, most) : most;
+      if (counted && n < most && witnesses.size() > 1)
+        return unsupported(parts.front().schema, "not", "the object would need several undeclared members");
+      object.others.push_back(
+          {marked, shape_of(std::move(values)), n < most ? static_cast<uint32_t>(n) : kUnbounded, marks});
+    }
   }
 }
 

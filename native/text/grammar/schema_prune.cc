@@ -31,10 +31,19 @@ bool SchemaCompiler::prune() {
     std::vector<bool> must(object.properties.size());
     for (size_t i = 0; i < must.size(); ++i) must[i] = object.properties[i].required;
     uint64_t n_others = 0;
-    for (const auto& other : object.others) n_others += good[other.shape] ? other.n : 0;
-    if (object.least > object.most) return false;
+    uint32_t offered = 0;
+    bool together = false;
+    for (const auto& other : object.others) {
+      if (!good[other.shape]) continue;
+      if (other.marks == 0) n_others += other.n;
+      offered |= other.marks;
+      together = together || other.marks == object.marks;
+    }
+    const auto marked = members_for_marks(object.marks, offered, together);
+    if (object.least > object.most || !marked || *marked > object.most) return false;
+    const uint64_t from_others = std::max<uint64_t>(n_others, *marked);
     const auto can = can_have(object, std::move(must), can_be(object),
-                              object.least - std::min<uint64_t>(object.least, n_others), object.most, fuel);
+                              object.least - std::min<uint64_t>(object.least, from_others), object.most - *marked, fuel);
     if (!can) takes_too_long();
     return can.value_or(false);
   };

@@ -23,10 +23,6 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
     if (doc_.kind(value) == Kind::kNull) not_null = true;
     if (doc_.kind(value) == Kind::kTrue) not_true = true;
     if (doc_.kind(value) == Kind::kFalse) not_false = true;
-    if (doc_.kind(value) == Kind::kObject && (types & kObject))
-      unsupported(flat.front(), "not", "objects cannot be excluded by value");
-    if (doc_.kind(value) == Kind::kArray && (types & kArray))
-      unsupported(flat.front(), "not", "arrays cannot be excluded by value");
   }
   if ((types & kNull) && !not_null) scalar = pool_->either(scalar, pool_->literal("null"));
   if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
@@ -196,9 +192,17 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
   // Only numbers that are not integers. Client schemas cannot express this, but negation can produce it.
   if ((types & kNumber) == kFraction) {
-    e = pool_->both(e, pool_->negate(integers(*pool_, {})));
+    const ExprId point = pool_->character('.');
+    const ExprId zeros = pool_->concat(point, pool_->star(pool_->character('0')));
+    const ExprId digits = pool_->star(pool_->set(CodePointSet::of('0', '9')));
+    const ExprId sign = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
+    const ExprId whole = pool_->concat(sign, pool_->concat(digits, pool_->either(ExpressionPool::kEmpty, zeros)));
+    e = pool_->both({e, pool_->negate(whole), plain_numbers()});
   }
   for (const JsonId multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
+  for (const JsonId schema : flat)
+    if (const JsonId multiple = doc_.member(schema, kNotMultiple); multiple != kNoJson)
+      e = pool_->both({e, pool_->negate(multiples_of(multiple, kNumber)), plain_numbers()});
   for (const JsonId value : excluded(flat)) {
     if (doc_.kind(value) != Kind::kNumber) continue;
     const auto decimal = Decimal::parse(doc_.text(value));
@@ -212,11 +216,15 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     else
       spelled =
           pool_->concat(spelled, pool_->either(ExpressionPool::kEmpty, pool_->concat(pool_->character('.'), zeros)));
-    CodePointSet plain = CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'));
-    e = pool_->both({e, pool_->negate(spelled), pool_->star(pool_->set(plain))});
+    e = pool_->both({e, pool_->negate(spelled), plain_numbers()});
     if (decimal->is_zero()) e = pool_->both(e, pool_->negate(pool_->concat(pool_->character('-'), spelled)));
   }
   return e;
+}
+
+// Texts without an exponent. Exponents allow too many spellings of one value to exclude it.
+ExprId SchemaCompiler::plain_numbers() {
+  return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));
 }
 
 ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {

@@ -184,6 +184,39 @@ TEST(dependent_members_have_no_dead_ends) {
 
 // Many pairs of dependent members: the possible numbers of members are computed. If that would take too long, an error
 // is reported.
+// A negated schema may require a member whose name or value differs from that of the other members.
+TEST(members_that_must_exist_have_no_dead_ends) {
+  struct Case {
+    const char *json, *good, *bad;
+  };
+  for (const Case& of : {
+           Case{R"({"type":"object","propertyNames":{"enum":["x","y"]},"additionalProperties":{"enum":[1,2]},"maxProperties":2,"not":{"additionalProperties":{"const":1}}})",
+                R"({"x":1,"y":2})", R"({"x":2,"x":1})"},
+           Case{R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"enum":[1,2]},"maxProperties":3,"not":{"patternProperties":{"a":{"const":1}}}})",
+                R"({"b":1,"a":2})", R"({"b":2})"},
+           Case{R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"const":1},"maxProperties":2,"not":{"propertyNames":{"const":"a"}}})",
+                R"({"a":1,"b":1})", R"({"a":1})"},
+       }) {
+    Run run = open(of.json, PropertyOrder::kSchema);
+    REQUIRE(run.schema != nullptr);
+    if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty())
+      check::fail(__FILE__, __LINE__, std::string(of.json) + " " + stuck);
+    if (!fits(run, of.good) || fits(run, of.bad)) check::fail(__FILE__, __LINE__, of.json);
+  }
+}
+
+// In requests, oneOf means anyOf, also where its branches overlap.
+TEST(one_of_is_any_of_if_requested) {
+  SchemaOptions options;
+  options.one_of_as_any_of = true;
+  Run run = open(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", PropertyOrder::kSchema, options);
+  REQUIRE(run.schema != nullptr);
+  CHECK(fits(run, "1") && fits(run, "1.5") && !fits(run, "null"));
+  run = open(R"({"oneOf":[{"type":"string"},{"type":"string"}]})", PropertyOrder::kSchema, options);
+  REQUIRE(run.schema != nullptr);
+  CHECK(fits(run, "\"a\""));
+}
+
 TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -333,6 +366,29 @@ TEST(documents_match_their_schemas) {
        {R"({"v":1})", R"({"v":1,"n":{"v":2,"n":{"v":3}}})"},
        {R"({"n":{"v":1}})", R"({"v":1,"n":{}})"}},
       {R"({"oneOf":[{"type":"integer","minimum":0},{"type":"integer","maximum":10}]})", {"-1", "11"}, {"5", "0"}},
+      {R"({"oneOf":[{"type":"integer"},{"minimum":2}]})", {"1", "2.5", "true"}, {"3", "1.5"}},
+      {R"({"oneOf":[{"properties":{"op":{"enum":["a"]}},"required":["op"],"additionalProperties":false},{"properties":{"op":{"pattern":"^b$"},"v":true},"required":["op"],"additionalProperties":false}]})",
+       {R"({"op":"a"})", R"({"op":"b","v":1})"},
+       {"1", "\"x\"", "null", R"({"op":"a","v":1})"}},
+      {R"({"type":"object","oneOf":[{"properties":{"a":true},"additionalProperties":false},{"properties":{"a":true,"b":true},"additionalProperties":false}]})",
+       {R"({"b":1})", R"({"a":1,"b":2})"},
+       {"{}", R"({"a":1})", R"({"c":1})"}},
+      {R"({"type":"object","not":{"patternProperties":{"^b":{"type":"integer"}}}})",
+       {R"({"b":"x"})", R"({"a":1,"bb":null})", R"({"b":1,"bc":"x"})"},
+       {R"({"b":1})", "{}", R"({"a":"x"})", R"({"b":"x","b":1})"}},
+      {R"({"type":"object","properties":{"a":true,"b":true},"not":{"properties":{"a":true},"additionalProperties":false}})",
+       {R"({"b":1})", R"({"z":1})", R"({"a":1,"z":1})"},
+       {R"({"a":1})", "{}"}},
+      {R"({"type":"object","not":{"propertyNames":{"maxLength":2}}})", {R"({"abc":1})"}, {R"({"ab":1})", "{}"}},
+      {R"({"type":"object","not":{"propertyNames":false}})", {R"({"":1})"}, {"{}"}},
+      {R"({"type":"object","not":{"const":{"a":1}}})", {"{}", R"({"a":2})", R"({"a":1,"b":1})"}, {R"({"a":1})"}},
+      {R"({"type":"object","properties":{"a":true,"b":true},"not":{"dependentRequired":{"a":["b"]}}})",
+       {R"({"a":1})"},
+       {"{}", R"({"b":1})", R"({"a":1,"b":1})"}},
+      {R"({"type":"number","not":{"multipleOf":2}})", {"3", "2.5"}, {"4", "4.0", "1e1", "-2", "0"}},
+      {R"({"not":{"type":"integer"}})", {"2.5", "\"x\"", "{}"}, {"2", "2.0", "2e0"}},
+      {R"({"type":"integer","not":{"oneOf":[{"minimum":5},{"maximum":10}]}})", {"7", "5"}, {"3", "12"}},
+      {R"({"type":"array","not":{"prefixItems":[{"type":"string"}]}})", {"[1]", "[1,2]"}, {"[]", "[\"a\"]"}},
       {R"({"anyOf":[{"type":"integer"},{"type":"string","maxLength":1}]})", {"7", "\"x\""}, {"\"xy\"", "null"}},
       {R"({"allOf":[{"properties":{"a":{"minimum":1}}},{"properties":{"a":{"type":"integer","maximum":3}},"required":["a"]}],"type":"object"})",
        {R"({"a":2})", R"({"a":1,"z":null})"},
