@@ -380,10 +380,7 @@ t.test('in every API format, the error for an unsupported or invalid schema name
   const bad = closed({
     list: {
       type: 'array',
-      items: {
-        type: 'object',
-        properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'string' } } },
-      },
+      items: { type: 'object', properties: { deep: { type: 'array', uniqueItems: true, items: { type: 'object' } } } },
     },
   });
   const below = '.properties.list.items.properties.deep.uniqueItems';
@@ -470,14 +467,14 @@ t.test('without strict, unsupported keywords are listed in a header and the othe
     ...shape,
     properties: {
       ...(shape['properties'] as Json),
-      tags: { type: 'array', uniqueItems: true, maxItems: 2, items: { enum: ['a', 'b'] } },
+      tags: { type: 'array', uniqueItems: true, maxItems: 2, items: { enum: [['a'], ['b']] } },
     },
   };
   const answer = await chat({ ...strictFormat(loose, false), temperature: 1.5, n: 4, max_completion_tokens: 300 });
   t.equal(answer.ignored, 'response_format.json_schema.schema.properties.tags.uniqueItems');
   const validate = ajv.compile({
     ...loose,
-    properties: { ...loose.properties, tags: { type: 'array', maxItems: 2, items: { enum: ['a', 'b'] } } },
+    properties: { ...loose.properties, tags: { type: 'array', maxItems: 2, items: { enum: [['a'], ['b']] } } },
   });
   for (const { message, finish_reason } of answer.choices)
     if (finish_reason === 'stop') t.equal(wrong(validate, message.content), null);

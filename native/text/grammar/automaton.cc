@@ -12,6 +12,9 @@ bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r
 // Maximum number of white-space characters in a row. An undecided model would otherwise emit white space forever.
 constexpr uint32_t kMaxSpaces = 20;
 
+// First character of the names that stand for scalars among the items of an array. It is no character of a string.
+constexpr uint32_t kScalarName = 0x1FFFFF;
+
 }  // namespace
 
 Automaton::Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options)
@@ -187,6 +190,46 @@ void Automaton::complete(uint32_t frame) {
     put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
+// The array that `frame` stands for if its items are distinct, else null.
+const ArrayShape* Automaton::unique_array(uint32_t frame) const {
+  if (frame == 0 || frames_[frame].is_object) return nullptr;
+  const ArrayShape& array = schema_.array(frames_[frame].shape);
+  return array.unique ? &array : nullptr;
+}
+
+uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
+  if (!schema_.array(array).unique) return intern_frame({false, array, 0, parent});
+  Progress fresh;
+  fresh.object = array;
+  fresh.next = UINT32_MAX;  // Never the progress of an object.
+  return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
+}
+
+// Called when a string or scalar of the text `name` has ended. An item that the array already has is not allowed.
+void Automaton::complete_item(uint32_t frame_id, uint32_t name) {
+  if (unique_array(frame_id) == nullptr) return complete(frame_id);
+  Frame frame = frames_[frame_id];
+  Progress now = progress_[frame.progress];
+  const auto at = std::lower_bound(now.names.begin(), now.names.end(), name);
+  if (at != now.names.end() && *at == name) return;
+  now.names.insert(at, name);
+  frame.progress = intern_progress(std::move(now));
+  complete(intern_frame(frame));
+}
+
+// Advances within an array of distinct items, before or after an item.
+void Automaton::advance_unique(const Place& place, uint8_t byte) {
+  const Frame frame = frames_[place.frame];
+  const ArrayShape& array = schema_.array(frame.shape);
+  const size_t n = progress_[frame.progress].names.size();
+  if (byte == ']' && n >= array.least) return complete(frame.parent);
+  if (n >= array.most || n >= array.n_values || array.rest == kNoShape) return;
+  if (place.phase == Phase::kArrayStart)
+    open_value(array.rest, place.frame, byte);
+  else if (byte == ',')
+    put({Phase::kValue, array.rest, 0, place.frame});
+}
+
 void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
   const Shape& shape = schema_.shape(shape_id);
   const bool nested = options_.spelling && options_.spelling->nested;
@@ -197,6 +240,13 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
       if (options_.spelling && !options_.spelling->string_mark.empty()) return;
       Lex lex{json_string_of(shape_id)};
       lex.plain = writes_plainly() && pool_.free_characters(shape.string) == 0;
+      if (unique_array(frame) != nullptr) {
+        const auto& names = progress_[frames_[frame].progress].names;
+        know_taken(frames_[frame].progress);
+        const uint64_t n_strings = names.size() - n_taken_behind(1, kScalarName, kScalarName);
+        if (n_strings > 0 && pool_.count(lex.expression, n_strings + 1) <= n_strings) return;
+        lex.name = 1;
+      }
       put_lex(Phase::kString, lex, frame);
       return;
     }
@@ -213,14 +263,19 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
       }
       return;
     case '[':
-      for (const uint32_t id : shape.arrays) put({Phase::kArrayStart, 0, 0, intern_frame({false, id, 0, frame})});
+      for (const uint32_t id : shape.arrays) put({Phase::kArrayStart, 0, 0, begin_array(id, frame)});
       return;
     default: {
       if (byte >= 0x80 || shape.scalar == ExpressionPool::kNothing) return;
       const bool python = options_.spelling && options_.spelling->python && is_spelled(frame);
       Lex lex{python ? python_scalar(shape.scalar) : shape.scalar};
+      if (const ArrayShape* array = unique_array(frame)) {
+        lex.expression = array->scalar;
+        lex.name = longer_name(1, kScalarName);
+        know_taken(frames_[frame].progress);
+      }
       if (!read(lex, byte)) return;
-      if (pool_.nullable(lex.expression)) complete(frame);
+      if (pool_.nullable(lex.expression)) complete_item(frame, lex.name);
       put_lex(Phase::kScalar, lex, frame);
     }
   }
@@ -253,8 +308,9 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kScalar: {
       if (byte >= 0x80) return;
       Lex lex = lexes_[place.lex];
+      if (lex.name != 0) know_taken(frames_[place.frame].progress);
       if (!read(lex, byte)) return;
-      if (pool_.nullable(lex.expression)) complete(place.frame);
+      if (pool_.nullable(lex.expression)) complete_item(place.frame, lex.name);
       put_lex(Phase::kScalar, lex, place.frame);
       return;
     }
@@ -265,7 +321,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (byte == '"' && lex.between()) {
         if (!pool_.nullable(lex.expression)) return;
         if (place.phase == Phase::kString)
-          complete(place.frame);
+          complete_item(place.frame, lex.name);
         else
           close_key(place);
         return;
@@ -326,6 +382,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kArrayStart:
     case Phase::kAfterItem: {
       const ArrayShape& array = schema_.array(frame.shape);
+      if (array.unique) return advance_unique(place, byte);
       if (byte == ']' && frame.progress >= array.least) return complete(frame.parent);
       if (place.phase == Phase::kAfterItem && byte != ',') return;
       const size_t index = frame.progress;
@@ -398,7 +455,7 @@ uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
   uint32_t now = frame == 0 ? 0 : past.recalled_frames.at(frame);
   for (auto at = open.rbegin(); at != open.rend(); ++at) {
     Frame inner = past.frames[*at];
-    if (inner.is_object) {
+    if (inner.is_object || schema_.array(inner.shape).unique) {
       Progress progress = past.progress[inner.progress];
       progress.known = progress.may_close = false;
       progress.keys = ExpressionPool::kNothing;

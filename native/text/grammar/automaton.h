@@ -154,13 +154,13 @@ class Automaton {
   struct Frame {
     bool is_object;
     uint32_t shape;     // Index into the schema's objects or arrays.
-    uint32_t progress;  // Object: index into progress_. Array: number of items so far.
+    uint32_t progress;  // Object, array of distinct items: index into progress_. Other array: number of items so far.
     uint32_t parent;
     // Tag syntax: 1 + the tag number of the member or item whose value is being written; 0 between members.
     uint32_t open = 0;
     auto operator<=>(const Frame&) const = default;
   };
-  // The members that an object has so far.
+  // The members that an object has so far, or the items of an array whose items are distinct.
   struct Progress {
     uint32_t object;
     std::vector<uint64_t> seen;
@@ -185,6 +185,9 @@ class Automaton {
   StateId intern(bool accepts);
   void advance(const Place& place, uint8_t byte);
   void complete(uint32_t frame);  // Called when a value inside `frame` has ended.
+  const ArrayShape* unique_array(uint32_t frame) const;
+  void complete_item(uint32_t frame, uint32_t name);
+  void advance_unique(const Place& place, uint8_t byte);
   void put(Place place) { next_.push_back(place); }
   void put_lex(Phase phase, const Lex& lex, uint32_t frame);
   bool step_character(Lex& lex, uint8_t byte, bool& at_boundary);
@@ -200,6 +203,7 @@ class Automaton {
   uint32_t intern_lex(const Lex& lex);
   uint32_t intern_frame(const Frame& frame);
   uint32_t intern_progress(Progress progress);
+  uint32_t begin_array(uint32_t array, uint32_t parent);
   void open_value(uint32_t shape, uint32_t frame, uint8_t byte);
   const Progress& progress(uint32_t id);
   bool feasible(const ObjectShape& object, const Progress& progress);

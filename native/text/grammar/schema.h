@@ -47,6 +47,11 @@ struct ArrayShape {
   std::vector<ShapeId> prefix;
   ShapeId rest = kNoShape;  // kNoShape: no items after the prefix.
   uint32_t least = 0, most = kUnbounded;
+  // The items are distinct scalars and strings, without a prefix. Numbers are written in one way only: `scalar` replaces
+  // the scalars of `rest`. `n_values` is the number of different items, kUnbounded if they are practically unlimited.
+  bool unique = false;
+  ExprId scalar = ExpressionPool::kNothing;
+  uint32_t n_values = kUnbounded;
 };
 
 struct Shape {

@@ -39,7 +39,12 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   if (pool_->failed() && !failed_)
     problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   if (failed_) return nullptr;
-  const bool possible = prune();
+  bool possible = prune();
+  if (possible && !pool_->failed() && !unique_.empty()) {
+    compare_items();
+    if (failed_) return nullptr;
+    possible = prune();  // Some arrays may need more different items than there are.
+  }
   // A failed pool makes the result of prune() meaningless.
   if (pool_->failed())
     problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
@@ -151,11 +156,6 @@ SchemaCompiler::RegexEntry& SchemaCompiler::regex(const std::string& pattern) {
 
 void SchemaCompiler::check_unsupported(JsonId schema) {
   if (!checked_.insert(schema).second) return;
-  if (doc_.is(doc_.member(schema, "uniqueItems"), Kind::kTrue)) {
-    const JsonId most = doc_.member(schema, "maxItems");
-    if (!doc_.is(most, Kind::kNumber) || doc_.number(most) > 1)
-      unsupported(schema, "uniqueItems", "items are not compared");
-  }
   for (const char* keyword : {"contains", "minContains", "maxContains"})
     if (doc_.member(schema, keyword) != kNoJson)
       unsupported(schema, keyword, "items that match a schema are not counted");

@@ -162,6 +162,7 @@ class SchemaCompiler {
 
   // ---- schema_prune.cc ----
   bool prune();
+  void compare_items();
 
   const SchemaOptions options_;
   std::vector<SchemaProblem>& problems_;
@@ -183,6 +184,7 @@ class SchemaCompiler {
   std::map<std::pair<JsonId, uint32_t>, JsonId> relevant_;
   std::map<std::string, JsonId> ids_;
   std::set<JsonId> checked_;
+  std::vector<std::pair<uint32_t, JsonId>> unique_;  // Arrays with distinct items, and the schemas that require it.
 };
 
 }  // namespace monolith::grammar

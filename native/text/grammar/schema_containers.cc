@@ -34,6 +34,14 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
     parts.push_back(std::move(part));
   }
   if (array.least > array.most || !spend(n_prefix)) return;
+  JsonId unique = kNoJson;
+  if (array.most > 1)
+    for (const JsonId schema : flat)
+      if (doc_.is(doc_.member(schema, "uniqueItems"), Kind::kTrue)) unique = schema;
+  if (unique != kNoJson && (n_prefix > 0 || (options_.spelling && options_.spelling->nested))) {
+    unsupported(unique, "uniqueItems", "these items are not compared");
+    unique = kNoJson;
+  }
   const auto at = [&](size_t index) {
     Conjunction all;
     for (const Part& part : parts) {
@@ -48,6 +56,7 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   if (array.most > n_prefix) array.rest = at(n_prefix);
   out_->arrays_.push_back(std::move(array));
   out_->shapes_[id].arrays.push_back(static_cast<uint32_t>(out_->arrays_.size() - 1));
+  if (unique != kNoJson) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
 }
 
 // Names of the members that some schema of the branch mentions, in schema order.

@@ -48,6 +48,7 @@ bool SchemaCompiler::prune() {
     return can.value_or(false);
   };
   const auto array_is_good = [&](const ArrayShape& array) {
+    if (array.unique && array.n_values < array.least) return false;
     uint32_t can = 0;
     while (can < array.prefix.size() && good[array.prefix[can]]) ++can;
     if (can >= array.least) return true;
@@ -86,6 +87,35 @@ bool SchemaCompiler::prune() {
   }
   spend(had - fuel.left());
   return good[out_->root_];
+}
+
+// Sets up the comparison of items in arrays with uniqueItems. Only scalars and strings can be compared.
+void SchemaCompiler::compare_items() {
+  const ExprId digit = pool_->set(CodePointSet::of('0', '9')), positive = pool_->set(CodePointSet::of('1', '9'));
+  const ExprId whole = pool_->concat(positive, pool_->star(digit));
+  const ExprId fraction = pool_->concat(pool_->character('.'), pool_->concat(pool_->star(digit), positive));
+  const ExprId minus = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
+  // Texts of numbers that are written in one way only: without an exponent, trailing zeros and -0.
+  const ExprId once = pool_->either(
+      {pool_->character('0'), pool_->concat(minus, whole), pool_->concat(minus, pool_->concat(whole, fraction)),
+       pool_->concat(minus, pool_->concat(pool_->character('0'), fraction)), pool_->literal("null"),
+       pool_->literal("true"), pool_->literal("false")});
+  for (const auto& [id, schema] : unique_) {
+    if (!spend()) return;
+    ArrayShape& array = out_->arrays_[id];
+    if (array.rest == kNoShape) continue;
+    const Shape& item = out_->shapes_[array.rest];
+    if (!item.objects.empty() || !item.arrays.empty()) {
+      unsupported(schema, "uniqueItems", "arrays and objects are not compared");
+      continue;
+    }
+    constexpr uint64_t kMany = 1 << 20;
+    array.unique = true;
+    array.scalar = pool_->both(item.scalar, once);
+    if (!pool_->alive(array.scalar)) array.scalar = ExpressionPool::kNothing;
+    const uint64_t n = pool_->count(array.scalar, kMany) + pool_->count(item.string, kMany);
+    array.n_values = n < kMany ? static_cast<uint32_t>(n) : kUnbounded;
+  }
 }
 
 }  // namespace monolith::grammar
