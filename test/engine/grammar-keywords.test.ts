@@ -18,6 +18,7 @@ const PROBES: Record<string, Probe[]> = {
     { schema: { type: 'integer' }, good: 1, bad: 'x' },
     { schema: { type: ['null', 'string'] }, good: null, bad: 1 },
   ],
+  nullable: [{ schema: { type: 'string', nullable: true }, good: null, bad: 1 }],
   enum: [{ schema: { enum: [1, 'a', { b: [null] }] }, good: { b: [null] }, bad: 'b' }],
   const: [{ schema: { const: 'a' }, good: 'a', bad: 'b' }],
   properties: [{ schema: { type: 'object', properties: { a: { type: 'null' } } }, good: { a: null }, bad: { a: 1 } }],
@@ -80,6 +81,7 @@ const PROBES: Record<string, Probe[]> = {
   maxLength: [{ schema: { type: 'string', maxLength: 1 }, good: '👋', bad: 'ab' }],
   pattern: [
     { schema: { type: 'string', pattern: '^(?=.*b)[abc]+$' }, good: 'abc', bad: 'ac' },
+    { schema: { type: 'string', pattern: '^\\p{Extended_Pictographic}+$' }, good: '👋', bad: 'a' },
     { schema: { type: 'string', pattern: '^\\p{Lu}\\p{Ll}+$' }, good: 'Été', bad: 'été' },
     ...['(a)\\1', '(?<=a)b', '\\bword\\b', '\\p{Script=Greek}'].map((pattern) => ({
       refused: { type: 'string', pattern },

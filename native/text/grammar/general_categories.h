@@ -14,6 +14,9 @@ namespace monolith::grammar {
 // are left out. Returns nullopt for an unknown name.
 std::optional<CodePointSet> general_category(std::string_view name);
 
+// Returns the set for an emoji property as in \p{…}, such as "Extended_Pictographic". Returns nullopt for other names.
+std::optional<CodePointSet> emoji_property(std::string_view name);
+
 // Starts of the runs of code points with one category, ascending from 0: the code point times 32, plus the index of the
 // category in the table of names. A run extends to the start of the next one.
 std::span<const uint32_t> general_category_starts();

@@ -265,6 +265,8 @@ class RegexParser {
         CodePointSet set;
         if (auto category = general_category(name))
           set = std::move(*category);
+        else if (auto emoji = emoji_property(name))
+          set = std::move(*emoji);
         else if (name == "ASCII")
           set = CodePointSet::of(0, 0x7F);
         else if (name == "Any")

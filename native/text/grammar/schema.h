@@ -63,7 +63,8 @@ struct Shape {
 struct SchemaOptions {
   // For an unsupported keyword: refuse the schema (true), or ignore the keyword and report it (false).
   bool strict = true;
-  // For a oneOf whose branches cannot be shown to be mutually exclusive: refuse it (if strict), or treat it as anyOf.
+  // Treat oneOf as anyOf. Otherwise oneOf is exact, and refused if its branches cannot be told apart.
+  // Also reads `nullable` as OpenAPI 3.0 does.
   bool one_of_as_any_of = false;
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;

@@ -113,7 +113,8 @@ uint32_t SchemaCompiler::type_of(JsonId schema) const {
   if (doc_.kind(schema) == Kind::kFalse) return 0;
   if (doc_.kind(schema) != Kind::kObject) return kAll;
   uint32_t types = kAll;
-  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson) types &= types_listed(type);
+  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson)
+    types &= types_listed(type) | (is_nullable(schema) ? kNull : 0u);
   if (const JsonId values = doc_.member(schema, "enum"); doc_.is(values, Kind::kArray)) {
     uint32_t listed = 0;
     for (const JsonId value : doc_.items(values)) listed |= type_of_value(value);
@@ -121,6 +122,11 @@ uint32_t SchemaCompiler::type_of(JsonId schema) const {
   }
   if (const JsonId value = doc_.member(schema, "const"); value != kNoJson) types &= type_of_value(value);
   return types;
+}
+
+// In requests, `nullable` adds null to the `type` next to it, as in OpenAPI 3.0.
+bool SchemaCompiler::is_nullable(JsonId schema) const {
+  return options_.one_of_as_any_of && doc_.is(doc_.member(schema, "nullable"), Kind::kTrue);
 }
 
 uint32_t SchemaCompiler::types_listed(JsonId type) const {

@@ -101,6 +101,7 @@ class SchemaCompiler {
   static uint32_t type_named(std::string_view name);
   uint32_t type_of(JsonId schema) const;
   uint32_t types_listed(JsonId type) const;
+  bool is_nullable(JsonId schema) const;
   uint32_t type_of_value(JsonId value) const;
   uint32_t types_of(const std::vector<JsonId>& schemas) const;
   void take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices);

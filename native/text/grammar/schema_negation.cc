@@ -179,7 +179,7 @@ JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
   const std::vector<JsonDocument::Member> members(doc_.members(schema).begin(), doc_.members(schema).end());
   for (const auto& [name, value] : members) {
     if (const auto of = kTypes.find(name); of != kTypes.end() && (of->second & types) == 0) continue;
-    if (name == "type" && (types_listed(value) & types) == types) continue;
+    if (name == "type" && (type_of(schema) & types) == types) continue;
     if ((name == "allOf" || name == "anyOf" || name == "oneOf") && is_list_of_schemas(value)) {
       std::vector<JsonId> parts;
       for (const JsonId one : std::vector<JsonId>(doc_.items(value).begin(), doc_.items(value).end()))
@@ -299,7 +299,7 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
        {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
   if (name == "type") {
-    const uint32_t types = types_listed(value);
+    const uint32_t types = types_listed(value) | (is_nullable(schema) ? kNull : 0u);
     std::vector<JsonId> others;
     const auto add = [&](uint32_t bits, const char* other) {
       if ((types & bits) == 0) others.push_back(doc_.add_string(other));

@@ -221,13 +221,19 @@ TEST(distinct_items_have_no_dead_ends) {
   CHECK(open(R"({"type":"array","uniqueItems":true,"items":{"type":"object"}})").schema == nullptr);
 }
 
-// In requests, oneOf means anyOf, also where its branches overlap.
-TEST(one_of_is_any_of_if_requested) {
+// In requests, oneOf means anyOf, also where its branches overlap, and nullable is read.
+TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   SchemaOptions options;
   options.one_of_as_any_of = true;
   Run run = open(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", PropertyOrder::kSchema, options);
   REQUIRE(run.schema != nullptr);
   CHECK(fits(run, "1") && fits(run, "1.5") && !fits(run, "null"));
+  run = open(R"({"type":"object","properties":{"a":{"type":"string","nullable":true}},"additionalProperties":false})",
+             PropertyOrder::kSchema, options);
+  REQUIRE(run.schema != nullptr);
+  CHECK(fits(run, R"({"a":null})") && fits(run, R"({"a":""})") && !fits(run, R"({"a":1})"));
+  run = open(R"({"type":"string","nullable":true})");
+  CHECK(!fits(run, "null"));
   run = open(R"({"oneOf":[{"type":"string"},{"type":"string"}]})", PropertyOrder::kSchema, options);
   REQUIRE(run.schema != nullptr);
   CHECK(fits(run, "\"a\""));
@@ -382,6 +388,7 @@ TEST(documents_match_their_schemas) {
        {R"({"v":1})", R"({"v":1,"n":{"v":2,"n":{"v":3}}})"},
        {R"({"n":{"v":1}})", R"({"v":1,"n":{}})"}},
       {R"({"oneOf":[{"type":"integer","minimum":0},{"type":"integer","maximum":10}]})", {"-1", "11"}, {"5", "0"}},
+      {R"({"type":"string","pattern":"^(\\p{Extended_Pictographic}|\\p{Emoji_Component})+$"})", {"\"👋\"", "\"👋🏽\""}, {"\"a\""}},
       {R"({"oneOf":[{"type":"integer"},{"minimum":2}]})", {"1", "2.5", "true"}, {"3", "1.5"}},
       {R"({"oneOf":[{"properties":{"op":{"enum":["a"]}},"required":["op"],"additionalProperties":false},{"properties":{"op":{"pattern":"^b$"},"v":true},"required":["op"],"additionalProperties":false}]})",
        {R"({"op":"a"})", R"({"op":"b","v":1})"},
