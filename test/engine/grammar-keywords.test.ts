@@ -73,7 +73,11 @@ const PROBES: Record<string, Probe[]> = {
   minItems: [{ schema: { type: 'array', minItems: 1 }, good: [1], bad: [] }],
   maxItems: [{ schema: { type: 'array', maxItems: 1 }, good: [1], bad: [1, 2] }],
   uniqueItems: [
-    { schema: { type: 'array', items: { type: ['string', 'number'] }, uniqueItems: true }, good: ['1', 1], bad: [1, 1] },
+    {
+      schema: { type: 'array', items: { type: ['string', 'number'] }, uniqueItems: true },
+      good: ['1', 1],
+      bad: [1, 1],
+    },
     { refused: { type: 'array', uniqueItems: true } },
   ],
   contains: [{ refused: { type: 'array', contains: string } }],

@@ -145,8 +145,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
     }
   }
   std::vector<ExprId> ways;
-  const bool simple =
-      object.needs.empty() && object.most == kUnbounded && object.least <= 1 && object.marks == 0;
+  const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1 && object.marks == 0;
   const bool counted_at_once = ordered && object.needs.empty() && !simple && object.marks == 0;
   if (counted_at_once) add_next_in_order(object, now, names, ways);
   for (uint32_t i = 0; i < n && !counted_at_once; ++i) {

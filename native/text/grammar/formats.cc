@@ -71,9 +71,8 @@ const std::vector<std::pair<std::string_view, std::string>>& table() {
       {"date", kDate},
       {"time", kTime},
       {"date-time", kDate + "[Tt]" + kTime},
-      {"duration",
-       "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T" + kTimeSpan + ")?|T" + kTimeSpan +
-           ")"},
+      {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T" + kTimeSpan +
+                       ")?|T" + kTimeSpan + ")"},
       {"email", kEmail},
       {"hostname", "(?=.{1,253}$)" + kHostname},
       {"ipv4", kIpv4},

@@ -33,10 +33,10 @@ struct ObjectShape {
     uint32_t n;
     uint32_t marks = 0;  // The required marks that such a member carries, as a bit set.
   };
-  std::vector<Property> properties;       // In schema order.
+  std::vector<Property> properties;  // In schema order.
   // Groups without marks are pairwise disjoint. A group with marks is part of one without.
   std::vector<OtherNames> others;
-  uint32_t marks = 0;  // Marks that undeclared members must carry: each needs a member of a group with it.
+  uint32_t marks = 0;         // Marks that undeclared members must carry: each needs a member of a group with it.
   bool marks_values = false;  // A mark restricts the member's value, so that a repeated name could revoke it.
   uint32_t least = 0, most = kUnbounded;  // Minimum and maximum number of members.
   // Pairs of a property and the properties that it requires, sorted by property.

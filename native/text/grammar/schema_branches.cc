@@ -234,9 +234,9 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
         exact[j].push_back(not_i);
         continue;
       }
-      unsupported(schema, "oneOf",
-                  "branches " + std::to_string(i) + " and " + std::to_string(j) +
-                      " cannot be shown to be mutually exclusive");
+      unsupported(
+          schema, "oneOf",
+          "branches " + std::to_string(i) + " and " + std::to_string(j) + " cannot be shown to be mutually exclusive");
       if (failed_) return;
     }
   }

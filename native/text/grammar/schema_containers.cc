@@ -105,8 +105,8 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
       if (!spend()) return;
       listed.push_back(pool_->literal(name));
       if (!pool_->fits(rule, name)) continue;
-      declared.push_back(object({{"properties", object({{name, value}})},
-                                 {"required", doc_.add_array({doc_.add_string(name)})}}));
+      declared.push_back(
+          object({{"properties", object({{name, value}})}, {"required", doc_.add_array({doc_.add_string(name)})}}));
     }
     const ExprId undeclared =
         listed.empty() ? rule : pool_->both(rule, pool_->negate(pool_->either(std::move(listed))));

@@ -87,8 +87,7 @@ bool SchemaCompiler::arrays_exclude(JsonId a, JsonId b, int depth) {
     return items;
   };
   const JsonId first_a = first(a), first_b = first(b);
-  return least >= 1 && first_a != kNoJson && first_b != kNoJson &&
-         shared_types(first_a, first_b, kAll, depth + 1) == 0;
+  return least >= 1 && first_a != kNoJson && first_b != kNoJson && shared_types(first_a, first_b, kAll, depth + 1) == 0;
 }
 
 // Returns whether no string matches the keywords for strings, and the listed values, of both schemas.
@@ -110,9 +109,10 @@ bool SchemaCompiler::strings_exclude(JsonId a, JsonId b) {
   const ExprId both = strings({a, b});
   const std::vector<JsonId>* values = values_of(a) ? values_of(a) : values_of(b);
   if (!values) return both == ExpressionPool::kNothing && !pool_->failed();
-  return std::ranges::none_of(*values, [&](JsonId value) {
-    return doc_.is(value, Kind::kString) && pool_->fits(both, doc_.text(value));
-  }) && !pool_->failed();
+  return std::ranges::none_of(
+             *values,
+             [&](JsonId value) { return doc_.is(value, Kind::kString) && pool_->fits(both, doc_.text(value)); }) &&
+         !pool_->failed();
 }
 
 const std::vector<JsonId>* SchemaCompiler::values_of(JsonId schema) {
@@ -160,17 +160,39 @@ JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
   schema = through_refs(schema);
   if (doc_.kind(schema) != Kind::kObject || depth > 4 || !spend()) return schema;
   static const std::map<std::string_view, uint32_t> kTypes = {
-      {"minLength", kString},         {"maxLength", kString},           {"pattern", kString},
-      {"format", kString},            {kNotPattern, kString},           {kNotFormat, kString},
-      {"minimum", kNumber},           {"maximum", kNumber},             {"exclusiveMinimum", kNumber},
-      {"exclusiveMaximum", kNumber},  {"multipleOf", kNumber},          {kNotMultiple, kNumber},
-      {"items", kArray},              {"prefixItems", kArray},          {"additionalItems", kArray},
-      {"minItems", kArray},           {"maxItems", kArray},             {"uniqueItems", kArray},
-      {"contains", kArray},           {"minContains", kArray},          {"maxContains", kArray},
-      {"unevaluatedItems", kArray},   {"properties", kObject},          {"required", kObject},
-      {"additionalProperties", kObject}, {"patternProperties", kObject}, {"propertyNames", kObject},
-      {"minProperties", kObject},     {"maxProperties", kObject},       {"dependentRequired", kObject},
-      {"dependentSchemas", kObject},  {"dependencies", kObject},        {"unevaluatedProperties", kObject},
+      {"minLength", kString},
+      {"maxLength", kString},
+      {"pattern", kString},
+      {"format", kString},
+      {kNotPattern, kString},
+      {kNotFormat, kString},
+      {"minimum", kNumber},
+      {"maximum", kNumber},
+      {"exclusiveMinimum", kNumber},
+      {"exclusiveMaximum", kNumber},
+      {"multipleOf", kNumber},
+      {kNotMultiple, kNumber},
+      {"items", kArray},
+      {"prefixItems", kArray},
+      {"additionalItems", kArray},
+      {"minItems", kArray},
+      {"maxItems", kArray},
+      {"uniqueItems", kArray},
+      {"contains", kArray},
+      {"minContains", kArray},
+      {"maxContains", kArray},
+      {"unevaluatedItems", kArray},
+      {"properties", kObject},
+      {"required", kObject},
+      {"additionalProperties", kObject},
+      {"patternProperties", kObject},
+      {"propertyNames", kObject},
+      {"minProperties", kObject},
+      {"maxProperties", kObject},
+      {"dependentRequired", kObject},
+      {"dependentSchemas", kObject},
+      {"dependencies", kObject},
+      {"unevaluatedProperties", kObject},
       {kSomeMember, kObject},
   };
   const auto [known, is_new] = relevant_.try_emplace({schema, types}, schema);
@@ -465,7 +487,8 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
              name == "unevaluatedItems" || name == "minContains" || name == kNotPattern || name == kNotFormat ||
              name == kNotMultiple || name == kSomeMember) {
     // A keyword that every value satisfies is ignored.
-    if (doc_.is(value, Kind::kTrue) && (name == "items" || name == "additionalItems" || name.starts_with("unevaluated")))
+    if (doc_.is(value, Kind::kTrue) &&
+        (name == "items" || name == "additionalItems" || name.starts_with("unevaluated")))
       return true;
     if (doc_.is(value, Kind::kObject) && doc_.members(value).empty() && (name == "items" || name == "additionalItems"))
       return true;

@@ -42,8 +42,9 @@ bool SchemaCompiler::prune() {
     const auto marked = members_for_marks(object.marks, offered, together);
     if (object.least > object.most || !marked || *marked > object.most) return false;
     const uint64_t from_others = std::max<uint64_t>(n_others, *marked);
-    const auto can = can_have(object, std::move(must), can_be(object),
-                              object.least - std::min<uint64_t>(object.least, from_others), object.most - *marked, fuel);
+    const auto can =
+        can_have(object, std::move(must), can_be(object), object.least - std::min<uint64_t>(object.least, from_others),
+                 object.most - *marked, fuel);
     if (!can) takes_too_long();
     return can.value_or(false);
   };
@@ -96,10 +97,10 @@ void SchemaCompiler::compare_items() {
   const ExprId fraction = pool_->concat(pool_->character('.'), pool_->concat(pool_->star(digit), positive));
   const ExprId minus = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
   // Texts of numbers that are written in one way only: without an exponent, trailing zeros and -0.
-  const ExprId once = pool_->either(
-      {pool_->character('0'), pool_->concat(minus, whole), pool_->concat(minus, pool_->concat(whole, fraction)),
-       pool_->concat(minus, pool_->concat(pool_->character('0'), fraction)), pool_->literal("null"),
-       pool_->literal("true"), pool_->literal("false")});
+  const ExprId once = pool_->either({pool_->character('0'), pool_->concat(minus, whole),
+                                     pool_->concat(minus, pool_->concat(whole, fraction)),
+                                     pool_->concat(minus, pool_->concat(pool_->character('0'), fraction)),
+                                     pool_->literal("null"), pool_->literal("true"), pool_->literal("false")});
   for (const auto& [id, schema] : unique_) {
     if (!spend()) return;
     ArrayShape& array = out_->arrays_[id];

@@ -189,14 +189,18 @@ TEST(members_that_must_exist_have_no_dead_ends) {
   struct Case {
     const char *json, *good, *bad;
   };
-  for (const Case& of : {
-           Case{R"({"type":"object","propertyNames":{"enum":["x","y"]},"additionalProperties":{"enum":[1,2]},"maxProperties":2,"not":{"additionalProperties":{"const":1}}})",
-                R"({"x":1,"y":2})", R"({"x":2,"x":1})"},
-           Case{R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"enum":[1,2]},"maxProperties":3,"not":{"patternProperties":{"a":{"const":1}}}})",
-                R"({"b":1,"a":2})", R"({"b":2})"},
-           Case{R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"const":1},"maxProperties":2,"not":{"propertyNames":{"const":"a"}}})",
-                R"({"a":1,"b":1})", R"({"a":1})"},
-       }) {
+  for (
+      const Case& of : {
+          Case{
+              R"({"type":"object","propertyNames":{"enum":["x","y"]},"additionalProperties":{"enum":[1,2]},"maxProperties":2,"not":{"additionalProperties":{"const":1}}})",
+              R"({"x":1,"y":2})", R"({"x":2,"x":1})"},
+          Case{
+              R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"enum":[1,2]},"maxProperties":3,"not":{"patternProperties":{"a":{"const":1}}}})",
+              R"({"b":1,"a":2})", R"({"b":2})"},
+          Case{
+              R"({"type":"object","propertyNames":{"pattern":"^[ab]$"},"additionalProperties":{"const":1},"maxProperties":2,"not":{"propertyNames":{"const":"a"}}})",
+              R"({"a":1,"b":1})", R"({"a":1})"},
+      }) {
     Run run = open(of.json, PropertyOrder::kSchema);
     REQUIRE(run.schema != nullptr);
     if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty())
@@ -388,7 +392,9 @@ TEST(documents_match_their_schemas) {
        {R"({"v":1})", R"({"v":1,"n":{"v":2,"n":{"v":3}}})"},
        {R"({"n":{"v":1}})", R"({"v":1,"n":{}})"}},
       {R"({"oneOf":[{"type":"integer","minimum":0},{"type":"integer","maximum":10}]})", {"-1", "11"}, {"5", "0"}},
-      {R"({"type":"string","pattern":"^(\\p{Extended_Pictographic}|\\p{Emoji_Component})+$"})", {"\"👋\"", "\"👋🏽\""}, {"\"a\""}},
+      {R"({"type":"string","pattern":"^(\\p{Extended_Pictographic}|\\p{Emoji_Component})+$"})",
+       {"\"👋\"", "\"👋🏽\""},
+       {"\"a\""}},
       {R"({"oneOf":[{"type":"integer"},{"minimum":2}]})", {"1", "2.5", "true"}, {"3", "1.5"}},
       {R"({"oneOf":[{"properties":{"op":{"enum":["a"]}},"required":["op"],"additionalProperties":false},{"properties":{"op":{"pattern":"^b$"},"v":true},"required":["op"],"additionalProperties":false}]})",
        {R"({"op":"a"})", R"({"op":"b","v":1})"},
@@ -702,7 +708,8 @@ TEST(masks_agree_with_bytes_and_have_no_dead_ends) {
        R"({"type":"object","minProperties":2,"maxProperties":3,"additionalProperties":{"type":"boolean"},"propertyNames":{"maxLength":3}})",
        R"({"type":"string","pattern":"^[a-z]{2,4}(-[0-9]{2})?$"})", R"({"type":"string","format":"date"})",
        R"({"anyOf":[{"type":"number","minimum":0.5,"maximum":12.25},{"type":"array","items":{"$ref":"#"},"maxItems":2}]})",
-       R"({"enum":["a\nb","x\u0001y"]})", R"({"type":"array","uniqueItems":true,"items":{"type":"integer","minimum":-3,"maximum":20},"maxItems":3})",
+       R"({"enum":["a\nb","x\u0001y"]})",
+       R"({"type":"array","uniqueItems":true,"items":{"type":"integer","minimum":-3,"maximum":20},"maxItems":3})",
        R"({"type":"array","uniqueItems":true,"items":{"pattern":"^[ab]{1,2}$","type":["string","boolean"]}})",
        R"({"type":"object","not":{"additionalProperties":{"type":"integer"}},"propertyNames":{"maxLength":2}})",
        R"({"type":"string","minLength":3,"maxLength":3,"not":{"pattern":"b"}})"}) {
