@@ -151,47 +151,70 @@ export class GenerationAccounting {
     usage.rejected({ organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, status, code });
   }
 
+  // Records are kept until they are stored. They contain no spreads, which would make V8 use a large hash table for each.
+
   #usageRecord(
     status: FinishedUsage['status'],
     finishReason: EndReason | null,
     errorCode: ApiError['code'] | null,
   ): FinishedUsage {
-    return { ...this.#commonFields(), status, finishReason, errorCode };
-  }
-
-  #logEntry(end: RunEnd): RequestEntry {
-    const { queueMs, towerMs, estimated, completionTokens } = this.tally;
-    return {
-      ...this.#commonFields(),
-      ...logResult(end, completionTokens),
-      finishReason: end.status === 'completed' ? end.reason : null,
-      queueMs,
-      ...(towerMs === null ? {} : { towerMs }),
-      parameters: { ...this.#parameters, ...(estimated ? { usage_estimated: true } : {}) },
-      text: this.#text?.text ?? null,
-    };
-  }
-
-  #commonFields(): Omit<FinishedUsage, 'status' | 'finishReason' | 'errorCode'> {
-    const {
-      caller: { identity, requestId, endpoint },
-      model,
-    } = this.admitted;
+    const { caller, model } = this.admitted;
+    const { requestId, endpoint } = caller;
+    const { organizationId, keyId } = caller.identity;
     const { usage } = this.tally;
+    const { receivedAt, startedAt, firstTokenAt, endedAt } = this.tally.times();
     return {
       requestId,
-      organizationId: identity.organizationId,
-      keyId: identity.keyId,
+      organizationId,
+      keyId,
       model,
       endpoint,
       stream: this.stream,
-      ...this.tally.times(),
+      status,
+      receivedAt,
+      startedAt,
+      firstTokenAt,
+      endedAt,
       inputTokens: usage.promptTokens,
       cachedTokens: usage.cachedTokens,
       outputTokens: usage.completionTokens,
       reasoningTokens: usage.reasoningTokens,
       images: this.#images,
+      finishReason,
+      errorCode,
     };
+  }
+
+  #logEntry(end: RunEnd): RequestEntry {
+    const { caller, model } = this.admitted;
+    const { usage, queueMs, towerMs, estimated } = this.tally;
+    const { receivedAt, startedAt, firstTokenAt, endedAt } = this.tally.times();
+    const { status, outcome, code } = logResult(end, usage.completionTokens);
+    const entry: RequestEntry = {
+      requestId: caller.requestId,
+      organizationId: caller.identity.organizationId,
+      keyId: caller.identity.keyId,
+      model,
+      endpoint: caller.endpoint,
+      stream: this.stream,
+      status,
+      outcome,
+      code,
+      finishReason: end.status === 'completed' ? end.reason : null,
+      receivedAt,
+      startedAt,
+      firstTokenAt,
+      endedAt,
+      queueMs,
+      inputTokens: usage.promptTokens,
+      cachedTokens: usage.cachedTokens,
+      outputTokens: usage.completionTokens,
+      reasoningTokens: usage.reasoningTokens,
+      images: this.#images,
+      parameters: estimated ? { ...this.#parameters, usage_estimated: true } : this.#parameters,
+      text: this.#text?.text ?? null,
+    };
+    return towerMs === null ? entry : { ...entry, towerMs };
   }
 }
 
