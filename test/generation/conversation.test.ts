@@ -142,6 +142,14 @@ t.test('passes arguments as objects whose numbers are as the model wrote them', 
   );
 });
 
+t.test('renders arguments that are nested as deeply as arguments may be', async (t) => {
+  const nested = '{"a": '.repeat(255) + '1' + '}'.repeat(255);
+  const messages: Message[] = [
+    { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: nested }] },
+  ];
+  t.same(argumentsOf(folded(messages)[0]), [nested]);
+});
+
 t.test('keeps extremely nested arguments as text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
   const messages: Message[] = [

@@ -3,8 +3,8 @@ import type { RenderBudget } from './limits.js';
 import { textSteps } from './limits.js';
 import { TemplateFault, type Arguments, type Value } from './values.js';
 
-/** Macros, recursive loops and nested values may be this deep. Python's limit is about as high. */
-const MAX_DEPTH = 250;
+/** Macros, recursive loops and values may be nested this deep: deeper than any schema or arguments of a call. */
+const MAX_DEPTH = 300;
 
 /** A method of a value. `self` is of the type whose method it is. Throws TemplateFault. */
 export type Method = (run: Run, self: Value, args: Arguments) => Value;
