@@ -50,16 +50,16 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
 KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summarize=2.5, code_writing=2.5, print_code=2.5, arithmetic=1.2, drill=0.4, story_problem=0.5, no_tool=1.3, formats=1.2, parallel=1.2, tool_answer=1.3)
 # In addition, unanswerable context questions and unsuitable tools, which suffered most in a `talk` run of tycho.
 DECLINED = KEPT | dict(context=1.8, no_tool=2.2)
-# In addition, what hal forgot during training on images and conversations.
+# Adds weight to what hal forgot while it was trained on images and conversations.
 LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_answer=1.8, arithmetic=1.4)
 
 # The weakest skills of all models, and what images and conversations make them forget.
 HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmetic=2, drill=0.6, persona=2.2)
-# In addition, what was still weak in the file that hal grows from.
+# Adds weight to the skills that were still weak in the file from which hal's training continues.
 ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_value=2, memory=1.3, drill=0.8, tool_answer=2.4)
-# In addition, what was still weak in the file after that.
+# Adds weight to the skills that were still weak after that training.
 LAST = ROWS | dict(persona=3.2, arithmetic=2.3, story_problem=1.5)
-# In addition, the weak skills of the larger hal, which is to be ahead in every row.
+# Adds weight to the weak skills of the larger hal, which should lead in every row.
 LARGER = LAST | dict(route=2, parallel=3.2, context=3, formats=2.2)
 # In addition, the weak skills of the models that were trained on a rented GPU.
 NAMED = LARGER | dict(persona=10, fact=5, code_writing=4, print_code=4)

@@ -220,19 +220,11 @@ export class GenerationAccounting {
 
 /** The result of a run as the request log reports it. */
 function logResult(end: RunEnd, completionTokens: number): Pick<RequestEntry, 'status' | 'outcome' | 'code'> {
-  switch (end.status) {
-    case 'completed':
-      return { status: 200, outcome: 'completed', code: null };
-    case 'cancelled':
-      return { status: null, outcome: 'cancelled', code: null };
-    case 'abandoned':
-      return { status: 500, outcome: 'failed', code: 'internal_error' };
-    case 'failed':
-    case 'refused': {
-      const { status, code } = end.error;
-      return { status, outcome: outcomeOfError(status, completionTokens), code };
-    }
-  }
+  if (end.status === 'completed') return { status: 200, outcome: 'completed', code: null };
+  if (end.status === 'cancelled') return { status: null, outcome: 'cancelled', code: null };
+  if (end.status === 'abandoned') return { status: 500, outcome: 'failed', code: 'internal_error' };
+  const { status, code } = end.error;
+  return { status, outcome: outcomeOfError(status, completionTokens), code };
 }
 
 function countImages(messages: readonly Message[]): number {

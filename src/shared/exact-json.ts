@@ -179,7 +179,7 @@ function keep(level: Level, literal: string): void {
   known.set(key, { text: literal, exact });
 }
 
-function endOfString(text: string, from: number): number {
+export function endOfString(text: string, from: number): number {
   for (let at = from; ; ) {
     const quote = text.indexOf('"', at);
     if (quote === -1) return text.length;

@@ -185,6 +185,9 @@ function errorOf(attempt: () => unknown): unknown {
 const TOO_MUCH: [name: string, source: string][] = [
   ['60 replace filters', `{{ 'a'${" | replace('a', 'aa')".repeat(60)} }}`],
   ['replacing between all characters', `${grown("'a'", 20)}{{ s | replace('', s) }}`],
+  ['inserting between all characters of a very long text', `${grown("'ab'", 23)}{{ s | replace('', '') }}`],
+  ['characters of a long text with surrogates', `${grown("'a😀'", 16)}{% for i in range(99) %}{{ s[i] }}{% endfor %}`],
+  ['breaking a very long word', `${grown("'ab'", 16)}{{ s | wordwrap(2) }}`],
   ['a method under another name', `${grown("'a'", 20)}{% set f = s['re' ~ 'place'] %}{{ f('a', s) }}`],
   ['a text doubled 100 times', `${grown("'a'", 100)}{{ s }}`],
   ['a text doubled by concatenation', `{% set s = 'a' %}${'{% set s = s ~ s %}'.repeat(100)}{{ s }}`],

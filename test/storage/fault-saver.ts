@@ -1,5 +1,5 @@
-// A process that saves and deletes responses one after another and prints what was acknowledged, for runs in which a
-// disk write fails. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
+// Saves and deletes responses one after another and prints what the store has acknowledged. Run as a separate process
+// in tests of failing disk writes. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
 // "refused". The content of a response is derived from its id (saver.ts), and the ids are derived from their numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';

@@ -44,8 +44,8 @@ NAMED = {
     "country": r"\b(france|germany|italy|spain|portugal|england|britain|united kingdom|uk|ireland|scotland|wales|netherlands|belgium|austria|switzerland|poland|sweden|norway|denmark|finland|iceland|greece|hungary|czech republic|czechia|slovakia|slovenia|croatia|serbia|romania|bulgaria|ukraine|estonia|latvia|lithuania|luxembourg|malta|cyprus|albania|turkey|russia|moldova|belarus|bosnia|montenegro|monaco)\b",
 }
 
-# Patterns that make any response wrong. Markers belong to templates and tools; a slot is a placeholder of a template
-# that was not filled.
+# A response that matches one of these patterns is wrong: markers of templates and tools, and slots of a template that
+# were not filled.
 MARKERS = re.compile(r"</?think\b|<\|[\w ]*|\|>|</?tool_(call|response)|</?(tools?|function|s|unk|pad|bos|eos)>|\[/?INST\]|�|(^|\n)\s*(user|assistant|system|human)\s*:|\{\{|\}\}|\{[a-z_]+\}|\[(your )?(name|model|topic)\]|\"\w+\":\s*[\"{\[]", re.I)
 NEVER = re.compile(
     r"\bi('m| am) (really |actually |just |also )?(a |an )?(real |normal |living )?(human|person|man|woman|boy|girl|guy)\b(?!-)"

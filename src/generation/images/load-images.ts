@@ -14,7 +14,7 @@ import { ImageBudget, type HeldImages } from './held-images.js';
 export interface ImageLoader {
   /**
    * Opens the memory account for the images of one request. The caller must release it when the images are no longer
-   * used. `elsewhere`: they are sent to an upstream.
+   * used. `elsewhere`: the images are sent to an upstream.
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**

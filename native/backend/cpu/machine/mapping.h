@@ -21,7 +21,7 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Collapses small pages into huge pages, as far as the system has any, and stops at the given time. Returns how many
+  // Collapses small pages into huge pages while the system has free ones, and stops at the given time. Returns how many
   // bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack this call.
   // Other threads may read the region meanwhile; they wait for one page at most.
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;

@@ -1,4 +1,5 @@
 // Python's '...'.format(...): replacement fields, conversions and the language of format specifications.
+import { firstCharacters, lengthOf } from './code-points.js';
 import { exponential, fixed, general, grouped, MAX_PRECISION, MAX_WIDTH } from './number-format.js';
 import { piecesSteps } from './limits.js';
 import { bigText, floatText, repr, str } from './print.js';
@@ -149,7 +150,7 @@ function parseSpecification(text: string): Specification {
 }
 
 /** Python's format(). */
-export function formatValue(run: Run, value: Value, specification: string): string {
+function formatValue(run: Run, value: Value, specification: string): string {
   if (specification === '') return str(run, value);
   const spec = parseSpecification(specification);
   if (typeof value === 'boolean' && spec.type === undefined && spec.width === 0) return str(run, value);
@@ -161,7 +162,7 @@ export function formatValue(run: Run, value: Value, specification: string): stri
     throw new TemplateFault(`unknown format code '${spec.type}' for object of type 'str'`);
   if (spec.signed || spec.alternate || spec.align === '=' || spec.group !== undefined)
     throw new TemplateFault(`the format specifier '${specification.slice(0, 40)}' does not apply to a str`);
-  const cut = spec.precision === undefined ? text : Array.from(text).slice(0, spec.precision).join('');
+  const cut = spec.precision === undefined ? text : firstCharacters(text, spec.precision);
   return aligned(run, { sign: '', prefix: '', digits: cut }, spec, '<');
 }
 
@@ -225,7 +226,7 @@ function signOf(negative: boolean, { sign }: Specification): string {
 
 function aligned(run: Run, { sign, prefix, digits }: Written, spec: Specification, usual: '<' | '>'): string {
   const text = sign + prefix + digits;
-  const missingWidth = spec.width - Array.from(text).length;
+  const missingWidth = spec.width - lengthOf(text);
   if (missingWidth <= 0) return text;
   run.spend(piecesSteps(1, missingWidth));
   const pad = (count: number): string => spec.fill.repeat(count);

@@ -10,9 +10,16 @@ export function isPlain(text: string): boolean {
 
 export function lengthOf(text: string): number {
   if (isPlain(text)) return text.length;
-  let length = 0;
-  for (const _ of text) length++;
+  let length = text.length;
+  for (let at = 1; at < text.length; at++) if (isLowSurrogate(text, at) && isHighSurrogate(text, at - 1)) length--;
   return length;
+}
+
+/** The first `count` characters. */
+export function firstCharacters(text: string, count: number): string {
+  return Array.from(text.slice(0, 2 * count))
+    .slice(0, count)
+    .join('');
 }
 
 /** Returns the character at an index, which may be negative, or undefined. */
@@ -39,4 +46,9 @@ function compareMixed(a: string, b: string): number {
 function isLowSurrogate(text: string, index: number): boolean {
   const code = text.charCodeAt(index);
   return code >= 0xdc00 && code <= 0xdfff;
+}
+
+function isHighSurrogate(text: string, index: number): boolean {
+  const code = text.charCodeAt(index);
+  return code >= 0xd800 && code <= 0xdbff;
 }

@@ -12,10 +12,10 @@ import type * as tree from './syntax-tree.js';
 import { Callable, Markup, PythonObject, TemplateFault, Undefined, isTrue, textOf, type Value } from './values.js';
 
 /** What the loop around a statement does next. */
-export type Signal = 'next' | 'break' | 'continue';
+type Signal = 'next' | 'break' | 'continue';
 
 /** Throws TemplateFault, or TemplateError if the budget is exceeded or the template raises an error. */
-export type Execute = (scope: Scope, out: Output) => Signal;
+type Execute = (scope: Scope, out: Output) => Signal;
 
 /** What is known where a statement stands. `soft`: as in compileExpression(). */
 export interface Place {

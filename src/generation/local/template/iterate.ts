@@ -50,7 +50,7 @@ export function listed(run: Run, value: Value): readonly Value[] {
   return list;
 }
 
-export function notIterable(value: Value): never {
+function notIterable(value: Value): never {
   throw new TemplateFault(`'${typeName(value)}' object is not iterable`);
 }
 

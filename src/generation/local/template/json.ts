@@ -1,5 +1,6 @@
 // JSON as Python's module json reads and writes it: integers keep all digits, 1.0 stays a float, and texts are written
 // with as few escapes as possible.
+import { endOfString } from '../../../shared/exact-json.js';
 import { compareTexts } from './code-points.js';
 import { piecesSteps, textSteps } from './limits.js';
 import { bigText, floatText, str } from './print.js';
@@ -125,8 +126,6 @@ function unicodeEscape(character: string): string {
 /** Deeper JSON is not read. */
 const MAX_DEPTH = 256;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
-const PLAIN_STRING = /"[^"\\]*"/y;
-const STRING = /"(?:[^"\\]|\\.)*"/y;
 const SPACE = /[ \t\n\r]*/y;
 const MAX_DIGITS = 4_300;
 
@@ -206,20 +205,16 @@ class JsonReader {
   }
 
   #string(): string {
-    PLAIN_STRING.lastIndex = this.#at;
-    if (PLAIN_STRING.test(this.text)) {
-      const start = this.#at + 1;
-      this.#at = PLAIN_STRING.lastIndex;
-      const inside = this.text.slice(start, this.#at - 1);
-      return /[\x00-\x1f]/.test(inside) ? this.#fail() : inside;
-    }
-    STRING.lastIndex = this.#at;
-    if (!STRING.test(this.text)) this.#fail();
-    const literal = this.text.slice(this.#at, STRING.lastIndex);
-    this.#at = STRING.lastIndex;
+    const start = this.#at;
+    const end = endOfString(this.text, start + 1);
+    if (end >= this.text.length) this.#fail();
+    this.#at = end + 1;
+    const inside = this.text.slice(start + 1, end);
+    if (!/[\\\x00-\x1f]/.test(inside)) return inside;
     try {
-      return JSON.parse(literal) as string;
+      return JSON.parse(this.text.slice(start, end + 1)) as string;
     } catch {
+      this.#at = start;
       return this.#fail();
     }
   }

@@ -11,6 +11,7 @@ import {
   UNSAFE_DICT,
   UNSAFE_LIST,
 } from './collection-methods.js';
+import { textSteps } from './limits.js';
 import { repr } from './print.js';
 import type { Method, Run } from './run.js';
 import { MARKUP_METHODS, TEXT_METHODS } from './text-methods.js';
@@ -137,7 +138,7 @@ function itemOf(run: Run, value: Value, key: Value): Value | undefined {
   if (value instanceof Tuple) return value.items.at(index);
   const text = textOf(value);
   if (text !== null) {
-    run.spendText(text.length);
+    run.spend(isPlain(text) ? textSteps(text.length) : text.length);
     const character = characterAt(text, index);
     return character === undefined || typeof value === 'string' ? character : new Markup(character);
   }

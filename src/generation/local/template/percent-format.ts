@@ -1,4 +1,5 @@
 // Python's '...' % values.
+import { firstCharacters } from './code-points.js';
 import { exponential, fixed, general, MAX_PRECISION, MAX_WIDTH } from './number-format.js';
 import { piecesSteps } from './limits.js';
 import { repr, str } from './print.js';
@@ -81,7 +82,7 @@ class PercentFormat {
       case 'r':
       case 'a': {
         const text = conversion === 's' ? str(this.run, value) : repr(this.run, value);
-        return precision === null ? text : Array.from(text).slice(0, precision).join('');
+        return precision === null ? text : firstCharacters(text, precision);
       }
       case 'c':
         return this.#character(value);

@@ -58,6 +58,7 @@ export function stripped(run: Run, text: string, characters: string | null, ends
   }
   run.spend(characters.length);
   const removed = new Set(characters);
+  if (!isPlain(text)) run.spend(text.length);
   const all = isPlain(text) ? text : Array.from(text);
   let start = 0;
   let end = all.length;
@@ -74,7 +75,7 @@ const strip = (name: string, ends: 'both' | 'left' | 'right'): Method =>
 
 /** `limit`: how often at most; negative: without limit. */
 export function replaced(run: Run, text: string, old: string, by: string, limit: number): string {
-  run.spend(searchSteps(text.length, old.length));
+  run.spend(old === '' ? text.length : searchSteps(text.length, old.length));
   const parts = old === '' ? ['', ...text, ''] : text.split(old);
   const times = limit < 0 ? parts.length - 1 : Math.min(limit, parts.length - 1);
   run.spend(piecesSteps(old === '' ? parts.length : times, by.length));
@@ -114,6 +115,7 @@ function charged(run: Run, parts: string[]): string[] {
 
 /** The part of a text that the bounds of find(), startswith() and so on select, and where it starts. */
 function selected(
+  run: Run,
   text: string,
   start: Value | undefined,
   stop: Value | undefined,
@@ -129,13 +131,14 @@ function selected(
   const to = Math.min(length, place(stop, length));
   if (from > length || from > to) return null;
   if (from === 0 && to === length) return { part: text, from };
+  if (!isPlain(text)) run.spend(text.length);
   return { part: isPlain(text) ? text.slice(from, to) : Array.from(text).slice(from, to).join(''), from };
 }
 
 const affix = (name: 'startswith' | 'endswith'): Method =>
   given((run, text, args) => {
     const [sought = null, start, stop] = positional(name, args, 3, 1);
-    const found = selected(text, start, stop);
+    const found = selected(run, text, start, stop);
     const options = sought instanceof Tuple ? sought.items : [sought];
     return options.some((one) => {
       const option = argumentText(name, one);
@@ -149,7 +152,7 @@ const search = (name: 'find' | 'rfind' | 'index' | 'rindex'): Method =>
     const [sought = null, start, stop] = positional(name, args, 3, 1);
     const option = argumentText(name, sought);
     run.spend(searchSteps(text.length, option.length));
-    const found = selected(text, start, stop);
+    const found = selected(run, text, start, stop);
     const at = found === null ? -1 : name.startsWith('r') ? found.part.lastIndexOf(option) : found.part.indexOf(option);
     if (at === -1 && name.endsWith('index')) throw new TemplateFault('substring not found');
     return found === null || at === -1 ? -1 : found.from + lengthOf(found.part.slice(0, at));
@@ -286,7 +289,7 @@ export const TEXT_METHODS: ReadonlyMap<string, Method> = new Map<string, Method>
       const [sought = null, start, stop] = positional('count', args, 3, 1);
       const option = argumentText('count', sought);
       run.spend(searchSteps(text.length, option.length));
-      const found = selected(text, start, stop);
+      const found = selected(run, text, start, stop);
       if (found === null) return 0;
       return option === '' ? lengthOf(found.part) + 1 : charged(run, found.part.split(option)).length - 1;
     }),
