@@ -10,9 +10,9 @@ interface Literal {
 
 /** Number literals by member name or index, for containers with a number that JavaScript writes differently. */
 const literals = new WeakMap<object, Map<string, Literal>>();
-/** Whether this thread has read an inexact number so far. Until then, nothing needs to be looked up. */
-let anyInexact = false;
+/** Whether this thread has read such a number so far, and an inexact one. Until then, nothing needs to be looked up. */
 let anyRead = false;
+let anyInexact = false;
 
 /**
  * 16 characters that are digits or a decimal point, or a number such as 1.0 or 1e3; other numbers are written as they

@@ -1,7 +1,15 @@
 // Tests that JSON numbers that JavaScript cannot represent exactly are read and written with the same digits.
 
 import t from 'tap';
-import { literalOf, parseExact, stringifyExact, withMembers } from '../../src/shared/exact-json.js';
+import {
+  keepSpellings,
+  literalOf,
+  parseExact,
+  spellingOf,
+  stringifyAsWritten,
+  stringifyExact,
+  withMembers,
+} from '../../src/shared/exact-json.js';
 
 const again = (text: string): string => stringifyExact(parseExact(text));
 
@@ -37,6 +45,20 @@ t.test('numbers that JavaScript represents exactly are written by JSON.stringify
   ] as const) {
     t.equal(again(text), written, text);
   }
+  t.end();
+});
+
+t.test('stringifyAsWritten() keeps the spelling of every number, also in a copy with other names', (t) => {
+  const text = '{"a":[1.0,1e3,0.50,-0.0,7],"b":{"c":9007199254740993,"d":"1.0"}}';
+  const value = parseExact(text) as { a: number[]; b: { c: number } };
+  t.equal(stringifyAsWritten(value), text);
+  t.equal(spellingOf(value.a, '0'), '1.0');
+  t.equal(literalOf(value.a, '0'), undefined);
+  value.a[0] = 2;
+  t.equal(stringifyAsWritten(value.a), '[2,1e3,0.50,-0.0,7]');
+  const copy = { 'c!': value.b.c, 'd!': '1.0' };
+  keepSpellings(value.b, copy, (key) => `${key}!`);
+  t.equal(stringifyAsWritten(copy), '{"c!":9007199254740993,"d!":"1.0"}');
   t.end();
 });
 
