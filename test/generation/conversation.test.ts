@@ -8,6 +8,8 @@ import {
   toTemplateMessages,
   type TemplateShape,
 } from '../../src/generation/local/conversation.js';
+import { TemplateTools } from '../../src/generation/local/tools/template-tools.js';
+import { parseExact } from '../../src/shared/exact-json.js';
 import { toJson } from '../../src/generation/local/template/json.js';
 import { RenderBudget } from '../../src/generation/local/template/limits.js';
 import { Run } from '../../src/generation/local/template/run.js';
@@ -140,6 +142,32 @@ t.test('passes arguments as objects whose numbers are as the model wrote them', 
     }),
     `add:${written};add:"bad \\"";add:{};`,
   );
+});
+
+t.test('tool definitions reach the template with the order and the numbers that the client wrote', async (t) => {
+  const template = new ChatTemplate('{{ messages[0].content }}{{ tools[0].function.parameters | tojson if tools }}', {
+    bos: null,
+    eos: null,
+  });
+  const rendered = (schema: string): string => {
+    const tools = new TemplateTools();
+    const parameters = parseExact(schema) as Record<string, unknown>;
+    const definitions = [{ name: 'f', description: null, parameters, strict: false, path: 'tools[0]' }];
+    const made = tools.forTemplate(definitions, tools.textOf(definitions), bare);
+    return template.render({
+      messages: [{ role: 'user', content: '' }],
+      tools: made,
+      addGenerationPrompt: false,
+      enableThinking: false,
+    });
+  };
+  for (const schema of [
+    '{"properties": {"a": {"minimum": 0.0, "maximum": 9007199254740993, "default": 1.0}}, "type": "object"}',
+    '{"type": ["object", "null"], "properties": {"b": {"enum": [1, 1.0, 1.5]}}, "required": ["b"]}',
+  ])
+    t.equal(rendered(schema), schema);
+  t.equal(rendered('{"type": "object", "properties": null}'), '{"type": "object", "properties": {}}');
+  t.equal(rendered('{"required": []}'), '{"type": "object", "required": [], "properties": {}}');
 });
 
 t.test('renders arguments that are nested as deeply as arguments may be', async (t) => {

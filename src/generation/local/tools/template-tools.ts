@@ -58,9 +58,8 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
 
 /** Adds the members that templates expect: they iterate over the properties without checking that there are any. */
 function completed(parameters: Record<string, unknown>): Record<string, unknown> {
-  const complete = Object.hasOwn(parameters, 'properties') && Object.hasOwn(parameters, 'type');
-  if (complete && parameters['properties'] !== null) return parameters;
-  return withMembers({ type: 'object', properties: {} }, withMembers(parameters, {}));
+  const typed = Object.hasOwn(parameters, 'type') ? parameters : withMembers({ type: 'object' }, parameters);
+  return (parameters['properties'] ?? null) === null ? withMembers(typed, { properties: {} }) : typed;
 }
 
 /** Copies a value with all strings shielded. Numbers keep their spelling. */
