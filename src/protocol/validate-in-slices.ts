@@ -3,7 +3,7 @@
 // reuses the results for valid entries and validates the other entries again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
-/** Placeholder for the parsed value of an invalid entry. */
+/** Stands in for the parsed value of an invalid entry. */
 export const FAULTY = Symbol('faulty');
 
 /** Validation in slices stops after this many invalid entries. */
