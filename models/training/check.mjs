@@ -3,7 +3,7 @@
 // Usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
 import { configWith } from '../../dist/config/load.js';
-import { ChatTemplate } from '../../dist/generation/local/chat-template.js';
+import { ChatTemplate } from '../../dist/generation/local/template/chat-template.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
 import { loadOptions } from '../../dist/server/engine-settings.js';
 
