@@ -2,7 +2,7 @@
 // levels, a bounded number of values, finite numbers, an object at the top. Pure.
 
 import { apiError } from '../shared/errors.js';
-import { keepLiterals } from '../shared/exact-json.js';
+import { recordNotation } from '../shared/exact-json.js';
 import { jsonExcess } from './json-complexity.js';
 import type { JsonExcess, JsonLimits } from './json-complexity.js';
 
@@ -68,7 +68,7 @@ export function jsonObject(text: string, what = BODY): object {
       `The ${what} must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`,
     );
   }
-  keepLiterals(text, value);
+  recordNotation(text, value);
   return value;
 }
 

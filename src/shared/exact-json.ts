@@ -1,6 +1,7 @@
-// JSON whose numbers keep their digits. JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as
-// 9223372036854776000, which would change a schema or a tool call that passes through. parseExact() records how such
-// numbers were written, and stringifyExact() writes them in the same way.
+// JSON that keeps what JavaScript's objects lose: the digits of numbers and the order of members. JavaScript reads
+// 9223372036854775807 as 9223372036854775808 and writes it as 9223372036854776000, and it lists members whose names are
+// integers first. Both would change a schema or a tool call that passes through. parseExact() records how such values
+// were written, and stringifyExact() writes them in the same way.
 
 interface Literal {
   readonly text: string;
@@ -10,44 +11,58 @@ interface Literal {
 
 /** Number literals by member name or index, for containers with a number that JavaScript writes differently. */
 const literals = new WeakMap<object, Map<string, Literal>>();
-/** Whether this thread has read such a number so far, and an inexact one. Until then, nothing needs to be looked up. */
+/** Member names as they were written, for objects that list them in another order. */
+const orders = new WeakMap<object, readonly string[]>();
+/** What this thread has recorded so far. Until there is something, nothing needs to be looked up. */
 let anyRead = false;
 let anyInexact = false;
+let anyOrder = false;
 
 /**
- * 16 characters that are digits or a decimal point, or a number such as 1.0 or 1e3; other numbers are written as they
- * were. May match within strings.
+ * 16 characters that are digits or a decimal point, a number such as 1.0 or 1e3, or a member name of digits. Everything
+ * else is written as it was. May match within strings.
  */
-const UNUSUAL_NUMBER = /\d[\d.]{15}|[[:,]\s*-?\d+(?:\.\d*0|(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}]/;
+const UNUSUAL = /\d[\d.]{15}|[[:,]\s*-?\d+(?:\.\d*0|(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}]|"(?:\d|\\u003\d){1,60}"\s*:/;
 
 /** Like JSON.parse. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  keepLiterals(text, value);
+  recordNotation(text, value);
   return value;
 }
 
-/** Records the digits of `value`, which JSON.parse has read from `text`. */
-export function keepLiterals(text: string, value: unknown): void {
-  if (UNUSUAL_NUMBER.test(text) && typeof value === 'object' && value !== null) new LiteralReader(text).read(value);
+/** Records the digits and the order of members of `value`, which JSON.parse has read from `text`. */
+export function recordNotation(text: string, value: unknown): void {
+  if (UNUSUAL.test(text) && typeof value === 'object' && value !== null) new NotationReader(text).read(value);
 }
 
 /** Like JSON.stringify without a replacer, for values that came from JSON. Recursive: limit the depth first. */
 export function stringifyExact(value: unknown): string {
-  return anyInexact && holdsLiterals(value) ? write(value, literalOf) : JSON.stringify(value);
+  return (anyInexact || anyOrder) && hasNotation(value) ? write(value, literalOf) : JSON.stringify(value);
 }
 
 /** Like stringifyExact(), but every number is written as it was read: 1.0 stays 1.0. */
 export function stringifyAsWritten(value: unknown): string {
-  return anyRead && holdsLiterals(value) ? write(value, spellingOf) : JSON.stringify(value);
+  return (anyRead || anyOrder) && hasNotation(value) ? write(value, spellingOf) : JSON.stringify(value);
 }
 
-/** A copy of `source` with `changes` that keeps the digits of both. */
+/** A copy of `source` with `changes` that keeps the digits and the order of both. */
 export function withMembers<T extends object, U extends object>(source: T, changes: U): T & U {
   const copy = { ...source, ...changes };
   const kept = new Map([...(literals.get(source) ?? []), ...(literals.get(changes) ?? [])]);
   if (kept.size > 0) literals.set(copy, kept);
+  if (orders.has(source) || orders.has(changes))
+    orders.set(copy, [...new Set([...memberNames(source), ...memberNames(changes)])]);
   return copy;
+}
+
+/** The names of an object's own members in the order in which they were written. */
+export function memberNames(object: object): readonly string[] {
+  const names = Object.keys(object);
+  const written = anyOrder ? orders.get(object) : undefined;
+  if (written === undefined) return names;
+  if (written.length === names.length && written.every((name) => Object.hasOwn(object, name))) return written;
+  return [...new Set([...written.filter((name) => Object.hasOwn(object, name)), ...names])]; // changed since
 }
 
 /**
@@ -66,18 +81,20 @@ export function spellingOf(container: object, key: string): string | undefined {
   return text !== undefined && Number(text) === (container as Record<string, unknown>)[key] ? text : undefined;
 }
 
-/** Transfers the recorded digits from `source` to a copy whose members have other names. */
-export function keepSpellings(source: object, copy: object, renamed: (key: string) => string): void {
+/** Transfers the recorded digits and order from `source` to a copy whose members have other names. */
+export function copyNotation(source: object, copy: object, renamed: (key: string) => string): void {
   const known = literals.get(source);
   if (known !== undefined) literals.set(copy, new Map([...known].map(([key, literal]) => [renamed(key), literal])));
+  const order = orders.get(source);
+  if (order !== undefined) orders.set(copy, order.map(renamed));
 }
 
-function holdsLiterals(root: unknown): boolean {
+function hasNotation(root: unknown): boolean {
   const open: unknown[] = [root];
   while (open.length > 0) {
     const value = open.pop();
     if (typeof value !== 'object' || value === null) continue;
-    if (literals.has(value)) return true;
+    if (literals.has(value) || orders.has(value)) return true;
     for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
       if (typeof inner === 'object') open.push(inner);
   }
@@ -89,8 +106,13 @@ function write(value: unknown, spelling: typeof literalOf): string {
   if ('toJSON' in value) return JSON.stringify(value);
   if (Array.isArray(value))
     return `[${value.map((item, index) => spelling(value, String(index)) ?? write(item, spelling)).join(',')}]`;
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${spelling(value, name) ?? write(member, spelling)}`).join(',')}}`;
+  const members: string[] = [];
+  for (const name of memberNames(value)) {
+    const member = (value as Record<string, unknown>)[name];
+    if (member !== undefined)
+      members.push(`${JSON.stringify(name)}:${spelling(value, name) ?? write(member, spelling)}`);
+  }
+  return `{${members.join(',')}}`;
 }
 
 const QUOTE = 0x22,
@@ -112,10 +134,11 @@ interface Level {
   isArray: boolean;
   key: string;
   index: number;
+  names: Set<string>; // of an object's members so far
 }
 
 /** Walks through a valid JSON text in parallel with the value parsed from it. */
-class LiteralReader {
+class NotationReader {
   readonly #levels: Level[] = [];
 
   constructor(private readonly text: string) {}
@@ -135,7 +158,7 @@ class LiteralReader {
           break;
         }
         case COLON:
-          if (top !== undefined) top.key = JSON.parse(name) as string;
+          if (top !== undefined) top.names.add((top.key = JSON.parse(name) as string));
           break;
         case COMMA:
           if (top?.isArray === true) top.key = String(++top.index);
@@ -145,11 +168,18 @@ class LiteralReader {
           const isArray = code === OPEN_BRACKET;
           const value = top === undefined ? root : valueIn(top);
           const matches = typeof value === 'object' && value !== null && Array.isArray(value) === isArray;
-          levels.push({ container: matches ? value : null, isArray, key: isArray ? '0' : '', index: 0 });
+          levels.push({
+            container: matches ? value : null,
+            isArray,
+            key: isArray ? '0' : '',
+            index: 0,
+            names: new Set(),
+          });
           break;
         }
         case CLOSE_BRACE:
         case CLOSE_BRACKET:
+          if (top?.isArray === false) recordOrder(top);
           levels.pop();
           break;
         default:
@@ -177,6 +207,19 @@ function keep(level: Level, literal: string): void {
   let known = literals.get(container);
   if (known === undefined) literals.set(container, (known = new Map<string, Literal>()));
   known.set(key, { text: literal, exact });
+}
+
+function recordOrder({ container, names }: Level): void {
+  if (container === null) return;
+  const listed = Object.keys(container);
+  let at = 0;
+  for (const name of names) {
+    if (listed[at++] === name) continue;
+    orders.set(container, [...names]);
+    anyOrder = true;
+    return;
+  }
+  orders.delete(container); // an earlier member of the same name may have had another order
 }
 
 export function endOfString(text: string, from: number): number {

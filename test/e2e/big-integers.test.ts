@@ -1,4 +1,5 @@
-// Tests that integers beyond 2^53 in schemas and tool calls keep all their digits, in every API format.
+// Tests that schemas and tool calls keep the digits of integers beyond 2^53, and the order of properties that are named by
+// integers, in every API format.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';
@@ -11,8 +12,14 @@ const CONST = '1234567890123456789',
   LARGEST = '9223372036854775807',
   SMALLEST = '-9223372036854775808';
 
-/** JSON.stringify cannot write such integers, so they are given as `"#digits"` and unquoted here. */
-const raw = (body: object): string => JSON.stringify(body).replace(/"#(-?\d+)"/g, '$1');
+/**
+ * JSON.stringify cannot write such integers, and it reorders such names. Both are given as `"#digits"`, and the mark is
+ * removed here: with its quotation marks, unless it begins a name.
+ */
+const raw = (body: object): string =>
+  JSON.stringify(body)
+    .replace(/"#(\d+)":/g, '"$1":')
+    .replace(/"#(-?\d+)"/g, '$1');
 
 async function post(path: string, body: object): Promise<{ status: number; text: string }> {
   const response = await fetch(`${server.url}${path}`, {
@@ -29,10 +36,12 @@ async function post(path: string, body: object): Promise<{ status: number; text:
 
 const schema = {
   type: 'object',
-  required: ['one', 'listed', 'largest', 'smallest'],
+  required: ['one', '2025', '2024', 'listed', 'largest', 'smallest'],
   additionalProperties: false,
   properties: {
     one: { const: `#${CONST}` },
+    '#2025': { const: true },
+    '#2024': { const: false },
     listed: { type: 'integer', enum: [`#${LISTED}`] },
     largest: { type: 'integer', minimum: `#${LARGEST}`, maximum: `#${LARGEST}` },
     smallest: { type: 'integer', maximum: `#${SMALLEST}`, minimum: `#${SMALLEST}` },
@@ -124,12 +133,13 @@ const requests: readonly (readonly [name: string, path: string, body: object])[]
 ];
 
 for (const [name, path, body] of requests) {
-  t.test(`returns all digits of the integers in the schema: ${name}`, async (t) => {
+  t.test(`keeps the digits and the order of the schema: ${name}`, async (t) => {
     const { status, text } = await post(path, body);
     t.equal(status, 200, text.slice(0, 300));
     // Search only the text that the model wrote. Responses repeat the schema, and streamed arguments arrive in deltas.
     const written = /"(?:content|text|arguments|partial_json)":"((?:[^"\\]|\\.)*)"|"input":(\{"one".*?\})/g;
     const answer = [...text.matchAll(written)].map(([, quoted, input]) => quoted ?? input).join('');
+    t.match(answer, /one.*2025.*2024.*listed/s, 'properties keep their order');
     for (const digits of [CONST, LISTED, LARGEST, SMALLEST]) t.ok(answer.includes(digits), digits);
   });
 }

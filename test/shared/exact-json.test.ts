@@ -1,9 +1,10 @@
-// Tests that JSON numbers that JavaScript cannot represent exactly are read and written with the same digits.
+// Tests that JSON keeps the digits of numbers that JavaScript cannot represent exactly, and the order of members.
 
 import t from 'tap';
 import {
-  keepSpellings,
+  copyNotation,
   literalOf,
+  memberNames,
   parseExact,
   spellingOf,
   stringifyAsWritten,
@@ -57,8 +58,39 @@ t.test('stringifyAsWritten() keeps the spelling of every number, also in a copy 
   value.a[0] = 2;
   t.equal(stringifyAsWritten(value.a), '[2,1e3,0.50,-0.0,7]');
   const copy = { 'c!': value.b.c, 'd!': '1.0' };
-  keepSpellings(value.b, copy, (key) => `${key}!`);
+  copyNotation(value.b, copy, (key) => `${key}!`);
   t.equal(stringifyAsWritten(copy), '{"c!":9007199254740993,"d!":"1.0"}');
+  t.end();
+});
+
+t.test('members keep their order, also those named by integers', (t) => {
+  for (const text of [
+    '{"reason":1,"2025":2,"2024":3}',
+    '{"b":{"10":{"x":1,"9":2},"a":[{"1":1,"0":2}]},"0":7}',
+    '{"":1,"0":2,"-1":3,"01":4,"4294967295":5,"4294967294":6}',
+    '{"__proto__":{"z":1,"1":2}}',
+  ])
+    t.equal(again(text), text);
+  t.equal(again('{"a":1,"\\u0031":2}'), '{"a":1,"1":2}');
+  t.equal(again('{"a":1,"1":2,"a":3}'), '{"a":3,"1":2}', 'a repeated name keeps its first place');
+  t.equal(again('{"m":{"x":1,"1":2},"m":{"1":1,"x":2}}'), '{"m":{"1":1,"x":2}}');
+  t.equal(again('{"m":{"1":1,"x":2},"m":{"x":1,"1":2}}'), '{"m":{"x":1,"1":2}}');
+  t.equal(again('{"m":{"z":1,"1":2},"m":{"x":1,"1":2}}'), '{"m":{"x":1,"1":2}}');
+  t.end();
+});
+
+t.test('a copy and a changed object keep the order of members', (t) => {
+  const value = parseExact('{"z":1,"2":2,"1":3}') as Record<string, unknown>;
+  t.same(memberNames(value), ['z', '2', '1']);
+  t.equal(stringifyExact(withMembers(value, { y: 0, '0': 0 })), '{"z":1,"2":2,"1":3,"0":0,"y":0}');
+  t.equal(stringifyExact(withMembers({ y: 0 }, value)), '{"y":0,"z":1,"2":2,"1":3}');
+  const copy = Object.fromEntries(Object.entries(value).map(([name, item]) => [`${name}0`, item]));
+  copyNotation(value, copy, (name) => `${name}0`);
+  t.equal(stringifyExact(copy), '{"z0":1,"20":2,"10":3}');
+  delete value['2'];
+  value['0'] = 9;
+  t.equal(stringifyExact(value), '{"z":1,"1":3,"0":9}');
+  t.same(memberNames(JSON.parse('{"z":1,"1":2}') as object), ['1', 'z'], 'nothing is recorded');
   t.end();
 });
 

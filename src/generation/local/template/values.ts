@@ -2,7 +2,7 @@
 // an int is a number or, beyond 2^53, a bigint; a str is a string; None, booleans and lists are the JavaScript values.
 // Everything else is an instance of a class below.
 
-import { spellingOf } from '../../../shared/exact-json.js';
+import { memberNames, spellingOf } from '../../../shared/exact-json.js';
 
 export type Value = null | boolean | number | bigint | string | List | PythonObject;
 
@@ -336,7 +336,7 @@ function numberValue(number: number): Value {
 /** Entries whose value is undefined are left out. */
 function dictOf(data: object): Dict {
   const dict = new Dict();
-  for (const key of Object.keys(data))
+  for (const key of memberNames(data))
     if ((data as Record<string, unknown>)[key] !== undefined) dict.set(key, memberValue(data, key));
   return dict;
 }

@@ -1,7 +1,7 @@
 // Converts a request's tools to the form that templates expect, with all client text shielded. The result is cached,
 // because every request of a conversation has the same tools. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
-import { keepSpellings, stringifyAsWritten, withMembers } from '../../../shared/exact-json.js';
+import { copyNotation, stringifyAsWritten, withMembers } from '../../../shared/exact-json.js';
 import type { TemplateTool } from '../template/context.js';
 import type { Shield } from '../shield.js';
 import type { ToolDefinition } from '../../types.js';
@@ -70,6 +70,6 @@ function protectedCopy(value: unknown, shield: Shield): unknown {
   const copy = Array.isArray(value)
     ? value.map((item) => protectedCopy(item, shield))
     : Object.fromEntries(Object.entries(value).map(([key, item]) => [rename(key), protectedCopy(item, shield)]));
-  keepSpellings(value, copy, rename);
+  copyNotation(value, copy, rename);
   return copy;
 }
