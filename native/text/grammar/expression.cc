@@ -97,6 +97,39 @@ ExprId ExpressionPool::literal(std::string_view utf8) {
   return e;
 }
 
+ExprId ExpressionPool::literals(std::vector<std::string_view> texts) {
+  std::sort(texts.begin(), texts.end());
+  // The path from the root of the trie to the last text. Entry i has the alternatives after i characters that are
+  // complete. Nodes are made from the leaves up, so equal suffixes become the same node.
+  std::vector<std::vector<ExprId>> path(1);
+  std::vector<uint32_t> last, characters;
+  const auto close = [&](size_t depth) {
+    while (path.size() > depth + 1) {
+      const ExprId rest = either(std::move(path.back()));
+      path.pop_back();
+      path.back().push_back(concat(character(last[path.size() - 1]), rest));
+    }
+  };
+  for (const std::string_view text : texts) {
+    characters.clear();
+    bool valid = true;
+    for (std::string_view left = text; valid && !left.empty();) {
+      const Utf8Char c = decode_utf8(left);
+      valid = c.code_point != kInvalidByte;
+      characters.push_back(c.code_point);
+      left.remove_prefix(c.size);
+    }
+    if (!valid) continue;
+    const auto [end, ignored] = std::ranges::mismatch(characters, last);
+    close(static_cast<size_t>(end - characters.begin()));
+    path.resize(characters.size() + 1);
+    path.back().push_back(kEmpty);
+    last.swap(characters);
+  }
+  close(0);
+  return either(std::move(path.front()));
+}
+
 ExprId ExpressionPool::concat(ExprId first, ExprId then) {
   if (first == kNothing || then == kNothing) return kNothing;
   if (first == kEmpty) return then;

@@ -36,6 +36,9 @@ class ExpressionPool {
   ExprId set(const CodePointSet& set);
   ExprId character(uint32_t code_point);
   ExprId literal(std::string_view utf8);
+  // Matches any of the texts, in any order and with repetitions. Common prefixes and suffixes share their nodes, so that
+  // a long list costs no more per character than a short one. Invalid UTF-8 matches no text.
+  ExprId literals(std::vector<std::string_view> texts);
   ExprId concat(ExprId first, ExprId then);
   ExprId either(ExprId a, ExprId b);
   ExprId either(std::vector<ExprId> parts);

@@ -1,4 +1,4 @@
-// Writes emoji_table.cc: node generate_emoji.mjs > emoji_table.cc
+// Writes emoji_table.cc: node generate_emoji.mjs > emoji_table.cc, then npm run format.
 // The properties come from the JavaScript engine's own Unicode data; the version is named in the output.
 
 const names = ['Emoji', 'Emoji_Component', 'Emoji_Modifier', 'Emoji_Modifier_Base', 'Emoji_Presentation', 'Extended_Pictographic'];

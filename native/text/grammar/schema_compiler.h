@@ -143,7 +143,7 @@ class SchemaCompiler {
   void add_branch(ShapeId id, const std::vector<JsonId>& flat);
   std::optional<std::vector<JsonId>> listed_values(const std::vector<JsonId>& flat);
   std::vector<JsonId> excluded(const std::vector<JsonId>& flat) const;
-  void add_value(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, JsonId value);
+  void add_values(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, const std::vector<JsonId>& values);
   JsonId without_values(JsonId schema);
   JsonId described(JsonId value);
   ExprId numbers(const std::vector<JsonId>& flat, uint32_t types);

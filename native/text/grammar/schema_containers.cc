@@ -301,12 +301,14 @@ ExprId SchemaCompiler::names_fitting(JsonId schema) {
     if (failed_) break;
     const auto values = listed_values(branch.flat);
     const ExprId all = strings(branch.flat);
-    if (!values)
+    if (!values) {
       e = pool_->either(e, all);
-    else
-      for (const JsonId value : *values)
-        if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value)))
-          e = pool_->either(e, pool_->literal(doc_.text(value)));
+      continue;
+    }
+    std::vector<std::string_view> listed;
+    for (const JsonId value : *values)
+      if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value))) listed.push_back(doc_.text(value));
+    e = pool_->either(e, pool_->literals(std::move(listed)));
   }
   return e;
 }

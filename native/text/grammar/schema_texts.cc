@@ -75,9 +75,7 @@ std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const
     return problem(SchemaProblem::Kind::kTooLarge, "the choices have more than 4,096 different characters");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
-  std::vector<ExprId> ways;
-  for (const std::string& text : texts) ways.push_back(schema->pool_->literal(text));
-  schema->text_ = schema->pool_->either(std::move(ways));
+  schema->text_ = schema->pool_->literals({texts.begin(), texts.end()});
   if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, "the choices are too long");
   if (schema->text_ == ExpressionPool::kNothing)
     return problem(SchemaProblem::Kind::kImpossible, "the list of choices is empty");

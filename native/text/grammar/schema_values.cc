@@ -14,7 +14,7 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
   if (types == 0) return;
   const auto values = listed_values(flat);
   if (values) {
-    for (const JsonId value : *values) add_value(id, flat, types, value);
+    add_values(id, flat, types, *values);
     return;
   }
   ExprId scalar = ExpressionPool::kNothing;
@@ -72,47 +72,59 @@ std::vector<JsonId> SchemaCompiler::excluded(const std::vector<JsonId>& flat) co
   return values;
 }
 
-// Adds an enumerated value if the other keywords of the branch allow it.
-void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, JsonId value) {
-  if (!spend() || (type_of_value(value) & types) == 0) return;
-  Shape& shape = out_->shapes_[id];
-  for (const JsonId no : excluded(flat))
-    if (doc_.equal(no, value)) return;
-  switch (doc_.kind(value)) {
-    case Kind::kNull: shape.scalar = pool_->either(shape.scalar, pool_->literal("null")); return;
-    case Kind::kTrue: shape.scalar = pool_->either(shape.scalar, pool_->literal("true")); return;
-    case Kind::kFalse: shape.scalar = pool_->either(shape.scalar, pool_->literal("false")); return;
-    case Kind::kNumber: {
-      // Numbers are compared by value, so 2.0 is an integer. A number may be written as it is listed, or without an
-      // exponent and trailing zeros.
-      const ExprId wanted = numbers(flat, types);
-      const std::string& written = doc_.text(value);
-      const auto decimal = Decimal::parse(written);
-      const std::string plain = decimal ? decimal->text() : written;
-      if (!pool_->fits(wanted, plain) && !pool_->fits(wanted, written)) return;
-      shape.scalar = pool_->either(shape.scalar, pool_->either(pool_->literal(written), pool_->literal(plain)));
-      return;
-    }
-    case Kind::kString: {
-      const ExprId wanted = strings(flat);
-      if (wanted == ExpressionPool::kAnything || pool_->fits(wanted, doc_.text(value)))
-        shape.string = pool_->either(shape.string, pool_->literal(doc_.text(value)));
-      return;
-    }
-    default: {
-      // An array or object is replaced by a schema that describes exactly this value, combined with the other keywords.
-      std::vector<JsonId> all;
-      for (const JsonId schema : flat) {
-        const JsonId rest = without_values(schema);
-        all.push_back(rest);
+// Adds the enumerated values that the other keywords of the branch allow.
+void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uint32_t types,
+                                const std::vector<JsonId>& values) {
+  const std::vector<JsonId> not_allowed = excluded(flat);
+  std::optional<ExprId> number, string;  // What the other keywords allow.
+  std::vector<JsonId> strings_listed;
+  std::vector<std::string> scalars_listed;
+  for (const JsonId value : values) {
+    if (!spend(1 + not_allowed.size())) return;
+    if ((type_of_value(value) & types) == 0) continue;
+    if (std::ranges::any_of(not_allowed, [&](JsonId no) { return doc_.equal(no, value); })) continue;
+    switch (doc_.kind(value)) {
+      case Kind::kNull: scalars_listed.emplace_back("null"); break;
+      case Kind::kTrue: scalars_listed.emplace_back("true"); break;
+      case Kind::kFalse: scalars_listed.emplace_back("false"); break;
+      case Kind::kNumber: {
+        // Numbers are compared by value, so 2.0 is an integer. A number may be written as it is listed, or without an
+        // exponent and trailing zeros.
+        if (!number) number = numbers(flat, types);
+        const std::string& written = doc_.text(value);
+        const auto decimal = Decimal::parse(written);
+        const std::string plain = decimal ? decimal->text() : written;
+        if (!pool_->fits(*number, plain) && !pool_->fits(*number, written)) break;
+        scalars_listed.push_back(written);
+        scalars_listed.push_back(plain);
+        break;
       }
-      all.push_back(described(value));
-      if (doc_.kind(value) == Kind::kArray)
-        add_array(id, all);
-      else
-        add_object(id, all);
+      case Kind::kString:
+        if (!string) string = strings(flat);
+        if (*string == ExpressionPool::kAnything || pool_->fits(*string, doc_.text(value)))
+          strings_listed.push_back(value);
+        break;
+      default: {
+        // An array or object is replaced by a schema that describes exactly this value, combined with the other
+        // keywords.
+        std::vector<JsonId> all;
+        for (const JsonId schema : flat) {
+          const JsonId rest = without_values(schema);
+          all.push_back(rest);
+        }
+        all.push_back(described(value));
+        if (doc_.kind(value) == Kind::kArray)
+          add_array(id, all);
+        else
+          add_object(id, all);
+      }
     }
   }
+  std::vector<std::string_view> texts;
+  for (const JsonId value : strings_listed) texts.push_back(doc_.text(value));
+  Shape& shape = out_->shapes_[id];
+  shape.string = pool_->either(shape.string, pool_->literals(std::move(texts)));
+  shape.scalar = pool_->either(shape.scalar, pool_->literals({scalars_listed.begin(), scalars_listed.end()}));
 }
 
 // A flat schema without enum and const.

@@ -35,6 +35,37 @@ void compile(Compiled& out, const std::string& pattern) {
   out.whole = regex.whole(*out.pool);
 }
 
+// Compares literals() with the union of single literals: equal texts for every word, prefix and change of one.
+TEST(literals_match_exactly_the_listed_texts) {
+  std::mt19937 random(3);
+  const char* const letters[] = {"a", "b", "c", "\u00e9", "\U0001F600"};
+  for (int round = 0; round < 300; ++round) {
+    CharPartition partition;
+    for (const uint32_t c : {0x61u, 0x62u, 0x63u, 0xe9u, 0x1F600u}) partition.separate(c);
+    REQUIRE(partition.freeze());
+    ExpressionPool pool(partition, 100'000);
+    const auto word = [&] {
+      std::string text;
+      for (uint32_t i = 0, n = random() % 5; i < n; ++i) text += letters[random() % (round % 2 ? 2 : 5)];
+      return text;
+    };
+    std::vector<std::string> words;
+    for (uint32_t i = 0, n = random() % 12; i < n; ++i) words.push_back(word());
+    ExprId one_by_one = ExpressionPool::kNothing;
+    for (const std::string& text : words) one_by_one = pool.either(one_by_one, pool.literal(text));
+    const ExprId together = pool.literals({words.begin(), words.end()});
+    for (int i = 0; i < 60; ++i) words.push_back(word());
+    for (const std::string& text : words)
+      if (pool.fits(together, text) != pool.fits(one_by_one, text)) return check::fail(__FILE__, __LINE__, text);
+  }
+  CharPartition partition;
+  REQUIRE(partition.freeze());
+  ExpressionPool pool(partition, 100);
+  CHECK_EQ(pool.literals({}), ExpressionPool::kNothing);
+  CHECK_EQ(pool.literals({""}), ExpressionPool::kEmpty);
+  CHECK_EQ(pool.literals({"a\xFF"}), ExpressionPool::kNothing);
+}
+
 TEST(patterns_match_as_in_ecma_262) {
   struct Case {
     const char* pattern;

@@ -289,6 +289,29 @@ TEST(many_dependent_members_are_counted) {
   }
 }
 
+TEST(schemas_may_list_thousands_of_values) {
+  for (const int n : {3000, 20'000}) {
+    std::string strings, numbers;
+    for (int i = 0; i < n; ++i) {
+      const std::string comma = i == 0 ? "" : ",";
+      strings += comma + "\"region-" + std::to_string(i * 7919 % n) + "/zone\"";
+      numbers += comma + std::to_string(i * 3);
+    }
+    SchemaOptions options;
+    options.fuel = Fuel(4'000'000);
+    Run run = open(R"({"type":"object","properties":{"a":{"enum":[)" + strings + R"(]},"b":{"enum":[)" + numbers +
+                       R"(,null]}},"required":["a","b"],"additionalProperties":false})",
+                   PropertyOrder::kSchema, options);
+    if (!run.schema) return check::fail(__FILE__, __LINE__, std::to_string(n) + ": " + run.problems.at(0).what);
+    CHECK(fits(run, R"({"a":"region-2999/zone","b":2997})"));
+    CHECK(fits(run, R"({"a":"region-0/zone","b":null})"));
+    CHECK(!fits(run, R"({"a":"region-/zone","b":0})"));
+    CHECK(!fits(run, R"({"a":"region-00/zone","b":0})"));
+    CHECK(!fits(run, R"({"a":"region-1/zone","b":2998})"));
+    CHECK(!fits(run, "{\"a\":\"region-" + std::to_string(n) + "/zone\",\"b\":0}"));
+  }
+}
+
 // If the schema requires a number of members and allows only a few names, each member uses up one name.
 TEST(few_possible_names_are_not_used_up_too_early) {
   struct Case {
