@@ -58,6 +58,7 @@ struct SampleTask {
   // Alternative to `allowed`: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set, and no bit from
   // n_vocab on.
   std::span<const uint64_t> mask = {};
+  int32_t given = -1;  // A token to score: it is the result, without a draw. -1 = none. Not with a constraint.
   int n_top = -1;  // Logprobs to return: -1 = none, otherwise the sampled token's and those of the n_top best tokens.
 
   // Whether step 2 changes any logit.
@@ -70,12 +71,12 @@ struct TopLogprob {
   float logprob;
 };
 
-// Logprobs are natural logarithms of the distribution after step 2, before the later steps. A token of probability 0
-// has minus infinity.
+// Logprobs are natural logarithms of the distribution after step 3, before the later steps. A token of probability 0
+// has minus infinity and is not among the best.
 struct SampleResult {
-  int32_t token = -1;  // -1 if a logit is not finite or no token can be chosen.
-  float logprob = 0;   // Set only if logprobs were requested, like the fields below.
-  int n_top = 0;
+  int32_t token = -1;               // -1 if a logit is not finite or no token can be chosen.
+  float logprob = 0;                // Set only if logprobs were requested, like the fields below.
+  int n_top = 0;                    // Fewer than requested if fewer tokens have a probability above 0.
   TopLogprob top[kMaxTopLogprobs];  // Best first; among equals, the lower ID first.
 };
 

@@ -15,8 +15,13 @@ const ajv = new Ajv2020({ strict: false, allErrors: false });
 (addFormats as unknown as (to: Ajv2020) => void)(ajv);
 
 type Json = Record<string, unknown>;
+interface Logprob {
+  token: string;
+  logprob: number;
+}
 interface Choice {
   finish_reason: 'stop' | 'length' | 'tool_calls';
+  logprobs: { content: (Logprob & { top_logprobs: Logprob[] })[] } | null;
   message: {
     content: string | null;
     reasoning_content?: string;
@@ -484,6 +489,35 @@ t.test('without strict, unsupported keywords are listed in a header and the othe
     'tools[0].function.parameters.properties.tags.uniqueItems',
   );
   t.equal((await chat({ tools, max_completion_tokens: 4 })).ignored, null);
+});
+
+t.test('log probabilities are those of the constrained distribution', async (t) => {
+  const words = ['zebra', 'lion', 'lynx'];
+  const { status, choices } = await chat({
+    max_tokens: 12,
+    logprobs: true,
+    top_logprobs: 20,
+    response_format: { type: 'choice', choices: words },
+  });
+  t.equal(status, 200);
+  const [choice] = choices;
+  t.ok(words.includes(choice?.message.content ?? ''), choice?.message.content ?? '');
+  let text = '';
+  for (const { token, logprob, top_logprobs: top } of choice?.logprobs?.content ?? []) {
+    const total = top.reduce((sum, one) => sum + Math.exp(one.logprob), 0);
+    t.ok(Math.abs(total - 1) < 1e-4, `the allowed tokens after "${text}" add up to ${total}`);
+    for (const one of top)
+      t.ok(
+        words.some((word) => word.startsWith(text + one.token)),
+        `"${one.token}" is possible after "${text}"`,
+      );
+    t.ok(
+      top.some((one) => one.token === token && one.logprob === logprob),
+      `"${token}" is one of them`,
+    );
+    text += token;
+  }
+  t.equal(text, choice?.message.content);
 });
 
 t.test('the model object reports support for structured outputs', async (t) => {

@@ -63,7 +63,7 @@ const float* SampleRequests::request_scores(const StepPlan::Item& item, const fl
     task.logits = row;
     task.temperature = 0;
     task.n_top = sequence.request.params.sampling.prompt_logprobs;
-    task.allowed = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_scored + i) + 1, 1);
+    task.given = sequence.tokens[static_cast<size_t>(sequence.n_scored + i) + 1];
     tasks_.push_back(has_ended ? kNotRequested : sampler_.add(task));
   }
   return row;

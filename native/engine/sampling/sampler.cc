@@ -80,16 +80,17 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
     logits = adjusted_.get();
     read_row(logits);  // The result is ignored: bans make the row non-finite, which is allowed here.
   }
-  TokenId token = only_token(task);
-  if (token == kNoToken && task.constrained()) {
+  if (task.constrained()) {
+    if (const TokenId only = only_token(task); only != kNoToken) {
+      result.token = only;
+      result.logprob = 0;
+      result.n_top = std::clamp(task.n_top, 0, 1);
+      result.top[0] = {only, 0};
+      return;
+    }
     mask(logits, task);
     if (!std::isfinite(max_)) mask(raw, task);
-    token = choose(masked_.get(), task, 0);
-    if (wants_logprobs) read_row(logits);
-  }
-  if (token != kNoToken && !wants_logprobs) {
-    result.token = token;
-    return;
+    logits = masked_.get();
   }
   if (!std::isfinite(max_)) return;
 
@@ -97,9 +98,8 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
   if (wants_logprobs) {
     plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
   }
-  if (token == kNoToken) token = choose(logits, task, plain_total);
-  result.token = token;
-  if (wants_logprobs) fill_logprobs(logits, static_cast<float>(std::log(plain_total)), task.n_top, token, result);
+  result.token = task.given != kNoToken ? task.given : choose(logits, task, plain_total);
+  if (wants_logprobs) fill_logprobs(logits, static_cast<float>(std::log(plain_total)), task.n_top, result);
 }
 
 // Computes the block maxima and max_ of a row. Returns false if one of its logits is not finite.
@@ -316,13 +316,13 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
   return best(logits);  // Reached only if sums are inexact: with more than 2^19 tokens of nearly equal weight.
 }
 
-void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, SampleResult& out) {
+// Fills in the logprobs of `out`, whose token is set. `log_total`: the logarithm of the row's total weight.
+void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, SampleResult& out) {
   const auto logprob = [&](float logit) { return (logit - max_) - log_total; };
-  out.token = token;
-  out.logprob = logprob(logits[token]);
-  out.n_top = static_cast<int>(std::min<int64_t>(std::max(n_top, 0), n_vocab_));
-  if (out.n_top == 0) return;
-  collect_top(logits, out.n_top);
+  out.logprob = logprob(logits[out.token]);
+  if (n_top == 0) return;
+  collect_top(logits, std::min<int64_t>(n_top, n_vocab_), kMin);
+  out.n_top = static_cast<int>(std::min(static_cast<size_t>(n_top), candidates_.size()));
   std::partial_sort(candidates_.begin(), candidates_.begin() + out.n_top, candidates_.end(), before);
   for (int i = 0; i < out.n_top; ++i) {
     const Candidate& candidate = candidates_[static_cast<size_t>(i)];

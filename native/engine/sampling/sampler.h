@@ -23,7 +23,7 @@ namespace monolith {
 using TokenLogprobs = SampleResult;
 
 // Tokens that a forced sequence or grammar allows next. It takes precedence over bias and bans: if these exclude every
-// allowed token, they are not applied. Logprobs ignore the constraint.
+// allowed token, they are not applied. Tokens that are not allowed have probability 0 in the logprobs.
 struct TokenConstraint {
   // Ascending without duplicates. A single token is taken without drawing. Empty: every token.
   std::span<const TokenId> allowed;
@@ -68,7 +68,7 @@ class Sampler {
   Cut flat_top_p_cut(const float* logits, WeightScale scale, double target);
   Cut top_p_cut_of_candidates(double passed, double target);
   TokenId draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total, uint64_t bits);
-  void fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, SampleResult& out);
+  void fill_logprobs(const float* logits, float log_total, int n_top, SampleResult& out);
 
   const SamplerKernels& kernels_;
   int64_t n_vocab_, n_blocks_;

@@ -63,7 +63,7 @@ void Alone::read(TokenId token) {
     task.logits = logits.data();
     task.temperature = 0;
     task.n_top = 0;
-    task.allowed = {&token, 1};
+    task.given = token;
     scores_.push_back({token, sample(task).logprob});
   }
   pass(token_input(token));

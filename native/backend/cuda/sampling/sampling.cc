@@ -120,7 +120,7 @@ void DeviceSampler::end(int n_vocab, std::span<const SampleTask> tasks, std::spa
     if (n_begun_ == 0) n_begun_ = start(n_vocab, tasks);
     runtime_.synchronize();
     const size_t n = std::exchange(n_begun_, 0);
-    for (size_t i = 0; i < n; ++i) finish(n_vocab, tasks[i], host_results_[i], results[i]);
+    for (size_t i = 0; i < n; ++i) finish(tasks[i], host_results_[i], results[i]);
     tasks = tasks.subspan(n);
     results = results.subspan(n);
   }
@@ -175,7 +175,7 @@ bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
   DeviceTask staged{};
   staged.logits = task.logits;
   staged.random = task.random;
-  staged.only = only_token(task);
+  staged.only = task.given >= 0 ? task.given : only_token(task);
   staged.greedy = task.temperature < kGreedyTemperature || task.top_k == 1;
   staged.inverse_temperature = staged.greedy ? 1.0f : 1.0f / task.temperature;
   staged.top_k = task.top_k > 0 ? std::min(task.top_k, n_vocab) : n_vocab;
@@ -231,14 +231,14 @@ bool DeviceSampler::repeats(std::span<const std::pair<int32_t, float>> bias) {
   return found;
 }
 
-void DeviceSampler::finish(int n_vocab, const SampleTask& task, const DeviceResult& found, SampleResult& result) {
+void DeviceSampler::finish(const SampleTask& task, const DeviceResult& found, SampleResult& result) {
   result.token = found.token;
   result.n_top = 0;
   if (found.token < 0 || task.n_top < 0) return;
   const auto log_total = static_cast<float>(std::log(static_cast<double>(found.quanta) * (1.0 / 17179869184.0)));
   const auto logprob = [&](float logit) { return (logit - found.max) - log_total; };
   result.logprob = logprob(found.logit);
-  result.n_top = std::min(task.n_top, n_vocab);
+  result.n_top = found.n_top;
   for (int i = 0; i < result.n_top; ++i) result.top[i] = {found.tops[i], logprob(found.top_logits[i])};
 }
 

@@ -421,13 +421,19 @@ MONOLITH_DEVICE int choose(const Row& row, const DeviceTask& task, uint64_t best
 // Computes the logprob results of a row whose best token is `best`.
 MONOLITH_DEVICE void find_logprobs(const Row& row, uint64_t best, int n_top, DeviceResult& result, Shared& shared) {
   const Scale scale{logit_of_key(best), 1.0f};
-  uint64_t own = 0, total;
-  for_each(row, [&](int, float logit) { own += quanta_of(scale.weight(logit)); });
+  uint64_t own = 0, own_finite = 0, total, n_finite;
+  for_each(row, [&](int, float logit) {
+    own += quanta_of(scale.weight(logit));
+    own_finite += logit != never() ? 1 : 0;
+  });
   block_sum_before(own, total, shared);
-  const int t = static_cast<int>(threadIdx.x), n = n_top < row.n ? n_top : row.n;
+  block_sum_before(own_finite, n_finite, shared);
+  const int t = static_cast<int>(threadIdx.x);
+  const int n = n_top < static_cast<int>(n_finite) ? n_top : static_cast<int>(n_finite);
   if (t == 0) {
     result.max = scale.max;
     result.quanta = total;
+    result.n_top = n;
   }
   if (n == 0) return;
   const Cut cut = select<false>(row, scale, no_cut(), n, 0, shared);
@@ -459,23 +465,18 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const DeviceTask* task
     row.logits = task.adjusted;
   }
   if (!finite) return answer(-1);
-  const Row all{row.logits, nullptr, n_vocab};
   uint64_t best = find_best(row, task.adjusted ? ignored : finite, shared);
   if (!finite) return answer(-1);
-  uint64_t best_of_all = best;
-  if (task.mask) {
-    if (task.n_top >= 0) best_of_all = find_best(all, ignored, shared);
-    if (logit_of_key(best) == never()) {  // All allowed tokens are banned, so bans are ignored.
-      row.logits = task.logits;
-      best = find_best(row, ignored, shared);
-    }
+  if (logit_of_key(best) == never()) {
+    if (!task.mask) return answer(-1);
+    row.logits = task.logits;  // All allowed tokens are banned, so bans are ignored.
+    best = find_best(row, ignored, shared);
   }
-  if ((task.n_top >= 0 || !task.mask) && logit_of_key(best_of_all) == never()) return answer(-1);
   const int token = task.only >= 0 ? task.only : choose(row, task, best, shared);
   answer(token);
   if (task.n_top < 0) return;
-  if (threadIdx.x == 0) result.logit = all.logits[token];
-  find_logprobs(all, best_of_all, task.n_top, result, shared);
+  if (threadIdx.x == 0) result.logit = row.logits[token];
+  find_logprobs(row, best, task.n_top, result, shared);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct DeviceTask {
   uint64_t random;
   int32_t n_bias, n_banned, n_used;
   int32_t bias_repeats;  // 1 if a token has more than one bias.
-  int32_t only;          // The only allowed token; -1 if several tokens are allowed.
+  int32_t only;          // The result, if only one token is allowed or a token is given; otherwise -1.
   int32_t greedy;        // 1 selects the best token.
   float inverse_temperature;
   int32_t top_k;  // n_vocab disables top_k.
@@ -45,6 +45,7 @@ struct DeviceResult {
   uint64_t quanta;
   int32_t token;
   float logit, max;  // The chosen token's logit, and the largest logit.
+  int32_t n_top;     // Number of entries in `tops`.
   int32_t tops[kMaxTopLogprobs];
   float top_logits[kMaxTopLogprobs];
 };
@@ -76,7 +77,7 @@ class DeviceSampler {
   size_t start(int n_vocab, std::span<const SampleTask> tasks);
   bool put(int n_vocab, const SampleTask& task, Round& round);
   bool repeats(std::span<const std::pair<int32_t, float>> bias);
-  static void finish(int n_vocab, const SampleTask& task, const DeviceResult& found, SampleResult& result);
+  static void finish(const SampleTask& task, const DeviceResult& found, SampleResult& result);
 
   Runtime& runtime_;
   int n_vocab_ = 0, most_tasks_ = 0;

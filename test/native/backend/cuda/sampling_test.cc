@@ -68,6 +68,7 @@ class Cases {
       task.presence_penalty = pick({0, 0.7f});
     }
     const uint32_t kind = random_() % 6;
+    if (kind == 2 && random_() % 2) task.given = token();
     if (kind == 0) {
       for (uint32_t i = 0, n = 1 + random_() % 5; i < n; ++i) one.allowed.push_back(token());
       std::ranges::sort(one.allowed);

@@ -192,7 +192,8 @@ TEST(sampler_matches_the_straightforward_algorithm) {
     params.top_logprobs = static_cast<int>(random() % 21);
     CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {}, &logprobs), chosen);
     CHECK_EQ(logprobs.token, chosen);
-    CHECK_EQ(logprobs.n_top, std::min(params.top_logprobs, n));
+    const auto n_finite = std::ranges::count_if(plain.adjusted, [](float logit) { return std::isfinite(logit); });
+    CHECK_EQ(logprobs.n_top, std::min(params.top_logprobs, static_cast<int>(n_finite)));
     double total = 0;
     const float max = *std::max_element(plain.adjusted.begin(), plain.adjusted.end());
     for (const float logit : plain.adjusted) total += std::exp(static_cast<double>(logit) - max);
@@ -203,10 +204,7 @@ TEST(sampler_matches_the_straightforward_algorithm) {
     for (int i = 0; i < logprobs.n_top; ++i) {
       const TokenId id = logprobs.top[i].token;
       CHECK_EQ(plain.adjusted[static_cast<size_t>(id)], sorted[static_cast<size_t>(i)]);
-      if (std::isinf(exact(id)))
-        CHECK(std::isinf(logprobs.top[i].logprob));
-      else
-        CHECK(std::abs(logprobs.top[i].logprob - exact(id)) < 2e-5 * (1 + std::abs(exact(id))));
+      CHECK(std::abs(logprobs.top[i].logprob - exact(id)) < 2e-5 * (1 + std::abs(exact(id))));
       if (i > 0 &&
           plain.adjusted[static_cast<size_t>(logprobs.top[i - 1].token)] == plain.adjusted[static_cast<size_t>(id)])
         CHECK(logprobs.top[i - 1].token < id);
@@ -248,21 +246,41 @@ TEST(sampler_rejects_non_finite_logits) {
   }
 }
 
-TEST(sampler_logprobs_of_a_given_token) {
+TEST(sampler_scores_a_given_token_among_all_tokens) {
+  const auto logits = random_logits(100, 2, 5);
+  Sampler sampler(100);
+  SampleTask task;
+  task.logits = logits.data();
+  task.given = 42;
+  TokenLogprobs scored;
+  sampler.sample(task, scored);
+  CHECK_EQ(scored.token, 42);
+  task.n_top = 3;
+  sampler.sample(task, scored);
+  CHECK_EQ(scored.token, 42);
+  CHECK_EQ(scored.n_top, 3);
+  CHECK(scored.logprob < scored.top[2].logprob);
+}
+
+TEST(sampler_logprob_of_the_only_allowed_token_is_zero) {
   const auto logits = random_logits(100, 2, 5);
   Sampler sampler(100);
   SamplingParams params;
   params.top_logprobs = 3;
+  params.logit_bias = {{42, -100.0f}};  // A ban does not apply to it.
   TokenLogprobs logprobs;
-  const TokenId given[] = {42};
-  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {given}, &logprobs), 42);
-  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {given}, nullptr), 42);
+  const TokenId only[] = {42};
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {only}, &logprobs), 42);
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {only}, nullptr), 42);
   CHECK_EQ(logprobs.token, 42);
-  CHECK(logprobs.logprob <= logprobs.top[0].logprob);
+  CHECK_EQ(logprobs.logprob, 0.0f);
+  CHECK_EQ(logprobs.n_top, 1);
+  CHECK_EQ(logprobs.top[0].token, 42);
+  CHECK_EQ(logprobs.top[0].logprob, 0.0f);
 }
 
-// With a short list of allowed tokens, the result equals the straightforward algorithm with all other tokens banned.
-// Logprobs still refer to all tokens.
+// With a short list of allowed tokens, the result and its logprobs equal those of the straightforward algorithm with all
+// other tokens banned.
 TEST(sampler_chooses_among_the_allowed_tokens) {
   std::mt19937 random(8);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
@@ -293,12 +311,21 @@ TEST(sampler_chooses_among_the_allowed_tokens) {
     std::vector<uint64_t> bits(static_cast<size_t>(n + 63) / 64);
     for (const TokenId token : allowed) bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
     CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {.allowed = {}, .mask = bits}, nullptr), chosen);
-    TokenLogprobs of_constrained, of_given;
-    params.top_logprobs = 3;
-    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {allowed}, &of_constrained), chosen);
-    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {{&chosen, 1}}, &of_given), chosen);
-    CHECK_EQ(of_constrained.logprob, of_given.logprob);
-    CHECK_EQ(of_constrained.top[0].token, of_given.top[0].token);
+    TokenLogprobs constrained, banned;
+    params.top_logprobs = banning.top_logprobs = 3;
+    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {allowed}, &constrained), chosen);
+    if (allowed.size() == 1) continue;  // The test above covers a single allowed token.
+    CHECK_EQ(choose(sampler, logits, banning, counts, seed, position, {}, &banned), chosen);
+    CHECK_EQ(constrained.logprob, banned.logprob);
+    CHECK_EQ(constrained.n_top, std::min(3, static_cast<int>(allowed.size())));
+    CHECK_EQ(banned.n_top, constrained.n_top);
+    double total = 0;
+    for (int i = 0; i < constrained.n_top; ++i) {
+      CHECK_EQ(constrained.top[i].token, banned.top[i].token);
+      CHECK_EQ(constrained.top[i].logprob, banned.top[i].logprob);
+      total += std::exp(double{constrained.top[i].logprob});
+    }
+    if (allowed.size() <= 3) CHECK(std::abs(total - 1) < 1e-5);
   }
 }
 
