@@ -76,7 +76,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     return;
   }
   const addon = loadAddon();
-  const inspection = addon.inspect(options.model, options.load);
+  const inspection = await addon.inspect(options.model, options.load);
   if (inspection.model === null) throw new Error(`${options.model}: ${inspection.reason ?? 'cannot be loaded'}`);
   const engine = new Engine(await addon.load(options.model, options.model, options.load, () => undefined));
   try {

@@ -9,7 +9,7 @@ import { loadOptions } from '../../dist/server/engine-settings.js';
 
 const [model, lines] = process.argv.slice(2);
 const addon = loadAddon();
-const { chatTemplate, bos, eos } = addon.inspect(model, loadOptions(configWith())).model;
+const { chatTemplate, bos, eos } = (await addon.inspect(model, loadOptions(configWith()))).model;
 const template = new ChatTemplate(chatTemplate, { bos, eos });
 const tokenizer = addon.loadTokenizer(model);
 

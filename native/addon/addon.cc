@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,24 +55,39 @@ Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
   return object;
 }
 
+struct InspectedFiles {
+  Inspection model;
+  std::optional<InspectedVision> vision;
+};
+
+Result<InspectedFiles> inspect_files(const std::string& path, const LoadOptions& options) {
+  auto backend = make_backend(options);
+  if (!backend) return backend.error();
+  auto model = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes,
+                       options.file());
+  if (!model) return model.error();
+  InspectedFiles found{std::move(*model), std::nullopt};
+  if (options.vision_path.empty()) return found;
+  auto vision = inspect_vision(options, path, **backend);
+  if (!vision) return vision.error();
+  found.vision = std::move(*vision);
+  return found;
+}
+
+// Reading the tokenizer of a large model takes up to a second, so it is done on a thread of the pool.
 Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
-  const std::string path = arguments.path(arguments.argument(0, "path"));
-  const LoadOptions options = read_load_options(arguments, arguments.argument(1, "options"));
+  std::string path = arguments.path(arguments.argument(0, "path"));
+  LoadOptions options = read_load_options(arguments, arguments.argument(1, "options"));
   if (!arguments.ok()) return env.Undefined();
-  auto backend = make_backend(options);
-  if (!backend) return raise(env, backend.error());
-  const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context,
-                                  options.kv_bytes, options.file());
-  if (!inspection) return raise(env, inspection.error());
-  Napi::Object object = to_object(env, *inspection);
-  object.Set("vision", env.Null());
-  if (options.vision_path.empty()) return object;
-  const auto vision = inspect_vision(options, path, **backend);
-  if (!vision) return raise(env, vision.error());
-  object.Set("vision", vision_object(env, *vision));
-  return object;
+  return promise_of(
+      env, [path = std::move(path), options = std::move(options)] { return inspect_files(path, options); },
+      [](Napi::Env env, InspectedFiles&& found) -> Napi::Value {
+        Napi::Object object = to_object(env, found.model);
+        object.Set("vision", found.vision ? Napi::Value(vision_object(env, *found.vision)) : env.Null());
+        return object;
+      });
 }
 
 // Returns those sampling defaults in a GGUF file that are numbers. The caller checks whether the values are in range.

@@ -41,7 +41,7 @@ export async function inspect(argv: string[]): Promise<number> {
   const vision = visionFileOf({ file, vision: values.get('--vision') });
   let found: Inspection;
   try {
-    found = loadAddon().inspect(file, {
+    found = await loadAddon().inspect(file, {
       ...loadOptions(config),
       ...(quantize === undefined ? {} : { quantize }),
       ...(vision === null ? {} : { visionPath: vision.path, visionOptional: vision.found }),

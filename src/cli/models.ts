@@ -54,22 +54,28 @@ export async function models(argv: string[]): Promise<number> {
   const absent = config.model.filter(({ path }) => path.startsWith(HUB_SCHEME));
   const there = { ...config, model: config.model.filter((one) => !absent.includes(one)) };
   const memory = { total: totalMemory(), available: availableMemory() };
-  const line = (name: string, served: boolean, file: string, more: object = {}): Line => {
-    const fact = facts.of(file);
+  const line = async (name: string, served: boolean, file: string, more: object = {}): Promise<Line> => {
+    const fact = await facts.of(file);
     return { ...more, name, served, file, ...fact, fits: fitOf(fact, memory) };
   };
   const served: Line[] =
     absent.length > 0 && there.model.length === 0
       ? []
-      : configuredModels(there).map((model) =>
-          model.upstream === undefined ? line(model.id, true, model.file, model) : upstreamLine(model, model.upstream),
+      : await Promise.all(
+          configuredModels(there).map((model) =>
+            model.upstream === undefined
+              ? line(model.id, true, model.file, model)
+              : upstreamLine(model, model.upstream),
+          ),
         );
   const beside = await servedBeside(asked);
   const known = new Set(served.map(({ name }) => name));
   served.push(
-    ...[...beside]
-      .filter(([name]) => !known.has(name))
-      .map(([name, { source, path }]) => line(name, true, path, { id: name, source })),
+    ...(await Promise.all(
+      [...beside]
+        .filter(([name]) => !known.has(name))
+        .map(([name, { source, path }]) => line(name, true, path, { id: name, source })),
+    )),
   );
   const missing = absent.map(
     ({ name, path }): Line => ({
@@ -87,10 +93,12 @@ export async function models(argv: string[]): Promise<number> {
     }),
   );
   const inUse = new Set(served.map(({ file }) => file));
-  const others = new Hub(config)
-    .onDisk()
-    .filter(({ path }) => !inUse.has(path))
-    .map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path));
+  const others = await Promise.all(
+    new Hub(config)
+      .onDisk()
+      .filter(({ path }) => !inUse.has(path))
+      .map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path)),
+  );
   const all = [...served, ...missing, ...others];
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(all)}\n`);
   else process.stdout.write(tableOf(served.concat(missing), others));

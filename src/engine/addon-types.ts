@@ -422,7 +422,7 @@ export interface Addon {
    * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read like the GGUF file that it would be
    * converted to.
    */
-  inspect(path: string, options: LoadOptions): Inspection;
+  inspect(path: string, options: LoadOptions): Promise<Inspection>; // off the event loop
   /**
    * The sampling values recommended by a GGUF file's authors (keys `general.sampling.*`), unchanged. Values that are
    * absent or not numbers are omitted. Throws if the file cannot be read.

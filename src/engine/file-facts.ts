@@ -30,20 +30,21 @@ export function fitOf(
 
 /** Inspects each file once. */
 export class FileFacts {
-  readonly #known = new Map<string, FileFact>();
+  readonly #known = new Map<string, Promise<FileFact>>();
 
   constructor(private readonly options: LoadOptions) {}
 
-  of(file: string): FileFact {
+  /** Never rejects. */
+  of(file: string): Promise<FileFact> {
     let fact = this.#known.get(file);
     if (fact === undefined) this.#known.set(file, (fact = this.#look(file)));
     return fact;
   }
 
-  #look(file: string): FileFact {
+  async #look(file: string): Promise<FileFact> {
     const bytes = modelBytes(file);
     try {
-      const { model, plan, reason } = loadAddon().inspect(file, this.options);
+      const { model, plan, reason } = await loadAddon().inspect(file, this.options);
       return {
         bytes,
         architecture: model?.architecture ?? null,

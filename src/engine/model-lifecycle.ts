@@ -43,6 +43,10 @@ export class ModelLifecycle {
   // By engine key, because names that share an engine also share its use.
   readonly #uses = new Map<string, Use>();
   readonly #loading = new Map<string, Promise<void>>();
+  /** Bytes that each load in progress takes in the end, by engine key. They are not yet missing from the free memory. */
+  readonly #reserved = new Map<string, number>();
+  /** Loads make room one after the other, so that each sees the memory that the others reserve and free. */
+  #makingRoom: Promise<void> = Promise.resolve();
   readonly #timer: NodeJS.Timeout;
 
   constructor(private readonly options: ModelLifecycleOptions) {
@@ -89,11 +93,14 @@ export class ModelLifecycle {
 
   async #load(model: string): Promise<void> {
     const begun = this.#now();
-    await this.#freeMemoryFor(model);
+    const key = this.#pool.loadOf(model)?.key ?? model;
+    const wanted = await this.#wantedBytes(model);
+    await (this.#makingRoom = this.#makingRoom.then(() => this.#freeMemoryFor(model, key, wanted)));
     this.#pool.load(model);
     this.touch(model);
     this.options.report({ type: 'loading', model, ms: 0 });
     await this.#pool.settledOf(model);
+    this.#reserved.delete(key);
     const status = this.#pool.get(model)?.status;
     if (status?.state === 'ready') this.options.report({ type: 'loaded', model, ms: this.#now() - begun });
     else if (status?.state === 'failed') this.options.report({ type: 'failed', model, error: status.error });
@@ -131,15 +138,13 @@ export class ModelLifecycle {
   }
 
   /**
-   * Before a load: unloads the least recently used models until there is enough memory or no other model can be
-   * unloaded.
+   * Before a load: reserves its `wanted` bytes, and unloads the least recently used models until there is enough memory
+   * or no other model can be unloaded. Never rejects.
    */
-  async #freeMemoryFor(model: string): Promise<void> {
-    const mayGo = this.#mayGo(model);
-    if (mayGo.length === 0) return;
-    const wanted = this.#wantedBytes(model);
-    let room = this.#available();
-    for (const { name, bytes } of mayGo) {
+  async #freeMemoryFor(model: string, key: string, wanted: number): Promise<void> {
+    let room = this.#available() - this.#outstanding();
+    this.#reserved.set(key, wanted);
+    for (const { name, bytes } of this.#mayGo(model)) {
       if (room >= wanted) return;
       this.#unload(name, 'memory');
       await this.#pool.settledOf(name);
@@ -147,11 +152,19 @@ export class ModelLifecycle {
     }
   }
 
-  #wantedBytes(model: string): number {
+  /** Bytes that the loads in progress have yet to take. */
+  #outstanding(): number {
+    const progress = new Map(
+      this.#pool.engines().map(({ key, status }) => [key, status.state === 'loading' ? status.progress : 0]),
+    );
+    return [...this.#reserved].reduce((sum, [key, bytes]) => sum + bytes * (1 - (progress.get(key) ?? 1)), 0);
+  }
+
+  async #wantedBytes(model: string): Promise<number> {
     const load = this.#pool.loadOf(model);
     if (load === undefined) return 0;
     try {
-      const { plan } = (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
+      const { plan } = await (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
       return plan === null ? 0 : planBytes(plan);
     } catch {
       return 0; // loading reports what is wrong with it

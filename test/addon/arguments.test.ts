@@ -92,7 +92,7 @@ t.test('invalid paths, names, functions and token arrays are refused with a Type
   refusals(t, (n) => loose(addon)['debugLogits']?.(starterPath, loadOptions, Int32Array.of(1), new Int32Array(0), n), [
     [-1, 'continueTokens must be an integer from 0 to 16777216, not -1'],
   ]);
-  t.throws(() => addon.inspect('/nowhere/at/all.gguf', loadOptions), {
+  await t.rejects(addon.inspect('/nowhere/at/all.gguf', loadOptions), {
     name: 'Error',
     code: 'io',
     message: /all\.gguf/,

@@ -20,8 +20,8 @@ t.test('loading reports progress, and loading the same name again returns the sa
     `progress ${fractions.join(' ')}`,
   );
 
-  t.same(a.info, addon.inspect(starterPath, options).model);
-  t.same(a.plan, addon.inspect(starterPath, options).plan);
+  t.same(a.info, (await addon.inspect(starterPath, options)).model);
+  t.same(a.plan, (await addon.inspect(starterPath, options)).plan);
   t.equal(a.maxContext, 512);
   t.equal(a.info.vocabulary, 1535);
   t.match(a.fileHash, /^[0-9a-f]{16}$/);

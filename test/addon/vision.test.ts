@@ -238,9 +238,9 @@ t.test(
     t.equal(engine.vision, null);
     t.match(engine.visionProblem, /idefics3\.mmproj\.gguf: .*128/);
     await engine.close();
-    const { vision } = addon.inspect(file, { ...loadOptions, visionPath });
+    const { vision } = await addon.inspect(file, { ...loadOptions, visionPath });
     t.match(vision, { projector: 'idefics3', problem: /128/ });
-    const fitting = addon.inspect(join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath }).vision;
+    const fitting = (await addon.inspect(join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath })).vision;
     t.equal(fitting?.problem, null);
     t.ok(must(fitting?.imageTokens[0]).tokens > 0);
   },

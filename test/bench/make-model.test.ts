@@ -62,8 +62,8 @@ test('a model made from a pattern has its architecture and the requested sizes',
   for (const architecture of ARCHITECTURES) {
     const like = join(folder, `${architecture}.gguf`);
     makeModel({ preset: 'tiny', architecture, out: like, force: true });
-    const same = addon.inspect(makeModel({ like, type: 'f32', out, force: true }).path, options),
-      pattern = addon.inspect(like, options);
+    const same = await addon.inspect(makeModel({ like, type: 'f32', out, force: true }).path, options),
+      pattern = await addon.inspect(like, options);
     const shapes = (tensors: typeof same.tensors) =>
       tensors.map(({ name, shape }) => `${name} ${shape.join(' ').replace(/( 1)+$/, '')}`).sort();
     t.strictSame(shapes(same.tensors), shapes(pattern.tensors), architecture);
@@ -76,7 +76,7 @@ test('a model made from a pattern has its architecture and the requested sizes',
       force: true,
     });
     t.match(
-      addon.inspect(made.path, options).model,
+      (await addon.inspect(made.path, options)).model,
       { architecture, layers: 5, embedding: 512, vocabulary: 600 },
       architecture,
     );
@@ -88,7 +88,10 @@ test('a model made from a pattern has its architecture and the requested sizes',
     set: { 'attention.head_count_kv': '2,2' },
     out: join(folder, 'by-layer.gguf'),
   }).path;
-  const longer = addon.inspect(makeModel({ like: byLayer, set: { block_count: '5' }, out, force: true }).path, options);
+  const longer = await addon.inspect(
+    makeModel({ like: byLayer, set: { block_count: '5' }, out, force: true }).path,
+    options,
+  );
   t.match(longer.model, { layers: 5 });
   t.equal(longer.metadata.find(({ key }) => key === 'llama.attention.head_count_kv')?.count, 5);
   t.throws(() => makeModel({ like, set: { block_count: 'many' }, out }), /block_count: 'many' is no number/);
@@ -117,7 +120,7 @@ test('integer tables are written as integers', async (t) => {
     speculation: 'off',
   } as const;
   makeModel({ like, set: { block_count: '5' }, type: 'q8_0', out });
-  const { model, reason, tensors } = loadAddon().inspect(out, options);
+  const { model, reason, tensors } = await loadAddon().inspect(out, options);
   t.equal(reason, null);
   t.match(model, { architecture: 'deepseek4', layers: 5 });
   t.match(

@@ -25,7 +25,7 @@ t.test('the built-in catalog declares no more than its model files support', asy
   );
   for (const model of models) {
     t.ok(existsSync(model.file));
-    const { model: info } = loadAddon().inspect(model.file, loadOptions);
+    const { model: info } = await loadAddon().inspect(model.file, loadOptions);
     t.ok((model.context_window ?? 0) <= (info?.contextLength ?? 0));
     t.ok((model.max_output_tokens ?? 0) < (model.context_window ?? Infinity));
   }

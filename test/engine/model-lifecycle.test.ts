@@ -5,11 +5,13 @@ import type { Test } from 'tap';
 import { readCatalog } from '../../src/engine/catalog.js';
 import type { CatalogModel } from '../../src/engine/catalog.js';
 import { planBytes } from '../../src/engine/file-facts.js';
+import { loadAddon } from '../../src/engine/load-addon.js';
 import { ModelPool } from '../../src/engine/model-pool.js';
 import { ModelLifecycle } from '../../src/engine/model-lifecycle.js';
 import type { ModelLifecycleEvent } from '../../src/engine/model-lifecycle.js';
 import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
+import { eventually } from '../e2e/monolith.js';
 
 const [HAL, CLARKE, TYCHO] = readCatalog() as [CatalogModel, CatalogModel, CatalogModel];
 const GRAMMAR = { whiteSpace: 'compact', callWhiteSpace: 'flexible' } as const;
@@ -22,8 +24,8 @@ interface Room {
   states: () => string[];
 }
 
-async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
-  const pool = new ModelPool(loadOptions);
+async function roomOf(t: Test, models: readonly CatalogModel[], addon = loadAddon()): Promise<Room> {
+  const pool = new ModelPool(loadOptions, addon);
   t.teardown(() => pool.close());
   for (const model of models) pool.add(model);
   await pool.settled();
@@ -95,6 +97,36 @@ t.test('under memory pressure, the least recently used models are unloaded, and 
   clock.now += 1_000;
   await lifecycle.ensureLoaded(CLARKE.id);
   t.same(states(), ['ready', 'ready', 'ready'], 'recently used models stay loaded, and the load is attempted anyway');
+});
+
+t.test('models that are loaded together share the free memory', async (t) => {
+  const addon = loadAddon();
+  let mayLoad: () => void = () => undefined;
+  let gate = Promise.resolve();
+  const { pool, lifecycle, news, clock, states } = await roomOf(
+    t,
+    [HAL, { ...CLARKE, load: 'demand' }, { ...TYCHO, load: 'demand' }],
+    { ...addon, load: (...args) => gate.then(() => addon.load(...args)) },
+  );
+  t.same(states(), ['ready', 'idle', 'idle']);
+  gate = new Promise((resolve) => {
+    mayLoad = resolve;
+  });
+  const bytes = async (model: string): Promise<number> => {
+    const { file, options } = must(pool.loadOf(model));
+    return planBytes(must((await addon.inspect(file, options)).plan ?? undefined));
+  };
+  clock.now = 100_000;
+  clock.available = (await bytes(CLARKE.id)) + (await bytes(TYCHO.id)) - 1;
+  const both = Promise.all([lifecycle.ensureLoaded(CLARKE.id), lifecycle.ensureLoaded(TYCHO.id)]);
+  await eventually(() => news.filter((one) => one.startsWith('loading ')).length === 2);
+  t.same(states(), ['idle', 'loading', 'loading'], 'each alone would have fitted, but not both');
+  t.equal(news.filter((one) => one === `unloaded ${HAL.id} memory`).length, 1);
+  mayLoad();
+  await both;
+  clock.available += 1;
+  await lifecycle.ensureLoaded(HAL.id);
+  t.same(states(), ['ready', 'ready', 'ready'], 'finished loads no longer reserve memory');
 });
 
 t.test('pinned models are not unloaded to make room for others', async (t) => {

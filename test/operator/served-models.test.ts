@@ -215,7 +215,7 @@ t.test('a model that exceeds the memory of the machine and a name beyond the lim
     hub: {
       cached: () => ({ path: '/there', quantization: 'Q8_0', projector: null, commit: '', bytes: 1, fetched: 0 }),
     },
-    fileFacts: { of: () => fact } as never,
+    fileFacts: { of: () => Promise.resolve(fact) } as never,
   };
   const actor = { type: 'command_line', id: null, email: null, ip: null } as const;
   await t.rejects(serveFetched({ name: 'big', model: 'acme/big' }, from, actor), {

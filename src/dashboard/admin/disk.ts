@@ -39,7 +39,7 @@ export function diskRoutes(
         const memory = { total: totalMemory(), available: availableMemory() };
         const models: DiskModel[] = [];
         for (const { ref, path, bytes, isOld } of hub.onDisk().slice(0, MAX_SHOWN)) {
-          const fact = fileFacts.of(path);
+          const fact = await fileFacts.of(path);
           models.push({
             model: ref,
             path,
@@ -52,7 +52,6 @@ export function diskRoutes(
             problem: fact.problem,
             served_as: served.get(path) ?? null,
           });
-          await new Promise((next) => setImmediate(next)); // reading a file's metadata takes a few milliseconds
         }
         const state: DiskState = {
           object: 'disk',

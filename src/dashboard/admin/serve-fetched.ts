@@ -55,7 +55,7 @@ export async function serveFetched(
       'model',
       `${showModelRef(ref)} is not on this machine's disk, or is incomplete. Download it first (monolith pull ${showModelRef(ref)}).`,
     );
-  const fact = fileFacts.of(found.path);
+  const fact = await fileFacts.of(found.path);
   if (fact.problem !== null) throw wrong('model', `${showModelRef(ref)} cannot be served: ${fact.problem}`);
   if (fitOf(fact, memory) === 'no')
     throw wrong(
