@@ -176,13 +176,13 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   const auto number = [&](const char* key, double low, double high) {
     return static_cast<float>(arguments.number(arguments.field(options, key), low, high));
   };
-  sampling.temperature = number("temperature", 0, 100);
+  sampling.temperature = number("temperature", 0, kMaxTemperature);
   sampling.top_k = static_cast<int>(arguments.integer(arguments.field(options, "topK"), 0, kMaxInt));
   sampling.top_p = number("topP", 0, 1);
   sampling.min_p = number("minP", 0, 1);
-  sampling.repetition_penalty = number("repetitionPenalty", 0.001, 1000);
-  sampling.frequency_penalty = number("frequencyPenalty", -100, 100);
-  sampling.presence_penalty = number("presencePenalty", -100, 100);
+  sampling.repetition_penalty = number("repetitionPenalty", kMinRepetitionPenalty, kMaxRepetitionPenalty);
+  sampling.frequency_penalty = number("frequencyPenalty", -kMaxPenalty, kMaxPenalty);
+  sampling.presence_penalty = number("presencePenalty", -kMaxPenalty, kMaxPenalty);
   sampling.seed = arguments.bits64(arguments.field(options, "seed"));
   const Named biases = arguments.field(options, "logitBias");
   const uint32_t n_biases = arguments.array_length(biases, kMaxLogitBias);
@@ -190,7 +190,7 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
     const Named entry = arguments.element(biases, i);
     arguments.object(entry);
     const int64_t token = arguments.integer(arguments.field(entry, "token"), 0, n_vocab - 1);
-    const double bias = arguments.number(arguments.field(entry, "bias"), -1000, 1000);
+    const double bias = arguments.number(arguments.field(entry, "bias"), -kMaxBias, kMaxBias);
     sampling.logit_bias.emplace_back(static_cast<TokenId>(token), static_cast<float>(bias));
   }
   sampling.top_logprobs =
@@ -243,22 +243,6 @@ ModelLimits LoadOptions::limits() const {
   limits.kv_type = kv_type;
   limits.mtp_layer = engine.speculation != Speculation::kOff && engine.mtp != Speculation::kOff && draft_path.empty();
   return limits;
-}
-
-bool LoadOptions::operator==(const LoadOptions& other) const {
-  return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
-         batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type &&
-         quantize == other.quantize && draft_path == other.draft_path && draft_quantize == other.draft_quantize &&
-         vision_path == other.vision_path && vision_optional == other.vision_optional &&
-         vision_max_pixels == other.vision_max_pixels && vision_max_tiles == other.vision_max_tiles &&
-         vision_precision == other.vision_precision && vision_resize == other.vision_resize &&
-         engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
-         max_context == other.max_context && kv_bytes == other.kv_bytes &&
-         engine.max_batch_tokens == other.engine.max_batch_tokens &&
-         engine.max_sequences == other.engine.max_sequences && engine.step_ms == other.engine.step_ms &&
-         engine.queue_max == other.engine.queue_max && engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache && engine.snapshot_tokens == other.engine.snapshot_tokens &&
-         engine.speculation == other.engine.speculation && engine.mtp == other.engine.mtp;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {

@@ -53,7 +53,7 @@ struct LoadOptions {
   ModelFileOptions file() const { return {quantize, threads}; }
   ModelFileOptions draft_file() const { return {draft_quantize, threads}; }
   ModelLimits limits() const;  // Does not set the context length and the number of pages, which are chosen later.
-  bool operator==(const LoadOptions& other) const;
+  bool operator==(const LoadOptions&) const = default;
 };
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options);

@@ -66,6 +66,8 @@ struct EngineOptions {
   // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
   // on it. If false, they take turns (for tests).
   bool overlap = true;
+
+  bool operator==(const EngineOptions&) const = default;
 };
 
 // The engine's vision encoder, and its backend if that is not the model's.

@@ -42,8 +42,14 @@ struct SamplingParams {
   int prompt_logprobs = -1;     // Alternatives reported per prompt token (EventKind::kPrompt): 0 .. 20; -1 = none.
 };
 // Sampling order: logit_bias, banned → penalties → grammar mask → temperature → top_k → top_p → min_p → draw. Reported
-// logprobs are those of the distribution after bias and penalties, before the later stages. Prompt logprobs are those
-// of the unmodified distribution.
+// logprobs are those of the distribution after the grammar mask, before the later stages. Prompt logprobs are those of
+// the unmodified distribution.
+
+// Ranges of the parameters: wider than any API allows, but narrow enough that no logit can overflow.
+inline constexpr double kMaxTemperature = 100;
+inline constexpr double kMinRepetitionPenalty = 0.01, kMaxRepetitionPenalty = 100;
+inline constexpr double kMaxPenalty = 100;  // Of the frequency and presence penalties, in both directions.
+inline constexpr double kMaxBias = 1000;    // In both directions.
 
 // A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
 // otherwise the marker's text is recognized in the output.

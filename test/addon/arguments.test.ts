@@ -164,7 +164,7 @@ t.test('invalid submit options are refused with a TypeError that names them', as
     [{ topK: 0.5 }, 'options.topK must be an integer from 0 to 2147483647, not 0.5'],
     [{ topP: 1.01 }, 'options.topP must be a number from 0 to 1, not 1.01'],
     [{ minP: -0.1 }, 'options.minP must be a number from 0 to 1, not -0.1'],
-    [{ repetitionPenalty: 0 }, 'options.repetitionPenalty must be a number from 0.001 to 1000, not 0'],
+    [{ repetitionPenalty: 0 }, 'options.repetitionPenalty must be a number from 0.01 to 100, not 0'],
     [{ frequencyPenalty: Infinity }, 'options.frequencyPenalty must be a number from -100 to 100, not Infinity'],
     [{ seed: 1 }, 'options.seed must be a bigint of at most 64 bits, not 1'],
     [{ seed: 1n << 64n }, 'options.seed must be a bigint of at most 64 bits, not a bigint'],

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "backend/cpu/machine/isa.h"
+
 namespace monolith {
 
 extern const SamplerKernels kSamplerKernels_plain;
@@ -14,14 +16,8 @@ extern const SamplerKernels kSamplerKernels_avx512;
 const SamplerKernels* sampler_kernels_named(const char* name) {
   if (std::strcmp(name, "plain") == 0) return &kSamplerKernels_plain;
 #if defined(__x86_64__)
-  // Must match the instruction sets for which CMakeLists.txt compiles these files.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (std::strcmp(name, "avx2") == 0 && avx2) return &kSamplerKernels_avx2;
-  if (std::strcmp(name, "avx512") == 0 && avx2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vnni")) {
-    return &kSamplerKernels_avx512;
-  }
+  if (std::strcmp(name, "avx2") == 0 && cpu_has(CpuIsa::kAvx2)) return &kSamplerKernels_avx2;
+  if (std::strcmp(name, "avx512") == 0 && cpu_has(CpuIsa::kAvx512)) return &kSamplerKernels_avx512;
 #endif
   return nullptr;
 }

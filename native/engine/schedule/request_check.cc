@@ -35,16 +35,16 @@ Status check_tokens(const char* field, const std::vector<TokenId>& tokens, int n
 }
 
 Status check_sampling(const SamplingParams& params, int n_vocab) {
-  // The ranges are wider than any API allows, but narrow enough that no logit can overflow.
   struct Range {
     const char* field;
     float value, least, most;
   };
   for (const Range& range :
-       {Range{"temperature", params.temperature, 0, 100}, Range{"top_p", params.top_p, 0, 1},
-        Range{"min_p", params.min_p, 0, 1}, Range{"repetition_penalty", params.repetition_penalty, 0.01f, 100},
-        Range{"frequency_penalty", params.frequency_penalty, -100, 100},
-        Range{"presence_penalty", params.presence_penalty, -100, 100}}) {
+       {Range{"temperature", params.temperature, 0, kMaxTemperature}, Range{"top_p", params.top_p, 0, 1},
+        Range{"min_p", params.min_p, 0, 1},
+        Range{"repetition_penalty", params.repetition_penalty, kMinRepetitionPenalty, kMaxRepetitionPenalty},
+        Range{"frequency_penalty", params.frequency_penalty, -kMaxPenalty, kMaxPenalty},
+        Range{"presence_penalty", params.presence_penalty, -kMaxPenalty, kMaxPenalty}}) {
     if (Status status = check_range(range.field, range.value, range.least, range.most); !status) return status;
   }
   if (params.top_k < 0) return invalid("top_k must be at least 0 (0 = off)");
@@ -59,7 +59,7 @@ Status check_sampling(const SamplingParams& params, int n_vocab) {
     if (token < 0 || token >= n_vocab)
       return invalid("logit_bias has token " + std::to_string(token) + ", outside the vocabulary of " +
                      std::to_string(n_vocab));
-    if (Status status = check_range("logit_bias", bias, -1000, 1000); !status) return status;
+    if (Status status = check_range("logit_bias", bias, -kMaxBias, kMaxBias); !status) return status;
     if (bias <= kBanBias) banned.insert(token);
   }
   if (params.banned.size() > static_cast<size_t>(kMaxBanned))
