@@ -80,7 +80,16 @@ const PROBES: Record<string, Probe[]> = {
     },
     { refused: { type: 'array', uniqueItems: true } },
   ],
-  contains: [{ refused: { type: 'array', contains: string } }],
+  contains: [
+    { schema: { type: 'array', contains: string }, good: [1, 'a', 2], bad: [1, 2] },
+    { refused: { type: 'array', contains: string, prefixItems: [any] } },
+    { refused: { type: 'array', contains: string, allOf: [{ contains: { type: 'null' } }] } },
+  ],
+  minContains: [{ schema: { type: 'array', contains: string, minContains: 2 }, good: ['a', 1, 'b'], bad: ['a', 1] }],
+  maxContains: [
+    { schema: { type: 'array', contains: string, maxContains: 1 }, good: [1, 'a'], bad: ['a', 'b'] },
+    { refused: { type: 'array', contains: { uniqueItems: true }, maxContains: 1 } },
+  ],
   minLength: [{ schema: { type: 'string', minLength: 2 }, good: '👋é', bad: '👋' }],
   maxLength: [{ schema: { type: 'string', maxLength: 1 }, good: '👋', bad: 'ab' }],
   pattern: [
@@ -138,6 +147,8 @@ const PROBES: Record<string, Probe[]> = {
       good: { a: 1 },
       bad: { a: '' },
     },
+    { schema: { type: 'array', not: { items: string } }, good: ['a', 1], bad: ['a'] },
+    { schema: { type: 'array', not: { contains: string } }, good: [1], bad: [1, 'a'] },
     { refused: { type: 'array', not: { uniqueItems: true } } },
   ],
   if: [

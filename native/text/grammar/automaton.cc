@@ -152,7 +152,8 @@ uint32_t Automaton::intern_lex(const Lex& lex) {
 
 uint32_t Automaton::intern_frame(const Frame& frame) {
   const uint64_t hash = mix(mix(frame.is_object, uint64_t{frame.shape} << 32 | frame.progress),
-                            uint64_t{frame.open} << 32 | frame.parent);
+                            uint64_t{frame.open} << 32 | frame.parent) +
+                        frame.n_matches;
   const auto [first, last] = frames_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
     if (frames_[at->second] == frame) return at->second;
@@ -383,21 +384,35 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kAfterItem: {
       const ArrayShape& array = schema_.array(frame.shape);
       if (array.unique) return advance_unique(place, byte);
-      if (byte == ']' && frame.progress >= array.least) return complete(frame.parent);
+      if (byte == ']' && array.may_end(frame.progress, frame.n_matches)) return complete(frame.parent);
       if (place.phase == Phase::kAfterItem && byte != ',') return;
       const size_t index = frame.progress;
       if (index >= array.most) return;
-      const ShapeId shape = index < array.prefix.size() ? array.prefix[index] : array.rest;
-      if (shape == kNoShape) return;
       // Items are counted only as far as the count matters: an unbounded array needs no exact count past its minimum.
       uint32_t count = frame.progress + 1;
       if (array.most == kUnbounded)
         count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
-      const uint32_t with = intern_frame({false, frame.shape, count, frame.parent});
-      if (byte == ',' && place.phase == Phase::kAfterItem)
-        put({Phase::kValue, shape, 0, with});
-      else
-        open_value(shape, with, byte);
+      const auto open = [&](ShapeId shape, uint32_t n_matches) {
+        const uint32_t with = intern_frame({false, frame.shape, count, frame.parent, 0, n_matches});
+        if (byte == ',' && place.phase == Phase::kAfterItem)
+          put({Phase::kValue, shape, 0, with});
+        else
+          open_value(shape, with, byte);
+      };
+      const ShapeId shape = index < array.prefix.size() ? array.prefix[index] : array.rest;
+      if (!array.counts_matches) {
+        if (shape != kNoShape) open(shape, 0);
+        return;
+      }
+      const auto leads = [&](uint32_t n_matches) {
+        return array.can_be_completed(frame.progress + 1, n_matches, array.rest != kNoShape,
+                                      array.matching != kNoShape);
+      };
+      if (shape != kNoShape && leads(frame.n_matches)) open(shape, frame.n_matches);
+      // Matches are counted only as far as the count matters, too.
+      const bool enough = array.most_matches == kUnbounded && frame.n_matches >= array.least_matches;
+      if (array.matching != kNoShape && !enough && leads(frame.n_matches + 1))
+        open(array.matching, frame.n_matches + 1);
       return;
     }
     default: return;

@@ -158,6 +158,7 @@ class Automaton {
     uint32_t parent;
     // Tag syntax: 1 + the tag number of the member or item whose value is being written; 0 between members.
     uint32_t open = 0;
+    uint32_t n_matches = 0;  // Array that counts matches: counted items so far.
     auto operator<=>(const Frame&) const = default;
   };
   // The members that an object has so far, or the items of an array whose items are distinct.

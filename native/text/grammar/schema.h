@@ -52,6 +52,18 @@ struct ArrayShape {
   bool unique = false;
   ExprId scalar = ExpressionPool::kNothing;
   uint32_t n_values = kUnbounded;
+  // Counts the items that match `contains`: between least_matches and most_matches items have the shape `matching`
+  // (kNoShape: no item can), the others that of `rest`. If most_matches is bounded, no value has both shapes. Otherwise
+  // `rest` includes the matching items, and it is enough that some of them could have been counted. Without a prefix.
+  bool counts_matches = false;
+  ShapeId matching = kNoShape;
+  uint32_t least_matches = 0, most_matches = kUnbounded;
+
+  // Whether an array of `n` items, `n_matches` of them counted, can end here, and whether it can end here or later.
+  bool may_end(uint32_t n, uint32_t n_matches) const {
+    return n >= least && (!counts_matches || (n_matches >= least_matches && n_matches <= most_matches));
+  }
+  bool can_be_completed(uint32_t n, uint32_t n_matches, bool has_rest, bool has_matching) const;
 };
 
 struct Shape {

@@ -156,9 +156,6 @@ SchemaCompiler::RegexEntry& SchemaCompiler::regex(const std::string& pattern) {
 
 void SchemaCompiler::check_unsupported(JsonId schema) {
   if (!checked_.insert(schema).second) return;
-  for (const char* keyword : {"contains", "minContains", "maxContains"})
-    if (doc_.member(schema, keyword) != kNoJson)
-      unsupported(schema, keyword, "items that match a schema are not counted");
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"})
     if (const JsonId value = doc_.member(schema, keyword); value != kNoJson && doc_.kind(value) != Kind::kTrue)
       unsupported(schema, keyword, "evaluated members are not tracked");

@@ -153,6 +153,12 @@ class SchemaCompiler {
   ExprId found(JsonId schema, const char* keyword, const std::string& pattern);
 
   // ---- schema_containers.cc ----
+  struct Contains {
+    JsonId schema = kNoJson;  // What the counted items match. kNoJson: nothing is counted.
+    JsonId at = kNoJson;      // The schema that has the keyword.
+    uint32_t least = 0, most = kUnbounded;
+  };
+  Contains contains_of(const std::vector<JsonId>& flat);
   void add_array(ShapeId id, const std::vector<JsonId>& flat);
   void add_object(ShapeId id, const std::vector<JsonId>& flat);
   void add_object(ShapeId id, const std::vector<JsonId>& flat, const std::vector<Witness>& witnesses);

@@ -42,7 +42,13 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
     unsupported(unique, "uniqueItems", "these items are not compared");
     unique = kNoJson;
   }
-  const auto at = [&](size_t index) {
+  Contains contained = contains_of(flat);
+  if (contained.schema != kNoJson &&
+      (n_prefix > 0 || unique != kNoJson || (options_.spelling && options_.spelling->nested))) {
+    unsupported(contained.at, "contains", "items are not counted together with prefixItems or uniqueItems");
+    contained = {};
+  }
+  const auto items_at = [&](size_t index) {
     Conjunction all;
     for (const Part& part : parts) {
       if (index < part.prefix.size())
@@ -50,13 +56,50 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
       else if (part.rest != kNoJson)
         all.push_back(part.rest);
     }
-    return shape_of(std::move(all));
+    return all;
   };
-  for (size_t i = 0; i < n_prefix && i < array.most; ++i) array.prefix.push_back(at(i));
-  if (array.most > n_prefix) array.rest = at(n_prefix);
+  for (size_t i = 0; i < n_prefix && i < array.most; ++i) array.prefix.push_back(shape_of(items_at(i)));
+  Conjunction rest = items_at(n_prefix);
+  if (contained.most < array.most) {
+    // Every item that is not counted must not match.
+    const JsonId no = negate(contained.schema);
+    if (no != kNoJson) {
+      rest.push_back(no);
+      array.most_matches = contained.most;
+    } else {
+      unsupported(contained.at, "maxContains", "the negation of `contains` cannot be computed");
+    }
+  }
+  if (contained.least > 0 || (array.most_matches != kUnbounded && array.most_matches > 0)) {
+    array.counts_matches = true;
+    array.least_matches = contained.least;
+    Conjunction matching = items_at(n_prefix);
+    matching.push_back(contained.schema);
+    array.matching = shape_of(std::move(matching));
+  }
+  if (array.most > n_prefix) array.rest = shape_of(std::move(rest));
   out_->arrays_.push_back(std::move(array));
   out_->shapes_[id].arrays.push_back(static_cast<uint32_t>(out_->arrays_.size() - 1));
   if (unique != kNoJson) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
+}
+
+// The `contains` of a branch. One that accepts every array is left out; several different ones are unsupported.
+SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<JsonId>& flat) {
+  Contains found;
+  for (const JsonId schema : flat) {
+    const JsonId value = doc_.member(schema, "contains");
+    if (value == kNoJson) continue;
+    const Contains one{value, schema, count_of(schema, "minContains").value_or(1),
+                       count_of(schema, "maxContains").value_or(kUnbounded)};
+    if (one.least == 0 && one.most == kUnbounded) continue;
+    if (found.schema == kNoJson)
+      found = one;
+    else if (doc_.equal(found.schema, one.schema))
+      found.least = std::max(found.least, one.least), found.most = std::min(found.most, one.most);
+    else
+      unsupported(schema, "contains", "only one `contains` is counted per array");
+  }
+  return found;
 }
 
 // Names of the members that some schema of the branch mentions, in schema order.

@@ -482,10 +482,22 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     ways.push_back(no);
   } else if (name == kNotEnum) {
     ways.push_back(object({{"enum", value}}));
-  } else if (name == "items" || name == "additionalItems" || name == "contains" || name == "uniqueItems" ||
-             name == "$dynamicRef" || name == "$recursiveRef" || name == "unevaluatedProperties" ||
-             name == "unevaluatedItems" || name == "minContains" || name == kNotPattern || name == kNotFormat ||
-             name == kNotMultiple || name == kSomeMember) {
+  } else if (name == "contains") {
+    const uint32_t least = count_of(schema, "minContains").value_or(1);
+    const uint32_t most = count_of(schema, "maxContains").value_or(kUnbounded);
+    const JsonDocument::Member type{"type", doc_.add_string("array")};
+    if (least > 0)
+      ways.push_back(object({type, {"contains", value}, {"minContains", count(0)}, {"maxContains", count(least - 1)}}));
+    if (most != kUnbounded) ways.push_back(object({type, {"contains", value}, {"minContains", count(most + 1.0)}}));
+  } else if (name == "items" && (doc_.is(value, Kind::kObject) || doc_.is(value, Kind::kFalse)) &&
+             doc_.member(schema, "prefixItems") == kNoJson) {
+    // Not every item matches: some item does not.
+    const JsonId no = negate(value);
+    if (no == kNoJson) return false;
+    if (doc_.kind(no) != Kind::kFalse) ways.push_back(typed("array", "contains", no));
+  } else if (name == "items" || name == "additionalItems" || name == "uniqueItems" || name == "$dynamicRef" ||
+             name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" ||
+             name == kNotPattern || name == kNotFormat || name == kNotMultiple || name == kSomeMember) {
     // A keyword that every value satisfies is ignored.
     if (doc_.is(value, Kind::kTrue) &&
         (name == "items" || name == "additionalItems" || name.starts_with("unevaluated")))

@@ -7,6 +7,17 @@
 
 namespace monolith::grammar {
 
+// `has_rest`, `has_matching`: whether items of these shapes are possible. Only for arrays that count matches.
+bool ArrayShape::can_be_completed(uint32_t n, uint32_t n_matches, bool has_rest, bool has_matching) const {
+  if (n > most || n_matches > most_matches) return false;
+  const uint32_t items_needed = n < least ? least - n : 0, items_left = most - n;
+  const uint32_t matches_needed = n_matches < least_matches ? least_matches - n_matches : 0;
+  const uint32_t matches_left = most_matches - n_matches;
+  if (!has_matching) return matches_needed == 0 && (has_rest || items_needed == 0);
+  const uint32_t needed = std::max(items_needed, matches_needed);
+  return needed <= items_left && (has_rest || needed <= matches_left);
+}
+
 // Removes impossible shapes, properties and items. Returns false if the root itself is impossible. The result is a
 // least fixed point: a shape is possible once some value of it can be completed from shapes already known to be
 // possible.
@@ -50,6 +61,8 @@ bool SchemaCompiler::prune() {
   };
   const auto array_is_good = [&](const ArrayShape& array) {
     if (array.unique && array.n_values < array.least) return false;
+    const auto is_good = [&](ShapeId shape) { return shape != kNoShape && good[shape]; };
+    if (array.counts_matches) return array.can_be_completed(0, 0, is_good(array.rest), is_good(array.matching));
     uint32_t can = 0;
     while (can < array.prefix.size() && good[array.prefix[can]]) ++can;
     if (can >= array.least) return true;
@@ -84,7 +97,9 @@ bool SchemaCompiler::prune() {
       break;
     }
     if (array.rest != kNoShape && !good[array.rest]) array.rest = kNoShape;
-    if (array.rest == kNoShape) array.most = std::min(array.most, static_cast<uint32_t>(array.prefix.size()));
+    if (array.matching != kNoShape && !good[array.matching]) array.matching = kNoShape;
+    if (array.rest == kNoShape && array.matching == kNoShape)
+      array.most = std::min(array.most, static_cast<uint32_t>(array.prefix.size()));
   }
   spend(had - fuel.left());
   return good[out_->root_];

@@ -225,6 +225,88 @@ TEST(distinct_items_have_no_dead_ends) {
   CHECK(open(R"({"type":"array","uniqueItems":true,"items":{"type":"object"}})").schema == nullptr);
 }
 
+// Compares `contains` and its counts, and their negations, with a count of the items, for all arrays of up to 5 items.
+TEST(items_that_match_contains_are_counted) {
+  struct Value {
+    const char* text;
+    bool is_integer, is_large, is_string;
+  };
+  const Value values[] = {
+      {"1", true, false, false}, {"7.5", false, true, false}, {"8", true, true, false}, {"\"a\"", false, false, true}};
+  struct Matcher {
+    const char* json;
+    bool (*matches)(const Value&);
+  };
+  const Matcher matchers[] = {
+      {R"({"type":"integer"})", [](const Value& v) { return v.is_integer; }},
+      {R"({"type":"number","minimum":5})", [](const Value& v) { return v.is_large; }},
+      {R"({"enum":["a",8]})", [](const Value& v) { return v.is_string || (v.is_integer && v.is_large); }},
+      {"true", [](const Value&) { return true; }},
+      {"false", [](const Value&) { return false; }},
+      {R"({"type":"string"})", [](const Value& v) { return v.is_string; }},
+  };
+  std::vector<std::vector<size_t>> arrays{{}};
+  for (size_t at = 0; at < arrays.size(); ++at)
+    for (size_t v = 0; v < std::size(values) && arrays[at].size() < 5; ++v) {
+      std::vector<size_t> longer = arrays[at];
+      longer.push_back(v);
+      arrays.push_back(std::move(longer));
+    }
+  std::mt19937 random(11);
+  int compiled = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Matcher &contained = matchers[random() % std::size(matchers)],
+                  &item = matchers[random() % 6 < 3 ? 3 : random() % 6];
+    const uint32_t least_items = random() % 3 ? 0 : random() % 4;
+    const bool has_most_items = random() % 2, has_least = random() % 2, has_most = random() % 2;
+    const uint32_t most_items = least_items + random() % 3;
+    const uint32_t least = has_least ? random() % 4 : 1, most = random() % 4;
+    std::string keywords = std::string(R"("items":)") + item.json + R"(,"minItems":)" + std::to_string(least_items);
+    if (has_most_items) keywords += R"(,"maxItems":)" + std::to_string(most_items);
+    std::string counts = std::string(R"("contains":)") + contained.json;
+    if (has_least) counts += R"(,"minContains":)" + std::to_string(least);
+    if (has_most) counts += R"(,"maxContains":)" + std::to_string(most);
+    const bool negated = random() % 3 == 0;
+    const std::string json = R"({"type":"array",)" + keywords +
+                             (negated ? R"(,"not":{"type":"array",)" + counts + "}}" : "," + counts + "}");
+    const auto valid = [&](const std::vector<size_t>& array) {
+      uint32_t n = 0;
+      for (const size_t v : array) {
+        if (!item.matches(values[v])) return false;
+        n += contained.matches(values[v]);
+      }
+      const bool counts_fit = n >= least && (!has_most || n <= most);
+      return array.size() >= least_items && (!has_most_items || array.size() <= most_items) && counts_fit != negated;
+    };
+    Run run = open(json, PropertyOrder::kSchema);
+    bool any = false;
+    for (const auto& array : arrays) any = any || valid(array);
+    if (!run.schema) {
+      // Some schemas need more than the five items tried here.
+      if (any) return check::fail(__FILE__, __LINE__, json + ": " + run.problems.at(0).what);
+      continue;
+    }
+    ++compiled;
+    for (const auto& array : arrays) {
+      std::string text = "[";
+      for (const size_t v : array) text += (text.size() > 1 ? "," : "") + std::string(values[v].text);
+      if (fits(run, text + "]") != valid(array)) return check::fail(__FILE__, __LINE__, json + " with " + text + "]");
+    }
+  }
+  CHECK(compiled > 200);
+  for (
+      const char* schema :
+      {R"({"type":"array","contains":{"const":2},"items":{"enum":[1,2]},"maxItems":4})",
+       R"({"type":"array","contains":{"const":2},"items":{"enum":[1,2]},"minContains":2,"maxContains":3,"minItems":3,"maxItems":5})",
+       R"({"type":"array","contains":{"minItems":2},"items":{"type":"array","items":{"const":1},"maxItems":2},"maxContains":1,"maxItems":3})",
+       R"({"type":"array","maxItems":3,"items":{"enum":[1,2]},"not":{"items":{"const":1}}})"}) {
+    Run run = open(schema, PropertyOrder::kSchema);
+    REQUIRE(run.schema != nullptr);
+    if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty())
+      check::fail(__FILE__, __LINE__, std::string(schema) + " " + stuck);
+  }
+}
+
 // In requests, oneOf means anyOf, also where its branches overlap, and nullable is read.
 TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   SchemaOptions options;
@@ -544,7 +626,9 @@ TEST(unsupported_keywords_are_reported_with_their_location) {
   using Kind = SchemaProblem::Kind;
   refused(R"({"properties":{"a":{"type":"array","uniqueItems":true}}})", Kind::kUnsupported, "/properties/a",
           "uniqueItems");
-  refused(R"({"type":"array","contains":{"type":"string"}})", Kind::kUnsupported, "", "contains");
+  refused(R"({"type":"array","contains":{"type":"string"},"prefixItems":[true]})", Kind::kUnsupported, "", "contains");
+  refused(R"({"type":"array","contains":{"minimum":5},"allOf":[{"contains":{"type":"null"}}]})", Kind::kUnsupported,
+          "/allOf/0", "contains");
   refused(R"({"properties":{"a/b":{"$ref":"https://elsewhere.example/x"}}})", Kind::kUnsupported, "/properties/a~1b",
           "$ref");
   refused(R"({"type":"strnig"})", Kind::kInvalid, "", "type");
