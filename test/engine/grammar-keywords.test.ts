@@ -163,7 +163,7 @@ const PROBES: Record<string, Probe[]> = {
       good: { a: 2 },
       bad: { a: 1 },
     },
-    { refused: { if: { type: 'array', items: { patternProperties: { b: string } } }, then: { maxItems: 1 } } },
+    { refused: { if: { type: 'array', uniqueItems: true }, then: { maxItems: 1 } } },
   ],
   $ref: [
     {

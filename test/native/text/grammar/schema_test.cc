@@ -307,6 +307,20 @@ TEST(items_that_match_contains_are_counted) {
   }
 }
 
+// Names are compared as decoded texts, whatever characters the schema and the object escape.
+TEST(dependent_schemas_apply_to_names_with_escapes) {
+  Run run = open(R"({"dependentSchemas":{"foo\tbar":{"minProperties":4},"foo'bar":{"required":["foo\"bar"]}}})");
+  REQUIRE(run.schema != nullptr);
+  CHECK(fits(run, R"({"foo\tbar":1,"a":2,"b":3,"c":4})"));
+  CHECK(!fits(run, R"({"foo\tbar":1,"a":2})"));
+  CHECK(!fits(run, R"({"foo\u0009bar":1,"a":2})"));
+  CHECK(fits(run, R"({"foo'bar":1,"foo\"bar":2})"));
+  CHECK(fits(run, R"({"foo\u0027bar":1,"foo\u0022bar":2})"));
+  CHECK(!fits(run, R"({"foo'bar":1})"));
+  CHECK(!fits(run, R"({"foo\u0027bar":1})"));
+  CHECK(!fits(run, R"({"foo'bar":{"foo\"bar":1}})"));
+}
+
 // In requests, oneOf means anyOf, also where its branches overlap, and nullable is read.
 TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   SchemaOptions options;
