@@ -1,6 +1,7 @@
 // npm test [-- tap arguments]: installs and builds what is missing, checks all types, runs all tests.
+// npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts).
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
@@ -17,7 +18,7 @@ await run(
     // crashed.
     const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
     try {
-      const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], {
+      const { status } = spawnSync(process.execPath, [tap, 'run', ...tapArguments()], {
         cwd: root,
         stdio: 'inherit',
         env: { ...process.env, TMPDIR: temporary },
@@ -29,3 +30,13 @@ await run(
   },
   { passesHelp: true },
 );
+
+/** The arguments for tap. `--slow` stands for the slow tests, one at a time. */
+function tapArguments() {
+  const words = process.argv.slice(2);
+  if (!words.includes('--slow')) return words;
+  const slow = readdirSync(join(root, 'build', 'test'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.slow.js'))
+    .map((file) => join('build', 'test', file));
+  return [...words.filter((word) => word !== '--slow'), '--jobs=1', '--timeout=3600', ...slow.sort()];
+}
