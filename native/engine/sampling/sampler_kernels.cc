@@ -14,7 +14,7 @@ extern const SamplerKernels kSamplerKernels_avx512;
 const SamplerKernels* sampler_kernels_named(const char* name) {
   if (std::strcmp(name, "plain") == 0) return &kSamplerKernels_plain;
 #if defined(__x86_64__)
-  // Must match the instruction sets for which CMakeLists.txt compiles these files.
+  // Must match the instruction set flags with which CMakeLists.txt compiles these files.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (std::strcmp(name, "avx2") == 0 && avx2) return &kSamplerKernels_avx2;
   if (std::strcmp(name, "avx512") == 0 && avx2 && __builtin_cpu_supports("avx512f") &&
