@@ -275,7 +275,7 @@ class Automaton {
   std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
   std::unordered_map<uint64_t, uint32_t> name_children_;  // Key: name << 21 | code point. Value: the child name.
   std::vector<uint64_t> name_origins_{0, 0};              // Inverse of name_children_. Name 1 is the empty name.
-  // Prefix counts of the names that one object already has: for each prefix, the possible next characters and the
+  // Counts, by prefix, of the names that one object already has: for each prefix, the possible next characters and the
   // number of names that continue with each.
   std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
   uint32_t taken_of_ = UINT32_MAX;  // Index into progress_ of the object that taken_ describes.

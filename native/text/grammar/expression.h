@@ -37,8 +37,8 @@ class ExpressionPool {
   ExprId set(const CodePointSet& set);
   ExprId character(uint32_t code_point);
   ExprId literal(std::string_view utf8);
-  // Matches any of the texts, in any order and with repetitions. Common prefixes and suffixes share their nodes, so that
-  // a long list costs no more per character than a short one. Invalid UTF-8 matches no text.
+  // Matches any of the texts, which may be in any order and may contain duplicates. Common prefixes and suffixes share
+  // their nodes, so a long list costs no more per character than a short one. Invalid UTF-8 matches nothing.
   ExprId literals(std::vector<std::string_view> texts);
   ExprId concat(ExprId first, ExprId then);
   ExprId either(ExprId a, ExprId b);
@@ -48,8 +48,9 @@ class ExpressionPool {
   ExprId negate(ExprId a);                                 // Complement: matches every text that `a` does not match.
   ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
-  // Matches decimal digits that, read after digits whose remainder is `value`, make the number a multiple of `modulus`.
-  // Also matches the empty text if `value` is 0. The partition must have the ten digits in separate classes.
+  // Matches decimal digits that make a number a multiple of `modulus` when they are appended to digits whose remainder
+  // is `value`. Also matches the empty text if `value` is 0. The partition must have each of the ten digits in a class
+  // of its own.
   ExprId remainder(uint32_t modulus, uint32_t value);
   // The empty text with a mark that identifies which of several alternatives was completed. Allowed only at the end of
   // an alternative of either(), and not inside both() or negate().
@@ -91,8 +92,8 @@ class ExpressionPool {
   // Returns a number of characters after which `e` can still be completed, whatever these characters are. Returns 0 if
   // a cheap check cannot prove any.
   uint32_t free_characters(ExprId e) const;
-  // Like free_characters(), also for repeated characters that must not contain a certain text: that many characters
-  // cannot complete the forbidden text.
+  // Like free_characters(), but also covers repeated characters that must not contain a certain text: characters too
+  // few to complete the forbidden text are all allowed.
   uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
   // Whether the pool has run out of fuel but has not failed otherwise. After refuel(), the call that failed can be

@@ -62,7 +62,7 @@ struct Shape {
 };
 
 struct SchemaOptions {
-  // For an unsupported keyword: refuse the schema (true), or ignore the keyword and report it (false).
+  // What to do with an unsupported keyword: reject the schema (true), or ignore the keyword and report it (false).
   bool strict = true;
   // Treat oneOf as anyOf, and support `nullable` as in OpenAPI 3.0. If false, oneOf is exact, and rejected if its
   // branches cannot be told apart.

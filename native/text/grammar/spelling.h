@@ -22,7 +22,7 @@ struct Spelling {
   std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
   // Delimiter around unquoted strings inside JSON values. If empty, these strings use quotation marks.
   std::string string_mark;
-  // Spelling of string_mark where the mark is a special token. It must not occur in such strings either.
+  // If string_mark is a special token: its spelling as text, which must not occur in such strings either.
   std::string mark_text;
   bool nested = false;  // Nested objects use the same syntax, in braces.
   // If not empty, tag syntax is used: nested objects are written as members, and arrays as a series of members with
