@@ -1,5 +1,5 @@
-// Entry point of the Node.js addon: the interface `Addon` of src/engine/addon-types.ts. The functions here check their
-// arguments, call the engine and convert results to JavaScript. They contain no inference logic.
+// Entry point of the Node.js addon; implements the `Addon` interface in src/engine/addon-types.ts. The functions here
+// check their arguments, call the engine and convert results to JavaScript. They contain no inference logic.
 #include <napi.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ Result<InspectedFiles> inspect_files(const std::string& path, const LoadOptions&
   return found;
 }
 
-// Reading the tokenizer of a large model takes up to a second, so it is done on a thread of the pool.
+// Reading a large model's tokenizer takes up to a second, so it is done on a pool thread.
 Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
@@ -90,7 +90,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
       });
 }
 
-// Returns those sampling defaults in a GGUF file that are numbers. The caller checks whether the values are in range.
+// Returns the numeric sampling defaults in a GGUF file. The caller checks whether the values are in range.
 Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
   static constexpr std::pair<const char*, std::string_view> kKeys[] = {
       {"temperature", "general.sampling.temp"},
@@ -170,7 +170,7 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }
 
-// Memory of this process in bytes: total, currently free, and the part of the free memory that loaded models have
+// This process's memory in bytes: total, currently free, and the part of the free memory that loaded models have
 // claimed but not used yet.
 Napi::Value js_memory(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();

@@ -11,9 +11,9 @@ struct AddonData {
   static AddonData& of(Napi::Env env) { return *env.GetInstanceData<AddonData>(); }
 };
 
-// Runs `function(data)` when the JavaScript environment is torn down, unless the hook was released or destroyed before.
-// Node runs the hooks in reverse order of their creation, so a hook created after a thread-safe function runs before
-// that function is closed.
+// Runs `function(data)` when the JavaScript environment is torn down, unless the hook has been released or destroyed.
+// Node runs hooks in reverse order of creation, so a hook created after a thread-safe function runs before that
+// function is closed.
 class TeardownHook {
  public:
   TeardownHook(napi_env env, void (*function)(void*), void* data) : env_(env), function_(function), data_(data) {

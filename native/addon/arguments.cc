@@ -26,7 +26,7 @@ std::string Named::spelling() const {
 }
 
 Named Arguments::argument(size_t index, const char* name) {
-  return {(*info_)[index], nullptr, name, 0};  // The value is `undefined` if the argument is absent.
+  return {(*info_)[index], nullptr, name, 0};  // `undefined` if the argument is missing.
 }
 
 Named Arguments::field(const Named& object, const char* key) {
@@ -184,7 +184,7 @@ size_t Arguments::one_of(const Named& named, std::span<const std::string_view> c
     refuse(named, expected);
     return 0;
   }
-  char text[16];  // The buffer is longer than any choice, so a truncated string matches none of them.
+  char text[16];  // Longer than any choice, so a truncated string cannot match one.
   size_t length = 0;
   napi_get_value_string_utf8(env_, named.value, text, sizeof text, &length);
   size_t index = 0;
@@ -230,7 +230,7 @@ std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_ty
   // A detached buffer has length 0 and no data. Some Node versions do not report length 0, so detachment is checked
   // explicitly.
   bool detached = false;
-  napi_is_detached_arraybuffer(env_, buffer, &detached);  // `false` for a SharedArrayBuffer.
+  napi_is_detached_arraybuffer(env_, buffer, &detached);  // Always false for a SharedArrayBuffer.
   if (detached) {
     reject(named, "is " + std::string(kind) + " whose buffer is detached");
     return {};

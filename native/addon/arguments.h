@@ -1,7 +1,7 @@
-// Reads the arguments of a call from JavaScript. Every value is checked for type and range. A getter may throw or
-// return a different value each time, and a buffer may be detached. The first error throws a TypeError that names the
-// argument. After that, all reads return defaults and ok() is false, so a caller can read all arguments and check ok()
-// once.
+// Reads the arguments of a call from JavaScript. Every value is checked for type and range, and no two reads are
+// assumed to agree: a getter may throw or return a different value each time, and a buffer may be detached. The first
+// error throws a TypeError that names the argument. After that, all reads return defaults and ok() is false, so a
+// caller can read all arguments and then check ok() once.
 #pragma once
 
 #include <napi.h>
@@ -13,8 +13,8 @@
 
 namespace monolith::addon {
 
-// A JavaScript value with its path in the arguments, such as "options.logitBias[3].token", for error messages. Lives on
-// the caller's stack.
+// A JavaScript value with its path within the arguments, such as "options.logitBias[3].token", for error messages.
+// Lives on the caller's stack.
 struct Named {
   napi_value value = nullptr;
   const Named* parent = nullptr;
@@ -42,15 +42,15 @@ class Arguments {
   // Requires a finite number in [low, high].
   double number(const Named& named, double low, double high);
   bool boolean(const Named& named);
-  // Requires a bigint that fits into 64 bits, signed or unsigned. Returns its two's complement bits.
+  // Requires a bigint that fits in 64 bits, signed or unsigned. Returns its two's complement bits.
   uint64_t bits64(const Named& named);
-  // Returns the string as UTF-8, with lone surrogates replaced by U+FFFD. Fails if it is longer than max_bytes.
+  // Returns the string as UTF-8, with lone surrogates replaced with U+FFFD. Fails if it is longer than max_bytes.
   std::string string(const Named& named, size_t max_bytes);
   // Requires a file path: a non-empty string without NUL characters.
   std::string path(const Named& named);
-  // Requires a string that is one of `choices`. Returns its index.
+  // Requires a string that is one of `choices`, and returns its index.
   size_t one_of(const Named& named, std::span<const std::string_view> choices);
-  // Returns the length of a plain array.
+  // Requires a plain array, and returns its length.
   uint32_t array_length(const Named& named, uint32_t max_length);
   // Returns a view of an Int32Array's elements. Copy them before any JavaScript runs, because it may detach the buffer.
   std::span<const int32_t> int32_array(const Named& named, size_t max_length);

@@ -62,14 +62,14 @@ void ChannelCore::finish(RequestId request, int choice) {
 
 void ChannelCore::close() {
   if (closed()) return;
-  engine_->engine->close_channel(id_);  // The engine queues no wake-up after this call.
+  engine_->engine->close_channel(id_);  // The engine queues no wake-ups after this call.
   std::erase(*set_, this);
   set_.reset();
   live_.clear();
   events_ = {};
   hook_->release();
   engine_.reset();
-  wakeups_.Release();  // Runs the finalizer in a later iteration of the event loop, which may destroy this object.
+  wakeups_.Release();  // Runs the finalizer in a later event loop iteration; it may destroy this object.
 }
 
 void ChannelCore::orphan() {
@@ -82,7 +82,7 @@ void ChannelCore::forget(RequestId request) {
   if (live_.empty()) wakeups_.Unref(env_);
 }
 
-// Looks for finished and failed requests in the drained event records (format: engine/events.h) and removes them from
+// Removes the requests that finished or failed, according to the drained event records (format: engine/events.h), from
 // `live_`.
 void ChannelCore::forget_ended() {
   size_t at = 0;
@@ -148,8 +148,8 @@ Channel::~Channel() {
 
 Napi::Value Channel::submit(const Napi::CallbackInfo& info) {
   if (core_->closed()) return raise_closed(info.Env(), "the channel");
-  // Getters of `options` may run arbitrary JavaScript that closes this channel. So this keeps a reference to the engine
-  // and checks closed() again afterwards.
+  // Getters in `options` may run arbitrary JavaScript that closes this channel, so keep a reference to the engine and
+  // check closed() again afterwards.
   const EngineRef engine = core_->engine();
   Arguments arguments(info);
   GenerationRequest request =

@@ -1,7 +1,7 @@
-// NativeChannel: the event stream of one consumer, and the requests that this consumer submitted.
+// NativeChannel: one consumer's event stream, and the requests that this consumer has submitted.
 //
-// The engine thread uses only the channel's thread-safe function, to queue one wake-up. Everything else belongs to the
-// JavaScript thread of the environment that opened the channel.
+// The engine thread uses only the channel's thread-safe function, to queue one wake-up. Everything else is used only on
+// the JavaScript thread of the environment that opened the channel.
 #pragma once
 
 #include <napi.h>
@@ -20,8 +20,8 @@ class ChannelCore;
 // The open channels of one engine handle. Closing the handle closes the channels.
 using ChannelSet = std::vector<ChannelCore*>;
 
-// The state of a channel. Owned jointly by its JavaScript wrapper and, until it is finalized, by its thread-safe
-// function.
+// The state of a channel. Owned jointly by its JavaScript wrapper and its thread-safe function, until the latter is
+// finalized.
 class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
  public:
   // Opens a channel on `engine` that passes packed events to `on_events`.
@@ -36,7 +36,7 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   void finish(RequestId request, int choice);
   // Cancels the running requests. `on_events` is not called again. Idempotent.
   void close();
-  // Called when the JavaScript wrapper was garbage-collected. Closes the channel when its last request has ended.
+  // Called when the JavaScript wrapper has been garbage-collected. Closes the channel once its last request has ended.
   void orphan();
 
  private:
@@ -54,7 +54,7 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   std::unique_ptr<TeardownHook> hook_;
   std::shared_ptr<ChannelSet> set_;
   std::vector<std::byte> events_;  // Buffer for drained events; its capacity is reused.
-  // Number of running choices of each request. The process stays alive while this map is not empty.
+  // Number of running choices per request. The process stays alive while this map is not empty.
   std::unordered_map<RequestId, int> live_;
   bool orphaned_ = false;
 };
@@ -64,7 +64,7 @@ class Channel : public Napi::ObjectWrap<Channel> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, std::shared_ptr<ChannelCore> core);
 
-  // For create() only. The class is not exported, but JavaScript can reach this through the `constructor` property.
+  // Only for create(). The class is not exported, but JavaScript can reach this through the `constructor` property.
   explicit Channel(const Napi::CallbackInfo& info);
   ~Channel() override;
 

@@ -139,7 +139,7 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
         if (!vision) return vision.error();
         Answer answer{std::move(*vision), {}};
         if (continue_tokens == 0) return answer;
-        // A backend keeps the memory that it allocates, so the text model gets its own backend with working memory of
+        // A backend keeps the memory that it allocates, so the text model gets its own backend, with working memory of
         // the right size.
         auto other = make_backend(options);
         if (!other) return other.error();

@@ -49,7 +49,7 @@ Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
   const Napi::Object handle = AddonData::of(env).engine_class.New({Napi::External<EngineRef>::New(env, &engine)});
   if (handle.IsEmpty()) return handle;  // The JavaScript environment is being torn down.
   const auto fact = [&](const char* key, const Napi::Value& value) {
-    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);  // Read-only property.
+    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);  // Read-only.
   };
   handle.DefineProperties({
       fact("info", to_object(env, engine->info)),
@@ -125,7 +125,7 @@ Napi::Value EngineHandle::find_token(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string spelling = arguments.string(arguments.argument(0, "spelling"), kMaxTextBytes);
   if (!arguments.ok()) return info.Env().Undefined();
-  // Returns kNoToken (-1) if no token has this text.
+  // find() returns kNoToken (-1) if no token has this text.
   return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));
 }
 
@@ -182,7 +182,7 @@ Napi::Value EngineHandle::close(const Napi::CallbackInfo& info) {
   // A second close() has no effect.
   const ChannelSet channels = *channels_;
   for (ChannelCore* channel : channels) channel->close();
-  // Dropping the last reference waits for the engine's current step, so it happens on a thread of Node's pool.
+  // Dropping the last reference waits for the engine's current step, so this is done on a thread of Node's pool.
   return promise_of(
       info.Env(),
       [engine = std::exchange(engine_, nullptr)]() mutable -> Result<bool> {

@@ -1,5 +1,5 @@
-// NativeEngine: a reference to a running engine, held by one JavaScript environment. Belongs to that environment's
-// JavaScript thread.
+// NativeEngine: a JavaScript environment's reference to a running engine. Used only on that environment's JavaScript
+// thread.
 #pragma once
 
 #include <napi.h>

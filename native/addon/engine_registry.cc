@@ -23,17 +23,17 @@
 namespace monolith::addon {
 namespace {
 
-// How long the last listener waits for a load to finish when it cancels the load during teardown.
+// When the last listener cancels a load during teardown: how long to wait for the load to finish.
 constexpr std::chrono::seconds kAbandonedLoadWait{10};
 
-// A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. When it is ready,
-// `engine` can be locked. After it has stopped, `engine` has expired. A stopped entry may be replaced, and the load
-// that replaces it waits for `stopped`.
+// A registered engine name. While the engine is loading, `listeners` wait and `engine` is empty. Once it is ready,
+// `engine` can be locked; once it has stopped, `engine` has expired. A stopped entry may be replaced; the load that
+// replaces it waits for `stopped`.
 struct Entry {
   std::string path;
   LoadOptions options;
   bool loading = true;
-  bool stopped = false;  // The engine was destroyed, or its load failed.
+  bool stopped = false;  // The engine has been destroyed, or its load failed.
   std::weak_ptr<const LoadedEngine> engine;
   std::vector<std::shared_ptr<LoadListener>> listeners;
 };
@@ -44,16 +44,16 @@ struct Registry {
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
-// Locked while a load plans a device's memory, until the engine has allocated it. Otherwise two concurrent loads would
-// both plan with all of the free memory. One mutex serves all devices because loading is usually limited by disk
-// throughput.
+// Held from when a load plans a device's memory until the engine has allocated it. Otherwise, two concurrent loads
+// would both plan to use all of the free memory. One mutex serves all devices because loading is usually limited by
+// disk throughput.
 std::mutex& device_loading() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
 
-// Locked while a load reads the machine's free memory, until it has claimed its planned memory. Otherwise two
-// concurrent loads would both plan with the same free memory.
+// Held from when a load reads the machine's free memory until it has claimed its planned memory. Otherwise, two
+// concurrent loads would both plan to use the same free memory.
 std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
@@ -94,7 +94,7 @@ Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperP
   return add_eagle_head(head, params.context_length, both);
 }
 
-// Loads the draft model on the main model's backend and adds its memory to the main model's plan in `memory`.
+// Loads the draft model on the main model's backend, and adds its memory to the main model's plan in `memory`.
 Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                           const Tokenizer& tokenizer, MemoryPlan& memory) {
   auto own_tokenizer = Tokenizer::load(file);
@@ -151,7 +151,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto model = Model::load(
       file, *backend, *limits,
       [&](float fraction) {
-        // The memory of weights that have been copied no longer counts as free, so the claim shrinks.
+        // The memory of weights that have already been copied no longer counts as free, so the claim shrinks.
         if (total > 0)
           claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) *
                                                                   std::min(1.0, double{fraction}))));
@@ -188,7 +188,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   return loaded;
 }
 
-// Loads an engine. Converts exceptions of the standard library to errors.
+// Loads an engine. Converts standard library exceptions to errors.
 Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
                                                   const Model::Progress& progress) {
   try {
@@ -216,7 +216,7 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
 EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> entry) {
   return EngineRef(loaded.release(), [entry = std::move(entry)](const LoadedEngine* engine) mutable {
     delete engine;  // Joins the engine thread.
-    // Moved out of the deleter: otherwise the entry's weak_ptr and the deleter would keep each other alive.
+    // Moved out of the deleter: otherwise, the entry's weak_ptr and the deleter would keep each other alive.
     const auto ended = std::move(entry);
     const std::lock_guard lock(registry().mutex);
     ended->engine.reset();
@@ -227,7 +227,7 @@ EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> 
 
 void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) {
   Registry& all = registry();
-  // Two engines with the same name would need twice the memory, so this load waits until the old one has stopped.
+  // Two engines with the same name would need twice the memory, so wait until the old one has stopped.
   if (predecessor) {
     std::unique_lock lock(all.mutex);
     all.changed.wait(lock, [&] { return predecessor->stopped; });
@@ -251,8 +251,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     done.swap(entry->listeners);
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
-      // The last listener takes over the reference. Keeping one here would delay the destruction of an engine that is
-      // closed immediately.
+      // The last listener takes over the reference. If one were kept here, it would delay the destruction of an engine
+      // that is closed immediately.
       else
         listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
     }
@@ -305,8 +305,7 @@ void cancel_load(const LoadListener* listener) {
     if (found == entry->listeners.end()) continue;
     last = std::move(*found);
     entry->listeners.erase(found);
-    // Waits for the load to end: the process may be about to exit, and no thread should be reading weights at that
-    // time.
+    // Waits for the load to end: the process may be about to exit, and no thread should be reading weights then.
     const auto abandoned = entry;
     if (abandoned->listeners.empty()) {
       all.changed.wait_for(lock, kAbandonedLoadWait, [&] { return !abandoned->loading; });

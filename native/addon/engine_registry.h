@@ -1,8 +1,8 @@
-// The engines of this process by name, shared by all JavaScript environments (the main thread and worker threads). The
-// first load() of a name loads the file on a separate thread. Later calls attach to the same engine, even while it is
-// still loading. An engine stops when its last EngineRef is destroyed.
+// This process's engines by name, shared by all JavaScript environments (the main thread and worker threads). The first
+// load() of a name loads the file on a separate thread. Later calls attach to the same engine, even while it is still
+// loading. An engine stops when its last EngineRef is destroyed.
 //
-// Threads: every function may be called from any thread. This module does not use Node-API.
+// Every function may be called from any thread. This module does not use Node-API.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace monolith::addon {
 
-// A running engine, with the information gathered while loading it. Everything except the engine is immutable.
+// A running engine, with the information gathered while it was loaded. Everything except the engine is immutable.
 struct LoadedEngine {
   std::unique_ptr<Engine> engine;
   ModelInfo info;
@@ -35,7 +35,7 @@ struct LoadedEngine {
 // Shared ownership of a registered engine. Destroying the last reference waits for the engine's current step.
 using EngineRef = std::shared_ptr<const LoadedEngine>;
 
-// One pending load(). Both functions are called on the loading thread, and never after cancel_load() has returned. They
+// A pending load(). Both functions are called on the loading thread, and never after cancel_load() has returned. They
 // must not block or call back into the registry.
 class LoadListener {
  public:

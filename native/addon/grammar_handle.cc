@@ -28,10 +28,10 @@ constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // 
 // In the order of the enum SchemaProblem::Kind.
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};
 
-// Type tag that distinguishes NativeGrammar objects from any other JavaScript object.
+// Type tag that distinguishes NativeGrammar objects from all other JavaScript objects.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
 
-// Reads `lead` (free text before the value) and `spelling` (the notation of the value).
+// Reads `lead` (generated characters before the value) and `spelling` (the value's notation).
 void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& options) {
   const Named lead = arguments.field(object, "lead");
   if (!arguments.is_absent(lead)) {
@@ -151,8 +151,8 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
   return result;
 }
 
-// The promise of compileGrammar(). The process stays alive until the promise is settled, but the engine may be closed
-// in the meantime; it then rejects the grammars that it has not compiled yet.
+// The promise returned by compileGrammar(). The process stays alive until the promise is settled, but the engine may be
+// closed in the meantime; it then rejects the grammars that it has not compiled yet.
 class CompileRequest {
  public:
   static Napi::Value start(Napi::Env env, const EngineRef& engine, GrammarOptions options) {

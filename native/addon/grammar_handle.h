@@ -1,4 +1,4 @@
-// NativeGrammar, the JavaScript object that represents a compiled grammar, and compileGrammar().
+// NativeGrammar, the JavaScript object for a compiled grammar, and compileGrammar().
 #pragma once
 
 #include <napi.h>

@@ -14,7 +14,7 @@ namespace {
 
 using ImageRef = std::shared_ptr<const PreparedImage>;
 
-// Type tag that distinguishes NativeImage objects from any other JavaScript object.
+// Type tag that distinguishes NativeImage objects from all other JavaScript objects.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
 constexpr int64_t kMaxSide = 1 << 24;
 

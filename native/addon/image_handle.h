@@ -1,5 +1,5 @@
-// NativeImage, the JavaScript object that represents an image prepared for one engine's vision encoder; also
-// planImage() and prepareImage().
+// NativeImage, the JavaScript object for an image prepared for one engine's vision encoder; also planImage() and
+// prepareImage().
 #pragma once
 
 #include <napi.h>

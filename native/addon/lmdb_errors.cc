@@ -13,15 +13,15 @@
 namespace monolith::addon {
 namespace {
 
-// mdb.c of lmdb 3.5.6 formats the reason for a failed write ("Attempting to write page at position ...") into a buffer
-// from malloc(100), but the text may have 155 characters. Every write that fails because the disk is full may therefore
-// overflow the buffer, and the process then aborts in malloc. To prevent that, the library's import of malloc is
-// rebound to a function that allocates more for this size.
+// mdb.c in lmdb 3.5.6 formats the reason for a failed write ("Attempting to write page at position ...") into a buffer
+// from malloc(100), but the text may have 155 characters. Any write that fails because the disk is full may therefore
+// overflow the buffer, and the process then aborts in malloc. To prevent this, the library's malloc import is rebound
+// to a function that allocates more for this size.
 constexpr size_t kErrorBytes = 100, kRoomBytes = 256;
 
 void* roomy_malloc(size_t size) { return std::malloc(size == kErrorBytes ? kRoomBytes : size); }
 
-// Returns a pointer from an address of the dynamic section. glibc relocates these addresses in place, musl does not.
+// Returns a pointer from an address in the dynamic section. glibc relocates these addresses in place; musl does not.
 template <typename T>
 T at(const dl_phdr_info& library, ElfW(Addr) address) {
   return reinterpret_cast<T>(address < library.dlpi_addr ? library.dlpi_addr + address : address);
@@ -35,7 +35,7 @@ void bind(void** slot, void* function) {
     __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
-// Rebinds the malloc import of one library. Returns the number of relocations that were changed.
+// Rebinds one library's malloc import. Returns the number of relocations changed.
 int bind_malloc(const dl_phdr_info& library) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < library.dlpi_phnum; ++i)

@@ -1,4 +1,4 @@
-// A pending load() call of one JavaScript environment.
+// A JavaScript environment's pending load() call.
 #pragma once
 
 #include <napi.h>
@@ -15,7 +15,7 @@ namespace monolith::addon {
 
 class LoadRequest final : public LoadListener {
  public:
-  // Returns a promise of a NativeEngine. The process stays alive until the promise is settled.
+  // Returns a promise for a NativeEngine. The process stays alive until the promise is settled.
   static Napi::Value start(Napi::Env env, const std::string& name, const std::string& path, const LoadOptions& options,
                            const Napi::Function& on_progress);
 
@@ -28,7 +28,7 @@ class LoadRequest final : public LoadListener {
   using Wakeups = Napi::TypedThreadSafeFunction<LoadRequest, void, &LoadRequest::on_wake>;
 
   LoadRequest() = default;
-  void wake();  // Requires mutex_ to be held.
+  void wake();  // Requires that mutex_ is held.
   void settle(Napi::Env env, Result<EngineRef> result);
 
   napi_deferred deferred_ = nullptr;
@@ -36,7 +36,7 @@ class LoadRequest final : public LoadListener {
   std::unique_ptr<TeardownHook> hook_;
 
   std::mutex mutex_;
-  bool queued_ = false;            // A wake-up is already queued, so no second one is needed.
+  bool queued_ = false;            // A wake-up is already queued, so another one is not needed.
   std::optional<float> fraction_;  // Progress that JavaScript has not received yet.
   std::optional<Result<EngineRef>> result_;
 };

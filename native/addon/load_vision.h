@@ -1,4 +1,4 @@
-// Loads a model's vision encoder: reads its file, checks that it fits the text model, and loads its weights. Any
+// Loads a model's vision encoder: reads its file, checks that it matches the text model, and loads its weights. Any
 // thread.
 #pragma once
 
@@ -12,23 +12,23 @@
 
 namespace monolith::addon {
 
-// The vision part of an engine. Empty if there is no vision encoder. If an encoder was given but not loaded, `problem`
-// says why.
+// An engine's vision encoder. Empty if there is none. If an encoder was given but not loaded, `problem` gives the
+// reason.
 struct LoadedVision {
   std::shared_ptr<const VisionModel> model;
   MarkerTokens markers;
   std::string problem;
 };
 
-// Reads options.vision_path and checks that it fits the text model. Returns VisionModel's errors, prefixed with the
+// Reads options.vision_path and checks that it matches the text model. Returns VisionModel's errors, prefixed with the
 // file name. With options.vision_optional, an unusable vision encoder sets `problem` instead of causing an error.
 Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& text, const Tokenizer& tokenizer);
 
-// Maximum number of tokens in an image piece with bidirectional attention, which must be computed in a single step; 0
-// if image tokens use causal attention.
+// Maximum number of tokens in an image part with bidirectional attention, which must be computed in a single step; 0 if
+// image tokens use causal attention.
 int rows_at_once(const LoadedVision& vision);
 
-// For inspect(): describes the vision encoder's file and says whether it fits. Loads no weights. With
+// For inspect(): describes the vision encoder's file and whether it matches the text model. Loads no weights. With
 // options.vision_optional, `problem` is also set if the file cannot be read; the other fields are then empty.
 struct InspectedVision {
   std::string projector;
@@ -37,11 +37,11 @@ struct InspectedVision {
     int width = 0, height = 0, tokens = 0;
   };
   std::vector<Size> image_tokens;  // Token counts for some common image sizes.
-  std::string problem;             // Why the vision encoder does not fit the model; empty if it does.
+  std::string problem;             // Why the vision encoder does not match the model; empty if it does.
 };
 Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend);
 
-// Loads the weights of the vision encoder on `backend`, or on a new CPU backend if the device does not support vision
+// Loads the vision encoder's weights on `backend`, or on a new CPU backend if the device does not support vision
 // encoders. `vision.model` must not be null.
 Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision& vision, Backend& backend);
 

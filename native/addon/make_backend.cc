@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // Default tokens per step on the CPU and on a GPU.
 
-// Returns the index of the GPU that `name` refers to; empty if it does not name a GPU.
+// Returns the index of the GPU that `name` refers to, or nullopt if it does not name a GPU.
 std::optional<int> gpu_of(std::string_view name) {
   if (!name.starts_with(kCuda)) return std::nullopt;
   name.remove_prefix(kCuda.size());
@@ -46,8 +46,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
 LoadOptions for_backend(LoadOptions options, const Backend& backend) {
   if (options.engine.max_batch_tokens == 0)
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
-  // On a GPU, `auto` turns the MTP layer off: steps with an MTP layer do not use CUDA graphs, and `auto` does not
-  // measure that cost. `always` still enables it.
+  // On a GPU, `auto` turns MTP layers off: steps with MTP layers do not use CUDA graphs, and `auto` does not measure
+  // the cost of that. `always` still enables them.
   if (!backend.is_host_memory() && options.engine.mtp == Speculation::kAuto) options.engine.mtp = Speculation::kOff;
   return options;
 }

@@ -1,4 +1,4 @@
-// Chooses the backend of a model. This is the only module that knows all backends. Any thread.
+// Chooses a model's backend. This is the only module that knows about all backends. Any thread.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ bool is_device(std::string_view name);
 // there is none. Returns the errors of make_cpu_backend() and make_cuda_backend().
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options);
 
-// Fills in the defaults that depend on the device, such as the tokens per step. A GPU gets larger steps, because each
-// prefill step reads all weights and a GPU computes many tokens in the time that this takes.
+// Fills in the defaults that depend on the device, such as the tokens per step. A GPU gets larger steps because each
+// prefill step reads all weights, and in that time a GPU can compute many tokens.
 LoadOptions for_backend(LoadOptions options, const Backend& backend);
 
 }  // namespace monolith::addon

@@ -7,7 +7,7 @@
 namespace monolith::addon {
 namespace {
 
-// Builds a JavaScript object property by property. All of the engine's numbers fit into a double.
+// Builds a JavaScript object property by property. All of the engine's numbers fit in a double.
 class Builder {
  public:
   explicit Builder(Napi::Env env) : env_(env), object_(Napi::Object::New(env)) {}
@@ -26,7 +26,7 @@ class Builder {
     object_.Set(key, value);
     return *this;
   }
-  // Sets an array that contains `make(item)` for each item.
+  // Sets an array that contains make(item) for each item.
   template <typename Items, typename Make>
   Builder& array(const char* key, const Items& items, const Make& make) {
     Napi::Array array = Napi::Array::New(env_, items.size());

@@ -25,8 +25,7 @@ Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const
 
 Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values);
 Napi::Value to_uint8_array(Napi::Env env, const void* bytes, size_t size);
-// Converts UTF-8 to a JavaScript string. If the text is too long for a JavaScript string, throws an exception and
-// returns undefined.
+// Converts UTF-8 to a JavaScript string. If the text is too long for one, throws an exception and returns undefined.
 Napi::Value to_string(Napi::Env env, std::string_view text);
 
 }  // namespace monolith::addon

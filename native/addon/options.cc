@@ -26,7 +26,7 @@ constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon",
 constexpr std::string_view kArithmetics[] = {"production", "exact"};    // In the order of the enum Arithmetic.
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // In the order of the enum KvType.
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // In the order of the enum VisionPrecision.
-// In the order of the enum VisionResize. If the option is absent, the file decides.
+// In the order of the enum VisionResize. If the option is missing, the file decides.
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
@@ -34,7 +34,7 @@ constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, T
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the enum Speculation.
 
-// Names of the values of OutputKind, in the order of the enum.
+// Names of OutputKind values, in the order of the enum.
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
@@ -67,8 +67,8 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   return params;
 }
 
-// Looks up the token of a tool-call marker. Only control and user-defined tokens count: the characters of an ordinary
-// token can also result from other tokens.
+// Looks up the token of a tool-call marker. Only control and user-defined tokens count, because the characters of an
+// ordinary token can also result from other tokens.
 Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   Marker marker{std::move(text), kNoToken};
   const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
@@ -79,7 +79,7 @@ Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   return marker;
 }
 
-// Reads the tool-call options into `request`. If calls are forbidden, the markers are banned and nothing else is set.
+// Reads the tool-call options into `request`. If calls are forbidden, bans the markers and sets nothing else.
 void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const Named calls = arguments.field(options, "calls");
@@ -139,8 +139,9 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
       if (marker.token != kNoToken) request.sampling.banned.push_back(marker.token);
     return;
   }
-  // If the opening marker is a single token, no token spans its end, so the prefix is tokenized separately. If the
-  // marker is ordinary text, tokens may span its end, so the marker and the prefix are tokenized together.
+  // If the opening marker is a single token, no token extends across its end, so the prefix is tokenized separately. If
+  // the marker is ordinary text, a token may extend across its end, so the marker and the prefix are tokenized
+  // together.
   const bool is_token = params.open.token != kNoToken;
   for (const std::string& prefix : prefixes) {
     std::vector<TokenId> ids;
@@ -357,7 +358,7 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
 
   const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 
-  // Read last, because a getter may run JavaScript that invalidates the view.
+  // Read last, because getters may run JavaScript that invalidates the view.
   const Named prompt = arguments.field(options, "prompt");
   const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
   if (arguments.ok() && tokens.empty() && images.empty())

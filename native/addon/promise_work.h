@@ -18,7 +18,7 @@ template <typename Work, typename Convert>
 class PromiseWork final : public Napi::AsyncWorker {
  public:
   static Napi::Value start(Napi::Env env, Work work, Convert convert) {
-    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));  // The worker deletes itself.
+    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));  // Deletes itself.
     napi_value promise = nullptr;
     napi_create_promise(env, &worker->deferred_, &promise);
     worker->Queue();
@@ -47,7 +47,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);
-    // For example, out of memory for an array.
+    // For example, if there is not enough memory for an array.
     if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {
       napi_reject_deferred(env, deferred_, exception);
     } else {

@@ -31,7 +31,7 @@ Napi::Value detokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenize
   bool first = tokenizer.strips_leading_space();
   for (const TokenId id : ids) {
     std::string_view bytes = tokenizer.bytes(id);
-    // The space that the tokenizer added is removed from the first text token. A BOS token before it is not text.
+    // Removes the space that the tokenizer added from the first text token. A BOS token before it is not text.
     if (first && tokenizer.kind(id) != TokenKind::kControl) {
       if (bytes.starts_with(' ')) bytes.remove_prefix(1);
       first = false;

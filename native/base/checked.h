@@ -1,4 +1,4 @@
-// Overflow-checked arithmetic for numbers from files. Returns an empty optional if the result does not fit.
+// Overflow-checked arithmetic for numbers read from files. Returns nullopt if the result does not fit.
 #pragma once
 
 #include <concepts>

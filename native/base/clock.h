@@ -1,5 +1,5 @@
-// The engine's clock: monotonic, with an arbitrary zero. Use std::optional for a time that may be unset, because no
-// time point is special: zero may be any time in the past.
+// The engine's clock: monotonic, with an arbitrary zero point. Represent a time that may be unset as std::optional,
+// because no value is special: zero may be any time in the past.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct Clock {
   static constexpr bool is_steady = true;
 
   static time_point now() noexcept { return time_point(real() + duration(ahead_.load(std::memory_order_relaxed))); }
-  // For tests: sets the current time. The clock continues from there.
+  // For tests: sets the current time, from which the clock then continues.
   static void set(time_point now) noexcept {
     ahead_.store((now.time_since_epoch() - real()).count(), std::memory_order_relaxed);
   }

@@ -1,11 +1,11 @@
-// A content hash: the key of an image in the prefix cache and in the embedding cache.
+// A content hash, which serves as an image's key in the prefix cache and in the embedding cache.
 #pragma once
 
 #include <cstdint>
 
 namespace monolith {
 
-// Collision-resistant hash of the data that a span was computed from.
+// Collision-resistant hash of the data from which a span was computed.
 struct ContentHash {
   uint64_t high = 0, low = 0;
   bool operator==(const ContentHash&) const = default;

@@ -12,12 +12,12 @@
 namespace monolith {
 namespace {
 
-// Mount point of a cgroup hierarchy, and the cgroup that appears there.
+// Mount point of a cgroup hierarchy, and the cgroup that is mounted there.
 struct Mount {
   std::string point, top;
 };
 
-// Paths of the process's cgroups, as in /proc/self/cgroup.
+// Paths of the process's cgroups, as listed in /proc/self/cgroup.
 struct Groups {
   std::string unified, cpu, memory;
 };
@@ -35,7 +35,7 @@ bool lists(std::string_view names, std::string_view name) {
   return false;
 }
 
-// Parses lines such as "4:cpu,cpuacct:/path", or "0::/path" for cgroup v2.
+// Parses lines such as "4:cpu,cpuacct:/path" (cgroup v1) or "0::/path" (cgroup v2).
 Groups read_groups(const std::string& root) {
   Groups groups;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -50,7 +50,7 @@ Groups read_groups(const std::string& root) {
   return groups;
 }
 
-// mountinfo escapes spaces and backslashes in paths as octal numbers.
+// mountinfo writes spaces and backslashes in paths as octal escapes.
 std::string unescaped(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -66,7 +66,7 @@ std::string unescaped(const std::string& text) {
 }
 
 // Parses lines of the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual mount
-// points are always checked as well, because a container may see a cgroup's files without having its own mount.
+// points are always checked as well, because a container may see a cgroup's files without a mount of its own.
 Hierarchies read_hierarchies(const std::string& root) {
   Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
                     .cpu = {{"/sys/fs/cgroup/cpu", "/"}},
@@ -87,8 +87,8 @@ Hierarchies read_hierarchies(const std::string& root) {
   return found;
 }
 
-// Returns the cgroup's path below the mount point, "" or "/a/b". A cgroup outside the mounted subtree is invisible, so
-// only the cgroup at the mount point counts then.
+// Returns the cgroup's path below the mount point: "" or "/a/b". A cgroup outside the mounted subtree is not visible;
+// the cgroup at the mount point is then used instead.
 std::string below_mount(const std::string& group, const std::string& top) {
   std::string path = group == "/" ? "" : group;
   if (top != "/") {
@@ -99,7 +99,7 @@ std::string below_mount(const std::string& group, const std::string& top) {
   return is_outside || (!path.empty() && path[0] != '/') ? "" : path;
 }
 
-// Calls `read` with the directory of the process's cgroup and of each of its ancestors.
+// Calls `read` with the directories of the process's cgroup and all of its ancestors.
 template <typename Read>
 void for_each_group(const std::string& root, const std::vector<Mount>& mounts, const std::string& group, Read&& read) {
   for (const Mount& mount : mounts) {
@@ -110,7 +110,7 @@ void for_each_group(const std::string& root, const std::vector<Mount>& mounts, c
   }
 }
 
-// Returns the first number in a file; empty if there is none ("max").
+// Returns the first number in a file, or nullopt if there is none ("max").
 std::optional<uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;
@@ -118,7 +118,7 @@ std::optional<uint64_t> number_in(const std::string& path) {
   return static_cast<uint64_t>(number);
 }
 
-// Returns the bytes of page cache charged to a cgroup. The kernel reclaims them before it refuses memory.
+// Returns the bytes of page cache charged to a cgroup. The kernel reclaims these before an allocation fails.
 uint64_t page_cache(const std::string& folder, std::initializer_list<std::string_view> fields) {
   std::ifstream file(folder + "memory.stat");
   uint64_t sum = 0, number = 0;

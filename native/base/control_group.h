@@ -8,19 +8,19 @@
 namespace monolith {
 
 // The smallest limits on the path from the process's cgroup to the root of the hierarchy. A field keeps its maximum
-// value if no cgroup limits it.
+// value if no cgroup sets a limit.
 struct GroupLimits {
   int processors = std::numeric_limits<int>::max();  // CPU quota, rounded up.
   // Minimum of memory.max, memory.high and memory.limit_in_bytes.
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
-  // Unused part of memory_bytes. The page cache counts as free.
+  // Unused part of memory_bytes. Page cache counts as free.
   uint64_t free_memory_bytes = std::numeric_limits<uint64_t>::max();
 };
 
-// `root` is prepended to every path that is read, so that tests can use their own directory.
+// `root` is prepended to every path that is read, so that tests can supply their own files.
 GroupLimits group_limits(const std::string& root = "");
 
-// Number of processors that this process can use: its affinity mask, limited by the CPU quota. At least 1.
+// Number of processors that this process can use: the size of its affinity mask, limited by the CPU quota. At least 1.
 int usable_processors();
 
 }  // namespace monolith

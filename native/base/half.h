@@ -1,5 +1,5 @@
-// Conversions for the two 16-bit floating-point encodings, in portable bit arithmetic without hardware instructions.
-// Kernels convert with hardware instructions and must produce the same bits.
+// Conversions to and from the two 16-bit floating-point formats, in portable bit arithmetic. Kernels convert with
+// hardware instructions and must produce the same bits.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// Converts IEEE 754 binary16 to binary32, exactly. NaN stays NaN and becomes quiet, as it does with the hardware
+// Converts IEEE 754 binary16 to binary32. The conversion is exact. NaN becomes a quiet NaN, as with the hardware
 // instruction.
 constexpr float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
@@ -26,19 +26,19 @@ constexpr float half_to_float(uint16_t half) {
 }
 
 // Converts binary32 to binary16, rounding to nearest with ties to even. Values that are too large become infinity. NaN
-// stays NaN and becomes quiet.
+// becomes a quiet NaN.
 constexpr uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // Rounds to more than 65504.
-  if (magnitude >= 0x38800000u) {                                              // Normal, at least 2^-14.
+  if (magnitude >= 0x38800000u) {                                              // Normal: at least 2^-14.
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // At most 2^-25: rounds to zero.
-  // Subnormal: count units of 2^-24.
+  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // At most 2^-25, so it rounds to zero.
+  // Subnormal: computed in units of 2^-24.
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t whole = mantissa >> shift;
@@ -47,10 +47,10 @@ constexpr uint16_t float_to_half(float value) {
   return static_cast<uint16_t>(sign | (whole + up));
 }
 
-// Converts bfloat16 to binary32, exactly.
+// Converts bfloat16 to binary32. The conversion is exact.
 constexpr float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Converts binary32 to bfloat16, rounding to nearest with ties to even. NaN stays NaN and becomes quiet.
+// Converts binary32 to bfloat16, rounding to nearest with ties to even. NaN becomes a quiet NaN.
 constexpr uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);

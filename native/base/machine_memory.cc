@@ -31,7 +31,7 @@ MachineMemory machine_memory(const std::string& root) {
     if (name == "Committed_AS:") committed = kilobytes << 10;
   }
   if (memory.total == 0) memory.total = bytes_from(_SC_PHYS_PAGES);
-  // /proc may contain only processes (ProcSubset=pid).
+  // /proc may contain only process directories (ProcSubset=pid).
   if (memory.available == 0) memory.available = bytes_from(_SC_AVPHYS_PAGES);
   // With strict overcommit accounting, address space counts as used memory even before it is touched.
   int overcommit = 0;
@@ -45,7 +45,7 @@ MachineMemory machine_memory(const std::string& root) {
 }
 
 void MemoryClaim::set(uint64_t bytes) {
-  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);  // Modulo 2^64, so this also subtracts.
+  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);  // Modulo 2^64, so this can also subtract.
   bytes_ = bytes;
 }
 

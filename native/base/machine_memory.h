@@ -1,4 +1,4 @@
-// Memory that this process may use, and memory that it has already planned to use. Any thread.
+// The memory that this process may use, and the memory that it has already planned to use. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,19 @@
 
 namespace monolith {
 
-// The machine's memory, limited by control groups.
+// The machine's memory, limited by cgroups.
 struct MachineMemory {
   uint64_t total = 0;  // Bytes; 0 = unknown.
-  // Bytes of `total` that can be allocated now without swapping. The page cache counts as free.
+  // Bytes of `total` that can be allocated now without swapping. Page cache counts as free.
   uint64_t available = 0;
 };
 
-// `root`: as in group_limits().
+// `root` has the same meaning as in group_limits().
 MachineMemory machine_memory(const std::string& root = "");
 
-// Memory that this process has planned but not touched yet. The kernel still counts it as free, but later plans must
-// not use it. One claim per plan, owned by one thread at a time. Any thread may read the sum.
+// Memory that this process has planned to use but not touched yet. The kernel still counts it as free, but later plans
+// must not use it. There is one claim per plan, owned by one thread at a time. Any thread may read the sum of all
+// claims.
 class MemoryClaim {
  public:
   explicit MemoryClaim(uint64_t bytes = 0) { set(bytes); }
@@ -25,11 +26,11 @@ class MemoryClaim {
   MemoryClaim(const MemoryClaim&) = delete;
   MemoryClaim& operator=(const MemoryClaim&) = delete;
 
-  // Sets the number of bytes that are still to be touched.
+  // Sets the number of bytes that have not been touched yet.
   void set(uint64_t bytes);
   uint64_t bytes() const { return bytes_; }
 
-  // Returns the sum of all claims of this process.
+  // Returns the sum of all claims in this process.
   static uint64_t all();
 
  private:

@@ -40,7 +40,7 @@ class Mapping {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return;
     words_ = static_cast<uint64_t*>(address);
-    // Only a hint. Without huge pages, the loop also measures page-table walks.
+    // Only a hint. Without huge pages, the loop also measures the cost of page-table walks.
     madvise(address, bytes, MADV_HUGEPAGE);
   }
   ~Mapping() {
@@ -63,11 +63,11 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
     return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
   const Mapping buffer(bytes);
   if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "not enough memory for the bandwidth buffer"};
-  // Words per thread, a whole number of cache lines.
+  // Words per thread: a whole number of cache lines.
   const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;
   std::atomic<uint64_t> sink{0};
 
-  // Each pass starts a new thread per part. Starting a thread takes microseconds, while reading takes many
+  // Each pass starts a new thread per part. Starting a thread takes microseconds; reading its part takes many
   // milliseconds.
   const auto on_all = [&](auto&& work) {
     std::vector<std::thread> others;
@@ -86,7 +86,7 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
       best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) * threads / took.count());
     }
   }
-  // Uses the sums, so that the compiler cannot remove the loop.
+  // Uses the sums so that the compiler cannot remove the loop.
   if (sink == 0) return Error{ErrorCode::kInternal, "the bandwidth loop read no data"};
   return best;
 }

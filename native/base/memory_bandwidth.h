@@ -1,4 +1,4 @@
-// Measures the memory bandwidth that a plain read loop reaches, for comparison with decode speed.
+// Measures the memory bandwidth of a plain read loop, for comparison with decode speed.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace monolith {
 
-// Returns the bytes per second that `threads` threads reach together. Each thread reads its own part of a buffer of
-// `bytes` once, from two or four places in parallel, and adds up the words. The result is the best of `repeats` passes
-// of both variants. Allocates the buffer (in huge pages if the system provides them) and frees it. Errors:
+// Returns the total bytes per second that `threads` threads reach. Each thread reads its own part of a buffer of
+// `bytes` once, from two or four locations in parallel, and adds up the words. The result is the best of `repeats`
+// passes of both variants. Allocates the buffer (in huge pages if the system provides them) and frees it. Errors:
 // kInvalidArgument, kOutOfMemory.
 Result<double> read_bandwidth(int threads, size_t bytes, int repeats);
 

@@ -1,5 +1,5 @@
 // Errors as values. Modules under native/ do not throw exceptions to their callers: a function that can fail returns
-// Result<T>, and the addon converts the Error to a JavaScript error.
+// Result<T> or Status, and the addon converts an Error to a JavaScript error.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace monolith {
 enum class ErrorCode {
   kIo,               // The operating system reported an error: missing file, no permission, short read.
   kInvalidFile,      // The file contradicts itself or its format: truncated, corrupt or malicious.
-  kUnsupported,      // Well-formed, but this build does not support it. The message names the feature.
+  kUnsupported,      // Well-formed, but not supported by this build. The message names the feature.
   kInvalidArgument,  // The caller passed a value that is out of range.
   kOutOfMemory,      // A planned allocation failed.
   kQueueFull,        // The engine's waiting queue is full.
-  kTooLong,          // The prompt can never fit into the context or the page pool.
+  kTooLong,          // The prompt can never fit in the context or the page pool.
   kClosed,           // The engine is closing or closed.
   kInternal,         // A bug in Monolith.
 };
@@ -25,7 +25,7 @@ struct Error {
   std::string message;
 };
 
-// Either a value or an Error. For functions without a value, use Status below.
+// Either a value or an Error. Functions without a value use Status, below.
 template <typename T>
 class [[nodiscard]] Result {
  public:

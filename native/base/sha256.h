@@ -16,8 +16,8 @@ class Sha256 {
   using Digest = std::array<uint8_t, 32>;
 
   void add(std::span<const std::byte> bytes);
-  void add_number(uint64_t number);  // Adds the number's eight bytes, least significant first.
-  // Returns the digest. Nothing may be added afterwards.
+  void add_number(uint64_t number);  // Adds the number's eight bytes, least significant byte first.
+  // Returns the digest. Nothing may be added after this call.
   Digest finish();
   ContentHash content();  // Like finish(), but returns only the first 128 bits.
   static std::string hex(const Digest& digest);

@@ -1,6 +1,6 @@
 // How the pool's threads find work and wait:
 //
-//   owner:  write section, open the gate, epoch += 1, wake sleepers, do its share, close the gate,
+//   owner:  write the section, open the gate, epoch += 1, wake sleepers, do its share, close the gate,
 //           wait until no worker is inside
 //   worker: wait for a new epoch; if the gate is open, enter, do its share, leave
 //
@@ -8,9 +8,9 @@
 // section is written only while the gate is closed and no worker is inside.
 //
 // Every wait has three stages. A thread first spins with `pause`, because the next section usually follows within
-// microseconds. It then yields, because the thread that it waits for may need its core. Finally it parks on a futex
-// (std::atomic::wait), which costs no CPU time. A hypervisor may take a virtual core away at any time, so the first two
-// stages are bounded.
+// microseconds. It then yields, because the thread it is waiting for may need its core. Finally, it parks on a futex
+// (std::atomic::wait), which costs no CPU time. The first two stages are bounded because a hypervisor may deschedule a
+// virtual core at any time.
 #include "base/thread_pool.h"
 
 #include <algorithm>
@@ -29,11 +29,12 @@ namespace monolith {
 namespace {
 
 // About 20 us of spinning and a little over 100 us of yielding on a 3.7 GHz Zen 4 (a pause takes about 40 cycles, a
-// yield at least 0.3 us). That is longer than the gap between two sections of a step, but too short to be noticed as
-// CPU load.
+// yield at least 0.3 us). That is longer than the gap between two sections of a step, but too short to show up as CPU
+// load.
 constexpr int kSpinsInStep = 2000;
 constexpr int kYieldsInStep = 400;
-// Between steps, the engine samples and publishes results. The next section wakes the threads that have parked by then.
+// Between steps, the engine samples and publishes results. Threads that have parked by then are woken by the next
+// section.
 constexpr int kSpinsOutside = 500;
 
 void pause_briefly() {
@@ -46,9 +47,9 @@ void pause_briefly() {
 
 }  // namespace
 
-// The range that a thread still has to process in parallel_runs(): begin and end, packed into one word. The owning
-// thread takes indices from the front, other threads steal the back half. Each index is in only one range at a time, so
-// compare-exchange cannot suffer from the ABA problem. Only the owning thread refills an empty range.
+// The indices that a thread still has to process in parallel_runs(): begin and end, packed into one word. The owning
+// thread takes indices from the front; other threads steal the back half. Each index is in only one range at a time, so
+// compare-exchange cannot suffer from the ABA problem. Only the owning thread refills its range when it is empty.
 struct alignas(64) Range {
   std::atomic<uint64_t> word{0};
 
@@ -61,15 +62,15 @@ struct alignas(64) Range {
 struct ThreadPool::State {
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-  // The current section; valid while inside the gate.
+  // The current section. Valid while inside the gate.
   Erased function = nullptr;
   const void* context = nullptr;
   std::vector<std::thread> workers;
   std::unique_ptr<Range[]> ranges;  // Indexed by thread.
-  // Each word has its own cache line, because different threads poll them.
+  // Each word has its own cache line because different threads poll them.
   alignas(64) std::atomic<int> epoch{0};
   alignas(64) std::atomic<uint32_t> gate{0};  // The open bit kOpen and the number of workers inside.
-  alignas(64) std::atomic<int> wake{0};       // Changed to wake sleepers.
+  alignas(64) std::atomic<int> wake{0};       // Changed in order to wake sleepers.
   alignas(64) std::atomic<int> sleepers{0};
   alignas(64) std::atomic<bool> owner_parked{false};
   std::atomic<bool> in_step{false};
@@ -94,9 +95,8 @@ struct ThreadPool::State {
         if (const int now = epoch.load(std::memory_order_acquire); now != seen) return now;
         std::this_thread::yield();
       }
-      // The worker registers as a sleeper before it checks the epoch for the last time. So either this load sees the
-      // new section, or the owner, which reads `sleepers` after it stores the epoch, sees the worker and changes
-      // `wake`.
+      // The worker registers as a sleeper before it checks the epoch one last time. So either this load sees the new
+      // section, or the owner, which reads `sleepers` after storing the epoch, sees the worker and changes `wake`.
       const int ticket = wake.load(std::memory_order_seq_cst);
       sleepers.fetch_add(1, std::memory_order_seq_cst);
       if (epoch.load(std::memory_order_seq_cst) == seen) wake.wait(ticket);
@@ -159,7 +159,7 @@ ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
         state->work(thread);
       });
     } catch (const std::system_error&) {
-      break;  // The system's thread limit was reached. size() returns the actual number.
+      break;  // Reached the system's thread limit. size() returns the actual number.
     }
   }
 }
@@ -172,7 +172,7 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-// Does not wake any worker: a step that is too small to be shared should not cost the other cores anything.
+// Does not wake any workers: a step too small to be split should not cost the other cores anything.
 void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
@@ -185,10 +185,10 @@ void ThreadPool::split_budget(int64_t n) {
   }
 }
 
-// Takes up to kMaxTaken indices of the thread's own range per atomic operation, at most an eighth of what is left. An
-// atomic operation waits for all outstanding loads, so taking indices one by one is slower (2 % of single-stream
-// decoding on Zen 5, with 19 KiB per index).
-// Relaxed memory order is enough, because the gate publishes the data before and after the section.
+// Takes up to kMaxTaken indices of the thread's own range per atomic operation, but at most an eighth of what is left.
+// An atomic operation waits for all outstanding loads, so taking indices one by one is slower (by 2% in single-stream
+// decoding on Zen 5, with 19 KiB per index). Relaxed memory order suffices because the gate publishes the data before
+// and after the section.
 ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;
@@ -228,7 +228,7 @@ void ThreadPool::run(Erased fn, const void* context) {
 void lower_priority() {
 #if defined(__linux__)
   constexpr int kNice = 10;
-  // Applies to this thread only, because Linux has a nice value per thread.
+  // Affects only this thread, because Linux has a nice value per thread.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
 #endif
 }

@@ -1,7 +1,7 @@
-// The thread pool that runs the parallel loops of the CPU backend. Its owner, the engine thread, calls parallel_for()
-// and takes part as thread 0. Workers join while work is left. The owner never waits for a worker that has not started:
-// if a worker is asleep or its core is busy, it just does not help. Workers spin briefly between the sections of one
-// step and park when idle. Nothing is allocated after construction.
+// The thread pool for the parallel loops of the CPU backend. Its owner, the engine thread, calls parallel_for() and
+// takes part as thread 0. Workers join in while there is work left. The owner never waits for a worker that has not
+// started: a worker that is asleep or whose core is busy simply does not help. Workers spin briefly between the
+// sections of a step and park when idle. Nothing is allocated after construction.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace monolith {
 
 class ThreadPool {
  public:
-  // `n_threads` >= 1 includes the calling thread, so n_threads == 1 starts no thread.
+  // `n_threads` >= 1 includes the calling thread, so a pool with n_threads == 1 starts no threads.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,8 +20,8 @@ class ThreadPool {
 
   int size() const;
 
-  // Calls fn(begin, end, thread) for chunks of `grain` that together cover [0, n). Chunks are assigned dynamically, so
-  // the result of a chunk must not depend on the thread. Returns when all chunks are done.
+  // Calls fn(begin, end, thread) for chunks of `grain` indices that together cover [0, n). Chunks are assigned
+  // dynamically, so a chunk's result must not depend on the thread. Returns when all chunks are done.
   template <typename Fn>
   void parallel_for(int64_t n, int64_t grain, Fn&& fn) {
     if (n <= grain || size() == 1) {
@@ -39,10 +39,10 @@ class ThreadPool {
     run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
-  // Calls fn(i, thread) for each i in [0, n), with n below 2^31. For loops over contiguous memory: each thread starts
-  // at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs next. A
-  // thread that has finished takes half of the largest remaining share. So here, too, the assignment of i to threads is
-  // not fixed. If a thread is delayed, the other threads wait for at most kMaxTaken of its indices.
+  // Calls fn(i, thread) for each i in [0, n), where n is below 2^31. For loops over contiguous memory: each thread
+  // starts at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs
+  // next. A thread that has finished takes half of the largest remaining share, so here too, the assignment of indices
+  // to threads is not fixed. If a thread is delayed, the others wait for at most kMaxTaken of its indices.
   static constexpr int64_t kMaxTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {
@@ -59,26 +59,26 @@ class ThreadPool {
     run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
-  // Hints that a step begins or ends. During a step, workers spin instead of parking.
+  // Hints that a step begins or ends. During a step, workers spin longer before they park.
   void begin_step();
   void end_step();
 
  private:
   using Erased = void (*)(const void*, int);
   // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns. A worker may
-  // run it twice.
+  // call it twice.
   void run(Erased fn, const void* context);
   void split_budget(int64_t n);
   struct Pieces {
     int64_t begin = 0, end = 0;
   };
-  Pieces take(int thread);  // Returns the next range of indices for this thread, or an empty range if no work is left.
+  Pieces take(int thread);  // Returns the thread's next range of indices; empty if no work is left.
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};
 };
 
-// Permanently lowers the priority of the calling thread. No effect on systems without per-thread priorities.
+// Permanently lowers the calling thread's priority. Has no effect on systems without per-thread priorities.
 void lower_priority();
 
 }  // namespace monolith

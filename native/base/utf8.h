@@ -12,7 +12,7 @@ inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
 
 struct Utf8Char {
   uint32_t code_point;  // A code point, or kInvalidByte.
-  uint32_t size;        // Bytes consumed, 1 to 4; 1 for an invalid byte.
+  uint32_t size;        // Bytes consumed: 1 to 4; 1 for an invalid byte.
 };
 
 // Decodes the first character of `text`, which must not be empty. Overlong forms, surrogates and code points above

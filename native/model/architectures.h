@@ -1,4 +1,4 @@
-// The properties of each model architecture that GGUF files do not state. Constant tables; can be used from any thread.
+// Properties of each model architecture that GGUF files do not state. Constant tables that may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 namespace monolith {
 
 enum class Windows : uint8_t {
-  kRefused,     // The architecture has no sliding window; a file that states one describes a different kind of model.
+  kRefused,     // No sliding window; a file that states one describes a different kind of model.
   kEveryLayer,  // All layers use `attention.sliding_window`.
-  kPattern,     // All layers use it except every `window_period`-th.
-  kChunks,      // As kPattern, but with attention in chunks of `default_window` positions, unless the key is 0.
+  kPattern,     // All layers except every `window_period`-th one use it.
+  kChunks,      // Like kPattern, but with attention in chunks of `default_window` positions, unless the key is 0.
 };
 
-// RoPE frequencies of layers with a sliding window. Layers without one use the frequencies in the file.
+// RoPE frequencies for layers with a sliding window. Layers without one use the frequencies in the file.
 enum class WindowedRope : uint8_t {
   kSame,
   kOwnBase,   // rope.freq_base_swa or windowed_base, and rope.dimension_count_swa, without scaling.
-  kUnscaled,  // The base in the file without its scaling.
+  kUnscaled,  // The base in the file, without its scaling.
 };
 
 enum class Experts : uint8_t {
@@ -31,7 +31,7 @@ enum class Experts : uint8_t {
   kOptional,
   kRequired,
   kWhereCarried,  // Required in layers that have a router tensor.
-  // Optional, in layers that have a router tensor, in parallel with the layer's dense network
+  // Optional. Layers that have a router tensor run the experts in parallel with their dense network
   // (FeedForwardKind::kGatedAndMixture).
   kBesideNetwork,
 };
@@ -41,8 +41,8 @@ enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
 enum class SharedExpert : uint8_t {
   kNone,
   kPlain,    // Present if the file states its width.
-  kCounted,  // Present if the file states the number of shared experts, which form one network.
-  kGated,    // Always present, with an output multiplied by a sigmoid gate.
+  kCounted,  // Present if the file states the number of shared experts, which form a single network.
+  kGated,    // Always present; its output is multiplied by a sigmoid gate.
 };
 
 enum class ParallelResidual : uint8_t {
@@ -54,14 +54,14 @@ enum class ParallelResidual : uint8_t {
 enum class DeltaNetKind : uint8_t {
   kNone,
   kTiled,     // Value head i uses key head i modulo the number of key heads; beta and decay have separate matrices.
-  kRuns,      // Each key head serves consecutive value heads; beta and decay share one matrix.
+  kRuns,      // Each key head serves consecutive value heads; beta and decay share a matrix.
   kChannels,  // Kimi delta attention: one decay per key dimension.
 };
 
-// Which hidden states the MTP layer reads, from the model and from itself for the following draft token. The choice
-// matches the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+// Which hidden states the MTP layer reads, both from the model and, for the next draft token, from itself. The choices
+// match the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
 enum class DraftHidden : uint8_t {
-  kLeftOut,  // The engine does not support the MTP layers of this architecture.
+  kLeftOut,  // The architecture's MTP layers are not supported.
   kNormed,   // Hidden states after the final norm.
   kRaw,      // The residual stream before the final norm.
 };
@@ -71,16 +71,16 @@ struct ArchitectureTraits {
   NormKind norm = NormKind::kRms;
   ParallelResidual parallel_residual = ParallelResidual::kNo;
   // The mixer of layers with 0 KV heads; kNone: every layer has KV heads. Such models may also have layers without a
-  // feed-forward network, which state a feed-forward length of 0.
+  // feed-forward network, for which the file states a feed-forward length of 0.
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
-  // The attention layers follow from attention.recurrent_layers, or are every full_attention_interval-th layer.
+  // The attention layers are determined by attention.recurrent_layers, or are every full_attention_interval-th layer.
   bool attention_interval = false;
   bool output_gate = false;  // See LayerParams::output_gate.
-  // M-RoPE: rope.dimension_sections states which pairs rotate by which of three position components.
+  // M-RoPE: rope.dimension_sections states which of the three position components rotates each pair.
   bool rope_sections = false;
-  bool interleaved_sections = false;  // The sections are interleaved and not contiguous.
+  bool interleaved_sections = false;  // The sections are interleaved rather than contiguous.
   bool deepstack = false;             // Reads n_deepstack_layers.
   bool gateless = false;              // Feed-forward networks and experts have no gate.
   RopeStyle rope_style = RopeStyle::kHalves;
@@ -89,10 +89,10 @@ struct ArchitectureTraits {
   bool rope_alpha = false;               // Reads rope.scaling.alpha, which increases the RoPE base.
   bool full_layers_rotate_half = false;  // Layers without a sliding window rotate only half of the stated dimensions.
   int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0: all layers have RoPE.
-  bool rotates_windows_only = false;  // If any layer has a sliding window, layers without one have no RoPE.
+  bool rotates_windows_only = false;  // If any layer has a sliding window, the layers without one have no RoPE.
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
-  bool qk_norm_optional = false;  // The QK norm is used only if the file contains it.
+  bool qk_norm_optional = false;  // Whether there is a QK norm depends on the file.
   int unnormed_experts = 0;       // Models with this number of experts have no QK norm.
   bool pre_norm = true;
   bool post_norm = false;
@@ -101,8 +101,8 @@ struct ArchitectureTraits {
   bool qkv_bias = false;
   bool fused_gate_up = false;
   bool embedding_root = false;       // Embeddings are multiplied by sqrt(n_embd).
-  bool scale_keys = false;           // Reads the scale keys of attention, embeddings, residuals and logits.
-  bool scale_keys_required = false;  // The scale keys of embeddings, residuals and logits are required.
+  bool scale_keys = false;           // Reads the scale keys for attention, embeddings, residuals and logits.
+  bool scale_keys_required = false;  // The scale keys for embeddings, residuals and logits are required.
   bool logit_factor = false;         // logit_scale is required and multiplies the logits.
   bool soft_cap_keys = false;        // Reads attn_logit_softcapping and final_logit_softcapping.
   float attention_soft_cap = 0.0f;   // Defaults if the file does not state the soft caps.
@@ -115,8 +115,8 @@ struct ArchitectureTraits {
   WindowedRope windowed_rope = WindowedRope::kSame;
   double windowed_base = 0;
   Experts experts = Experts::kNone;
-  bool one_expert = false;         // For an architecture without experts, an expert_count of 1 also means no experts.
-  bool normalized_weights = true;  // Whether expert weights are normalized, if the file does not state it.
+  bool one_expert = false;         // For an architecture without experts: an expert_count of 1 also means no experts.
+  bool normalized_weights = true;  // Whether expert weights are normalized if the file does not state it.
   RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
   bool latent_experts = false;                 // Reads moe_latent_size.
   bool expert_biases = false;                  // The router and the expert matrices have biases.
@@ -126,17 +126,17 @@ struct ArchitectureTraits {
   bool value_norm = false;
   bool value_scale_key = false;  // Reads attention.value_scale.
   bool key_as_value = false;     // Layers without an attn_v.weight use their keys as values.
-  bool head_gates = false;       // Head gates are used if the file contains them.
+  bool head_gates = false;       // Head gates are used if the file has them.
   bool limit_keys = false;       // Reads swiglu_clamp_exp and swiglu_clamp_shexp.
   bool limits_input = false;     // See Gating::limits_input.
   bool block_attention = false;  // Layers use block attention, and the model uses hyper-connections.
   bool shared_kv = false;        // Reads attention.shared_kv_layers.
-  // If the file does not state the number of KV-sharing layers, all layers after this many share; 0: none share.
+  // If the file does not state the number of KV-sharing layers, all layers after this many share KV; 0: none do.
   int own_kv_layers = 0;
   bool per_layer_inputs = false;
   bool streams = false;  // Uses several residual streams (StreamParams); implies per_layer_inputs.
   bool latents = false;  // Attention layers use MLA.
-  // If set, the model has a sparse attention indexer, and this is the RoPE style of its keys.
+  // If set, the model has a sparse-attention indexer, whose keys use this RoPE style.
   std::optional<RopeStyle> position_index = std::nullopt;
   bool temperature_keys = false;  // Reads attention.temperature_scale and attention.temperature_length.
   YarnLog yarn_log = YarnLog::kRefused;
@@ -147,7 +147,7 @@ struct ArchitectureTraits {
 
 // Returns null if the engine does not support the architecture.
 const ArchitectureTraits* find_architecture(std::string_view name);
-// "llama, qwen2, ...", for error messages.
+// Returns "llama, qwen2, ...", for error messages.
 std::string known_architectures();
 
 }  // namespace monolith

@@ -13,10 +13,10 @@ namespace {
 constexpr int64_t kMaxRank = 1 << 16;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIterations = 1000;
-// Positions per block of the two kinds of blocks that files have.
+// Positions per block, for the two kinds of blocks that occur in files.
 constexpr int kOverlappingBlock = 4, kLongBlock = 128;
 
-// Reads the number of positions per block of each layer; 0: no blocks.
+// Reads the number of positions per block for each layer; 0: no blocks.
 Status read_blocks(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "attention.compress_ratios";
   auto blocks = read.integers(kKey, params.n_layers, 0, INT32_MAX);
@@ -32,7 +32,7 @@ Status read_blocks(const MetadataReader& read, HyperParams& params) {
   return {};
 }
 
-// Reads the RoPE sets of layers without blocks and with blocks. Each set is followed by its inverse.
+// Reads the RoPE sets for layers without and with blocks. Each set is followed by its inverse.
 Status read_angles(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& params) {
   const int dims = params.blocks.n_rotated;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
@@ -42,7 +42,7 @@ Status read_angles(const GgufFile& file, const MetadataReader& read, int max_con
                                       "attention.compress_rope_freq_base");
   if (!scaled) return scaled.error();
   const std::vector<double> plain = plain_rope_frequencies(dims, *base);
-  scaled->magnitude = 1.0f;  // YaRN changes only the angles here.
+  scaled->magnitude = 1.0f;  // Here, YaRN changes only the angles.
   for (const RopeSet& set :
        {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}, .axes = {}}, *scaled}) {
     RopeSet back = set;

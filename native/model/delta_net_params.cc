@@ -14,7 +14,7 @@ Error misfit(const MetadataReader& read, std::string_view key, int value, std::s
                                        read.key(other_key) + "' (" + std::to_string(other) + ")"};
 }
 
-// Kimi delta attention has the same number of key heads and value heads, all of the same size.
+// In Kimi delta attention, the number of key heads equals the number of value heads, and all heads have the same size.
 Status read_channel_decay(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
   DeltaNetParams& delta = params.delta_net;
   auto heads = read.integers("attention.head_count", params.n_layers, 0, kMaxHeads);

@@ -1,14 +1,14 @@
 // An EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one layer, from a separate file, that drafts tokens from the
 // residual stream at the inputs of three of the target model's layers. The computation matches llama.cpp
-// (src/models/eagle3.cpp). mtp_layer.h manages the hidden states.
+// (src/models/eagle3.cpp). The base class (mtp_layer.h) manages the hidden states.
 //
 //   hidden state of position j = W_fc [x before layer a, x before layer b, x before layer c] of j
 //   r[j] = hidden state of j - 1;  z[j] = r[j] + attention([norm(embedding of token j), norm(r[j])])
 //   y[j] = z[j] + feed_forward(norm(z[j]));  logits of token j + 1 = head(norm(y[j]))
 //
-// The published code stores row j at position j - 1 and has no row for the first token. Here that token has a row with
-// a hidden state of zeros. RoPE depends only on distances, so that row is the only difference. It affects only draft
-// tokens.
+// The published code stores row j at position j - 1 and has no row for the first token. Here, the first token has a row
+// whose hidden state is all zeros. Because RoPE depends only on distances, that extra row is the only difference. It
+// affects only draft tokens, not the output.
 #pragma once
 
 #include "model/eagle_params.h"

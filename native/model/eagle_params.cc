@@ -16,8 +16,8 @@ Error does_not_fit(const std::string& what) {
   return {ErrorCode::kInvalidArgument, "this EAGLE-3 head does not fit the model: " + what};
 }
 
-// Reads `target_layers`, which early files call `extract_layers`. The default is the choice of the published code: an
-// early, a middle and a late layer.
+// Reads `target_layers`, called `extract_layers` in early files. The default is that of the published code: an early, a
+// middle and a late layer.
 Status read_sources(const GgufFile& file, const MetadataReader& read, const HyperParams& model, EagleParams& head) {
   const std::string key = read.key(read.has("target_layers") ? "target_layers" : "extract_layers");
   if (file.find(key) == nullptr) {
@@ -145,7 +145,7 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   head->norm_before_fc = *before_fc;
   head->norm_before_residual = *before_residual;
   if (Status status = read_vocabulary(file, params, *head); !status) return status;
-  // The head's keys and values are stored in the model's KV pages, like those of one more layer.
+  // The head's keys and values are stored in the model's KV pages, as if it were one more layer.
   params.layers.resize(static_cast<size_t>(params.n_layers));
   params.layers.push_back(head->own.layers[0]);
   params.layers.back().rope = -1;  // The head has its own RoPE frequencies.

@@ -1,5 +1,5 @@
-// Reads the hyperparameters of a model from GGUF metadata. All values are checked against limits, so that the product
-// of any two of them fits into 64 bits and later arithmetic is safe.
+// Reads a model's hyperparameters from GGUF metadata. All values are checked against limits such that the product of
+// any two of them fits in 64 bits, so later arithmetic is safe.
 #include <array>
 #include <cmath>
 #include <string>
@@ -15,15 +15,15 @@
 namespace monolith {
 namespace {
 
-// Limits that are several times larger than in the largest published models.
+// Limits, set several times higher than in the largest published models.
 constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxMtpLayers = 16;
 constexpr int64_t kMaxContext = 1 << 27;
 
-// Metadata keys that change what a model computes, each with the value that means "not used". `computed` marks the
-// architectures for which other code reads the key.
+// Metadata keys that change what a model computes, each with the value that means "not used". `computed` is set if the
+// key is read elsewhere for some architectures.
 struct RefusedKey {
   std::string_view name;
   double harmless;
@@ -83,7 +83,7 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
                "architecture " + quoted(**name) + " is not supported (known: " + known_architectures() + ")"};
 }
 
-// The number of rows of the embedding table is the vocabulary size. The tokenizer and the vocab_size key must agree
+// The vocabulary size is the number of rows in the embedding table. The tokenizer and the vocab_size key must agree
 // with it.
 Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
   const GgufTensor* table = file.tensor("token_embd.weight");
@@ -129,7 +129,7 @@ void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, Hype
   const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_mtp_layers == 0 || traits.draft_hidden == DraftHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
     return;
-  // Without this tensor the layer has no sparse attention indexer, so it cannot attend.
+  // Without this tensor, the layer has no sparse-attention indexer, so it cannot run.
   constexpr std::string_view kIndex = "indexer.proj.weight";
   if (traits.position_index && !carried(kIndex)) return;
   MtpLayerParams& draft = params.draft;
@@ -183,7 +183,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
   return failed;
 }
 
-// Reads scales and soft caps. The value 0 means "none" for all of these keys.
+// Reads scales and soft caps. For all of these keys, 0 means "none".
 Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   const bool wide_queries = traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
   for (LayerParams& layer : params.layers) {
@@ -211,7 +211,7 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
           std::pair{"residual_scale", &params.residual_scale}, std::pair{"logit_scale", &params.logit_scale}}) {
       if (Status s = read_factor(key, *field); !s) return s;
     }
-    params.logit_scale = 1.0f / params.logit_scale;  // The key holds a divisor.
+    params.logit_scale = 1.0f / params.logit_scale;  // The key is a divisor.
     for (LayerParams& layer : params.layers) {
       if (attention_scale > 0) layer.attention_scale = attention_scale;
     }
@@ -244,7 +244,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  // Delta-net layers have an attn_qkv tensor of their own.
+  // Delta-net layers have a different tensor that is also named attn_qkv.
   const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)

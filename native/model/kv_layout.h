@@ -1,10 +1,12 @@
 // How the keys and values of a model's layers are distributed over pages. All pages of a model have the same size:
-// kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other. So do
-// layers with one, and their pages can be freed once the window has moved past them. A sequence has one page table for
-// each set of layers that share pages. Any page can be used for either kind of layer, so long and short sequences share
-// one pool. Layers may store different amounts of data per position. A slot of a page has room for the largest layer
-// that uses it, or for several smaller layers if these have the same shape. The number of slots is chosen to minimize
-// unused memory.
+// kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other.
+// Layers with one do so too, and their pages can be freed once the window has moved past them. A sequence has one page
+// table for each set of layers that share pages. Any page can be used for either kind of layer, so long and short
+// sequences share one pool.
+//
+// Layers may store different amounts of data per position. A slot in a page has room for the largest layer that uses
+// it, or for several smaller layers if these have the same shape. The number of slots is chosen to minimize unused
+// memory.
 //
 //   5 windowed : 1 full, 12 layers   layers_per_page 2
 //     table 0      layers 5, 11                       kept as long as the sequence runs
@@ -27,44 +29,44 @@ struct HyperParams;
 inline constexpr int kMinRowsAlone = 128;
 
 struct KvLayout {
-  // Slots per page. A slot holds one layer, or several if layers of one kind are small compared with those of the other
-  // kind.
+  // Slots per page. A slot holds one layer, or several if the layers of one kind are small compared with those of the
+  // other.
   int layers_per_page = 1;
   int full_in_slot = 1, windowed_in_slot = 1;
   int full = 1;      // Number of page tables for layers without a sliding window.
-  int windowed = 0;  // Number of page tables for layers with a sliding window, after those without.
+  int windowed = 0;  // Number of page tables for layers with a sliding window, which follow the others.
   int window = 0;    // The largest window of those layers: positions that a token attends to, including its own.
 
   int tables() const { return full + windowed; }
-  // Pages per windowed table that hold everything that `n_rows` consecutive tokens attend to, at any position.
+  // Pages per windowed table that hold everything that any `n_rows` consecutive tokens attend to.
   int64_t window_pages(int64_t n_rows) const;
-  // Maximum number of pages of a sequence with this many positions, if a step computes up to `n_rows` of its tokens.
+  // Maximum number of pages of a sequence with this many positions if a step computes up to `n_rows` of its tokens.
   int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
-  // Returns the maximum number of positions of a sequence that fits into `n_pages` pages.
+  // Returns the maximum number of positions of a sequence that fits in `n_pages` pages.
   int64_t positions_in(int64_t n_pages, int64_t n_rows) const;
 };
 
-// With `by_window` false there is one table for all layers, and no page is freed early. `packs` is
+// If `by_window` is false, there is one table for all layers, and no page is freed early. `packs` is
 // BackendMemory::packs_layers().
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
-// Fraction of the page bytes that hold data; 1: no padding.
+// Fraction of the page bytes that hold data; 1 = no padding.
 double filled(const HyperParams& params, const KvLayout& layout);
 
-// Numbers of the additional cache layers of layer `index` for the keys of its sparse attention indexer and for its
+// Indices of the additional cache layers of layer `index`: for the keys of its sparse-attention indexer, and for its
 // compressed blocks.
 int index_layer(const HyperParams& params, int index);
 int block_layer(const HyperParams& params, int index);
 
-// Where a layer's keys and values are stored: in slot `slot` of the pages of `table`, after `place` other layers. -1:
+// Where a layer's keys and values are stored: in slot `slot` of the pages in `table`, after `place` other layers; -1:
 // the layer stores nothing in pages.
 struct KvPlace {
   int table = -1, slot = -1, place = 0;
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
-// The data that the backend stores for each layer and its place in a page, followed by the entries for compressed
-// blocks and indexer keys of the layers that have them.
+// Describes the data that the backend stores for each layer and its place in a page, followed by the entries for
+// compressed blocks and indexer keys of the layers that have them.
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

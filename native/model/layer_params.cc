@@ -20,8 +20,8 @@ constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
 // Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds a period n (every n-th
-// layer has none) or one flag per layer. If the file states nothing about the MTP layers, they follow the first layers
-// (as in EXAONE files).
+// layer has none) or one flag per layer. If the file says nothing about the MTP layers, they follow the pattern of the
+// first layers (as in EXAONE files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
                                        const HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window_pattern";
@@ -50,7 +50,7 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
 Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window";
   if (traits.windows == Windows::kRefused) {
-    // A window of at least the context length has no effect.
+    // A window that is at least as long as the context has no effect.
     auto window = read.number(kKey, 0, 1e18, 0.0);
     if (!window) return window.error();
     if (*window > 0 && *window < params.context_length)
@@ -119,7 +119,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  // This value is not used if there are no attention heads.
+  // Not used if there are no attention heads.
   const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
@@ -161,8 +161,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   return {};
 }
 
-// The last layers may use the keys and values of another layer: of the last layer that has its own, or, for layers with
-// a sliding window, of the layer before that one. That layer must have the same shape.
+// The last layers may use the keys and values of another layer: the last layer that has its own or, for layers with a
+// sliding window, the layer before that one. That layer must have the same shape.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;
@@ -186,8 +186,8 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
   return {};
 }
 
-// Reads the number of leading dimensions with RoPE, either of layers with a sliding window or of those without. `usual`
-// is the default of the key. 0: there are no such layers.
+// Reads the number of leading dimensions with RoPE, either for layers with a sliding window or for those without.
+// `usual` is the key's default. Returns 0 if there are no such layers.
 Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
                            std::optional<int> usual = std::nullopt) {
   int head = 0;
@@ -259,7 +259,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   return read_windowed_rope(read, traits, *windowed_dims, params);
 }
 
-// Reads the xIELU parameters. Their keys do not start with the architecture's name and hold one number per layer.
+// Reads the xIELU parameters. Their keys do not start with the architecture's name; each holds one number per layer.
 Status read_xielu(const GgufFile& file, HyperParams& params) {
   if (params.activation != Activation::kXielu) return {};
   const MetadataReader read(file, "xielu");
@@ -278,7 +278,7 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
   return {};
 }
 
-// Reads the attention temperature: how much queries are scaled up with their position.
+// Reads the attention temperature, which determines how much queries are scaled up with their position.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
   if (traits.windows == Windows::kChunks) {  // Llama 4 files do not state the temperature.
@@ -306,7 +306,7 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Determines which layers are MoE layers: from the stated first layer on, every n-th one.
+// Determines which layers are MoE layers: every n-th one, starting at the stated first layer.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
   // MTP layers are MoE layers if they have a router.
@@ -346,8 +346,8 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
                                             read.key("leading_dense_block_count") + "' leave no layer for experts"};
 }
 
-// Returns the width of the shared expert. Its tensors take precedence, because converters do not agree on whether the
-// key counts one shared expert or all of them.
+// Returns the width of the shared expert. Its tensors take precedence over the key, because converters do not agree on
+// whether the key counts one shared expert or all of them.
 Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
@@ -365,14 +365,14 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   constexpr int kMaxGroups = 64;
   Router& router = experts.router;
   router.score = traits.router;
-  // Early files of GLM 4.7 Flash omit the scoring function. In this family only models with sigmoid scores have a
+  // Early GLM 4.7 Flash files omit the scoring function. In this family, only models with sigmoid scores have a
   // selection bias.
   if (traits.latents && experts.choice_bias) router.score = RouterScore::kSigmoid;
   auto score = read.integer("expert_gating_func", 0, 255, kNotStated);
   if (!score) return score.error();
   if (*score == kSoftmax || *score == kSoftmaxOfChosen) {
     router.score = RouterScore::kSoftmax;
-    // A softmax over the logits of the selected experts equals a full softmax that is renormalized over them.
+    // A softmax over the logits of the selected experts equals a full softmax renormalized over them.
     if (*score == kSoftmaxOfChosen) {
       router.normalized = true;
       experts.choice_bias = false;
@@ -458,7 +458,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   ExpertParams& experts = params.experts;
   experts.count = *count;
-  // If the key is missing in an older file, the tensor's shape determines the width.
+  // Older files may lack the key; the tensor's shape then determines the width.
   const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
   const int64_t held = gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
@@ -517,7 +517,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
 
 namespace {
 
-// Reads activation_sparsity_scale. Gemma 3n files omit the key; then 95 percent of the gate values in the first ten
+// Reads activation_sparsity_scale. Gemma 3n files omit the key; by default, 95% of the gate values in the first ten
 // layers are dropped.
 Status read_sparsity(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "activation_sparsity_scale";

@@ -1,5 +1,5 @@
 // The steps of HyperParams::read for properties that can differ per layer: kinds, shapes, sliding windows, RoPE,
-// experts. They fill the rest of `params`, whose sizes have been read. Errors name the key.
+// experts. They require that the sizes in `params` have been read, and fill the rest. Errors name the key.
 #pragma once
 
 #include "base/result.h"
@@ -23,18 +23,18 @@ Status read_block_attention(const GgufFile& file, const MetadataReader& read, co
 // Fills params.latents.index. `n_rotated` is the number of key dimensions with RoPE.
 Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params);
 
-// Fills params.latents and the cached sizes of the attention layers. Their head counts must have been read.
+// Fills params.latents and the cached sizes of the attention layers. Their head counts must already have been read.
 Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);
 
-// Fills delta_net if any layer is a delta net. Call after read_layers().
+// Fills delta_net if any layer is a delta net. Must be called after read_layers().
 Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                        HyperParams& params);
 
-// Fills state_space and convolution_taps if any layer needs them. Call after read_layers().
+// Fills state_space and convolution_taps if any layer needs them. Must be called after read_layers().
 Status read_state_spaces(const GgufFile& file, const MetadataReader& read, HyperParams& params);
 
-// Fills `experts` and marks the layers that have them.
+// Fills `experts` and marks the layers that have experts.
 Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);
 

@@ -40,7 +40,7 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
   } else {
     auto number = file_.unsigned_integer(full);
     if (!number) return number.error();
-    // Larger than any limit used here; the clamp keeps the comparison below signed.
+    // Larger than any limit used here; clamped so that the comparison below can be signed.
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
@@ -66,7 +66,7 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
 
 namespace {
 
-// Arrays may be longer, with elements for layers that are not loaded.
+// Arrays may be longer, with additional elements for layers that are not loaded.
 template <typename Value, typename Item>
 Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low,
                                      double high) {

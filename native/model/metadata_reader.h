@@ -1,4 +1,4 @@
-// Reads `<architecture>.<key>` values of a GGUF file and checks them against limits. Errors name the full key.
+// Reads the `<architecture>.<key>` values of a GGUF file and checks them against limits. Errors name the full key.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ class MetadataReader {
   bool has(std::string_view name) const { return file_.find(key(name)) != nullptr; }
   bool is_array(std::string_view name) const;
 
-  // Returns an integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; different
-  // numbers are kUnsupported. If the key is absent, returns `fallback`, which must be in range too, or kInvalidFile if
-  // there is no fallback.
+  // Returns an integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; an array of
+  // different numbers is kUnsupported. If the key is missing, returns `fallback`, which must also be in range, or
+  // kInvalidFile if there is no fallback.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
-  // Returns one value for each of `count` layers. A single number applies to all layers, and an array must have at
-  // least one element per layer. Booleans count as 1 and 0.
+  // Returns one value for each of `count` layers. A single number applies to all layers; an array must have at least
+  // one element per layer. Booleans count as 1 and 0.
   Result<std::vector<int>> integers(std::string_view name, int count, int64_t low, int64_t high,
                                     std::optional<int64_t> fallback = std::nullopt) const;
   Result<std::vector<double>> numbers(std::string_view name, int count, double low, double high,
@@ -36,12 +36,12 @@ class MetadataReader {
   Result<double> number(std::string_view name, double low, double high,
                         std::optional<double> fallback = std::nullopt) const;
   Result<bool> boolean(std::string_view name, bool fallback) const;
-  // Reads a required array of booleans, or of integers that stand for booleans.
+  // Reads a required array of booleans, or of integers used as booleans.
   Result<std::vector<bool>> flags(std::string_view name) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
   // Returns kUnsupported if the key exists with a value other than `harmless`. False counts as 0 and true as 1. An
-  // array is rejected if any element differs.
+  // array is rejected if any of its elements differs.
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

@@ -1,5 +1,5 @@
-// The computation of a model: its hyperparameters, its weights and the order of operations of its forward pass. This
-// layer knows nothing about requests or scheduling.
+// A model's computation: its hyperparameters, its weights and the order of operations in its forward pass. This layer
+// knows nothing about requests or scheduling.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ enum class QkNorm : uint8_t {
   kEachHeadApart,  // LayerNorm per head, with separate weights for each head.
   kWholeRow,
   kEachHeadRotated,
-  kUnweightedRotated,  // Per head without weights, only in layers with RoPE.
+  kUnweightedRotated,  // Per head, without weights, and only in layers with RoPE.
 };
 
 enum class NormKind : uint8_t {
@@ -37,13 +37,13 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,  // MLA: the keys and values of all heads come from one latent vector per position.
-  // Also one latent vector per position, but with attention to a sliding window and to compressed blocks of earlier
+  // Also one latent vector per position, but with attention over a sliding window and over compressed blocks of earlier
   // positions.
   kBlockAttention,
   kDeltaNet,
   kMamba2,
   kShortConvolution,
-  kAttentionAndMamba2,  // Attention and Mamba-2 in parallel on the same normalized input; their outputs are added.
+  kAttentionAndMamba2,  // Attention and Mamba-2 in parallel, on the same normalized input; their outputs are added.
   kNone,
 };
 
@@ -63,7 +63,8 @@ struct RopeSet {
   std::vector<float> inverse_frequency;  // n_dims / 2 RoPE frequencies, with all factors and scaling applied.
   float magnitude = 1.0f;                // Multiplies cos and sin (YaRN, LongRoPE).
   float score_factor = 1.0f;             // Multiplies the attention scores of MLA layers (YaRN).
-  std::vector<uint8_t> axes;             // See RopeParams::axes. Empty: a single position rotates all dimensions.
+  // See RopeParams::axes. Empty: a single position component rotates all dimensions.
+  std::vector<uint8_t> axes;
 };
 
 // Parameters of the delta-net layers (DeltaRule), the same for all of them.
@@ -75,8 +76,8 @@ struct DeltaNetParams {
   // Queries, keys and values have separate matrices and convolutions; gate and decay use low-rank projections.
   bool apart = false;
   int low_rank = 0;            // Rank of the gate and decay projections.
-  bool grouped_beta = false;   // Beta and decay are in one matrix, grouped by key head.
-  bool grouped_mixed = false;  // Queries, keys, values and gate are in one matrix, grouped by key head (older files).
+  bool grouped_beta = false;   // Beta and decay share a matrix, grouped by key head.
+  bool grouped_mixed = false;  // Queries, keys, values and gate share a matrix, grouped by key head (older files).
   Activation gate = Activation::kSilu;  // Activation of the output gate.
 
   int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
@@ -95,11 +96,11 @@ struct DeltaNetParams {
   int64_t decays() const { return rule(0).decays(); }
 };
 
-// Parameters of the layers with a state-space model (StateSpace), the same for all of them.
+// Parameters of the state-space layers (StateSpace), the same for all of them.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
   int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
-  bool out_norm = false;     // Whether the gated output is normalized in `n_groups` groups.
+  bool out_norm = false;     // Whether the gated output is normalized, in `n_groups` groups.
   bool convolution_bias = true;
 
   // Returns the state-space model without weights.
@@ -114,13 +115,13 @@ struct StateSpaceParams {
 struct LayerParams {
   MixerKind mixer = MixerKind::kAttention;
   FeedForwardKind feed_forward = FeedForwardKind::kGated;
-  // Attention head counts and sizes. MLA layers have one KV head whose key is a latent vector; see LatentParams.
+  // Attention head counts and sizes. MLA layers have a single KV head whose key is a latent vector (see LatentParams).
   int n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  int n_ff = 0;  // Width of the dense feed-forward network. The width of experts is in ExpertParams.
-  // Sliding window: number of positions that a token attends to, including its own; 0: all positions up to its own.
+  int n_ff = 0;  // Width of the dense feed-forward network. For experts, see ExpertParams.
+  // Sliding window: the number of positions that a token attends to, including its own; 0: all positions up to its own.
   int window = 0;
   int rope = 0;    // Index into HyperParams::ropes; -1: no RoPE.
-  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer attends to; -1: the layer has its own.
+  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer uses; -1: the layer has its own.
   float attention_scale = 1.0f;    // Scale of the attention scores.
   bool sinks = false;              // See AttentionParams::sinks.
   bool chunked = false;            // See AttentionParams::chunked.
@@ -130,21 +131,20 @@ struct LayerParams {
   // Block attention: positions per compressed block (0: the layer has only a sliding window), and BlockPool::overlap.
   int block = 0;
   bool blocks_overlap = false;
-  // Whether the layer has a sparse attention indexer of its own (IndexParams), which selects the positions to attend
-  // to.
+  // Whether the layer has its own sparse-attention indexer (IndexParams), which selects the positions to attend to.
   bool chooses = false;
   // Whether the attention output is multiplied elementwise by a sigmoid gate computed from the layer's input.
   bool output_gate = false;
-  // Whether the layer has no value projection: the values are the keys before norm and RoPE.
+  // Whether the layer has no value projection and uses the keys before norm and RoPE as values.
   bool value_is_key = false;
-  float output_scale = 1.0f;  // Factor of the residual stream after the layer.
-  // Gating::limit of the experts, and of the dense network or shared expert; 0: no limit.
+  float output_scale = 1.0f;  // Factor for the residual stream after the layer.
+  // Gating::limit for the experts, and for the dense network or shared expert; 0: no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
   bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
   // Keeps only gate values that exceed their mean by this many standard deviations; 0: keeps all.
   float sparse_deviations = 0.0f;
 
-  // Whether the token id selects the experts, so that the router only determines their weights.
+  // Whether the token ID selects the experts, so the router only determines their weights.
   bool experts_by_token = false;
 
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
@@ -163,57 +163,58 @@ struct LayerParams {
 
 // Parameters of the MoE layers, the same for all of them.
 struct ExpertParams {
-  int count = 0;  // Number of experts per layer. If it is 0, the other fields have no meaning.
+  int count = 0;  // Number of experts per layer. If 0, the other fields are meaningless.
   int used = 0;   // Experts used per token.
   int n_ff = 0;   // Hidden size of one expert's MLP.
-  // Width of the latent space that experts work in, with one projection into it and one back; 0: experts work on the
+  // Width of the latent space in which experts work, with one projection into it and one back; 0: experts work on the
   // hidden size.
   int latent = 0;
-  Router router;             // Router settings; the bias is per layer.
+  Router router;             // Router settings, without the bias, which differs per layer.
   bool choice_bias = false;  // Whether layers have a Router::bias.
   bool biases = false;       // Whether the router logits and all expert matrices have biases.
   int n_ff_shared = 0;       // Width of the shared expert; 0: there is none.
-  // Whether the output of the shared expert is multiplied by a sigmoid gate computed from its input.
+  // Whether the shared expert's output is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
-  bool gateless = false;                      // Whether experts and shared expert have no gate matrix.
+  bool gateless = false;                      // Whether the experts and the shared expert have no gate matrix.
   bool apply_router_weight_on_input = false;  // See Mixture::apply_router_weight_on_input.
-  bool fused_gate_up = false;  // Whether one tensor holds the gate and up matrices of each expert, gate first.
-  // Whether there is a scale per expert (Router::expert_scales); only with a parallel dense network.
+  bool fused_gate_up = false;  // Whether one tensor holds each expert's gate and up matrices, gate first.
+  // Whether there is a scale per expert (Router::expert_scales). Only with a parallel dense network.
   bool scales = false;
 };
 
-// Per-layer inputs: values that each layer receives for a token in addition to the residual stream (Gemma 3n and 4).
+// Per-layer inputs: values that each layer receives for each token in addition to the residual stream (Gemma 3n and 4).
 struct PerLayerInputs {
   int dim = 0;  // Values per layer; 0: there are no per-layer inputs.
 };
 
-// Several residual streams, of which one passes through the layers while the others are predicted and corrected (AltUp,
-// Baykal et al. 2023, arXiv:2301.13310), and a low-rank path in parallel with attention (LAuReL, arXiv:2411.07501).
-// Used by Gemma 3n.
+// Several residual streams, only one of which passes through the layers while the others are predicted and corrected
+// (AltUp, Baykal et al. 2023, arXiv:2301.13310), and a low-rank path in parallel with attention (LAuReL,
+// arXiv:2411.07501). Used by Gemma 3n.
 struct StreamParams {
   int count = 1;  // Number of streams; 1: a plain residual stream without LAuReL.
   int laurel_rank = 0;
 };
 
-// Sparse attention indexer of MLA and block attention layers (SparseIndexer), used if there are more positions than it
-// selects. Layers without an indexer of their own use the selection of the nearest earlier layer that has one.
+// The sparse-attention indexer of MLA and block attention layers (SparseIndexer). Takes effect once there are more
+// positions than it selects. Layers without their own indexer use the selection of the nearest earlier layer that has
+// one.
 struct IndexParams {
-  int most = 0;  // Number of selected positions (top-k); 0: there is no indexer.
+  int most = 0;  // Number of positions to select (top-k); 0: there is no indexer.
   int n_heads = 0, key_dim = 0;
-  // RoPE style of the leading dimensions of the indexer's queries and keys. The frequencies are the layer's.
+  // RoPE style for the leading dimensions of the indexer's queries and keys. The frequencies are those of the layer.
   RopeStyle rope_style = RopeStyle::kHalves;
-  float norm_eps = 1e-6f;  // Epsilon of the LayerNorm with bias that the keys pass.
+  float norm_eps = 1e-6f;  // Epsilon of the LayerNorm (with bias) that is applied to the keys.
 };
 
-// Parameters of the MLA layers, the same for all of them. A latent vector has `rank` values that pass a norm and
-// `shared_dim` values with RoPE, and is the key of all heads. One matrix per head maps its query into the latent space,
-// and another maps the attention output back out of it.
+// Parameters of the MLA layers, the same for all of them. A latent vector consists of `rank` normalized values and
+// `shared_dim` values with RoPE, and serves as the key of all heads. For each head, one matrix maps its query to the
+// latent space, and another maps the attention output back.
 struct LatentParams {
   int rank = 0;                    // Width of the latent space; 0: there are no MLA layers.
-  int shared_dim = 0;              // Number of trailing query dimensions with RoPE, whose key part all heads share.
-  int key_dim = 0, value_dim = 0;  // Sizes of one head.
+  int shared_dim = 0;              // Number of trailing query dimensions with RoPE; all heads share their key part.
+  int key_dim = 0, value_dim = 0;  // Sizes per head.
   int q_rank = 0;                  // Rank of the query projection, which has a norm in between; 0: a single matrix.
-  bool split = true;               // Whether the file stores the key and value matrices of each head separately.
+  bool split = true;               // Whether the file stores each head's key and value matrices separately.
   IndexParams index;
 };
 
@@ -222,24 +223,24 @@ struct EagleParams;  // Defined in eagle_params.h.
 // The model's drafter (mtp_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from a separate file.
 struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
-  int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one that the previous layer drafts.
-  std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head. Null for MTP layers, to which all fields below apply.
-  // Whether the hidden states that MTP layers read are normalized: hidden states of the model by its final norm, those
-  // of the MTP layers by the norm before their head.
+  int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one drafted by the previous layer.
+  std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head; null for MTP layers, to which all fields below apply.
+  // Whether the hidden states that MTP layers read are normalized: those of the model by its final norm, those of the
+  // MTP layers by the norm before their head.
   bool normed = false;
   bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
   std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.
 };
 
-// Parameters of the block attention layers, in addition to LatentParams::q_rank and the indexer. The output of each
-// head is rotated back by RoPE, and each group of heads has a matrix that projects its output to output_rank values.
+// Parameters of the block attention layers, in addition to LatentParams::q_rank and the indexer. RoPE is undone on each
+// head's output, and each group of heads has a matrix that projects its output to output_rank values.
 struct BlockAttentionParams {
   int n_groups = 0;  // Number of head groups; 0: there are no block attention layers.
   int output_rank = 0;
   int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
 
-// Hyper-connections: several residual streams that each block reads from and writes to (HyperConnections).
+// Hyper-connections: several residual streams, which each block reads from and writes to (HyperConnections).
 struct StreamMixParams {
   int n_streams = 0;  // 0: a plain residual stream.
   int iterations = 0;
@@ -251,34 +252,34 @@ struct StreamMixParams {
   }
 };
 
-// A complete description of what a model computes. The forward pass never looks at the architecture's name.
+// A complete description of what a model computes. The forward pass never checks the architecture's name.
 struct HyperParams {
-  std::string architecture_name;  // The name in the file.
+  std::string architecture_name;  // As stated in the file.
   int n_vocab, n_embd, n_layers;
   int n_mtp_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
   MtpLayerParams draft;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
-  int context_length;    // The context length that the file states.
+  int context_length;    // As stated in the file.
   NormKind norm = NormKind::kRms;
   float norm_eps;
 
   RopeStyle rope_style;
-  std::vector<RopeSet> ropes;  // One set, or two if layers with a sliding window have a set of their own.
-  // Number of additional parts of an embedding row (DeepStack, Meng et al. 2024, arXiv:2406.04334). Part i has n_embd
+  std::vector<RopeSet> ropes;  // One set, or two if layers with a sliding window have their own.
+  // Number of additional parts in an embedding row (DeepStack, Meng et al. 2024, arXiv:2406.04334). Part i has n_embd
   // values and is added to the residual stream after layer i.
   int n_deepstack = 0;
-  // n_layers entries, followed by the MTP layers or the EAGLE-3 head if they are used.
+  // n_layers entries, followed by the MTP layers or the EAGLE-3 head if these are used.
   std::vector<LayerParams> layers;
 
-  float attention_soft_cap = 0.0f;  // Soft cap of attention scores; 0: no soft cap.
+  float attention_soft_cap = 0.0f;  // Soft cap for attention scores; 0: no soft cap.
   float embedding_scale = 1.0f;
-  float residual_scale = 1.0f;  // Factor of the outputs that mixers and feed-forward networks add.
+  float residual_scale = 1.0f;  // Factor for the outputs that mixers and feed-forward networks add.
   float logit_scale = 1.0f;
   float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: no soft cap.
 
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
   bool pre_norm = true;    // Whether there is a norm before the mixer and before the feed-forward network.
-  bool post_norm = false;  // Whether there is a norm after each of them, before their output is added.
+  bool post_norm = false;  // Whether there is a norm after each of them, before its output is added.
   // Whether the feed-forward network reads the same normalized input as the mixer, and both outputs are added to the
   // residual stream.
   bool parallel_residual = false;
@@ -294,7 +295,7 @@ struct HyperParams {
   StreamParams streams;
   StreamMixParams stream_mix;
   bool limits_input = false;  // See Gating::limits_input.
-  float value_scale = 1.0f;   // Factor of the attention output before the output projection.
+  float value_scale = 1.0f;   // Factor for the attention output, before the output projection.
   bool value_norm = false;    // Whether each value head passes through a norm without weights.
   // Whether each head's output is multiplied by a sigmoid gate computed from the layer's input.
   bool head_gates = false;
@@ -314,16 +315,16 @@ struct HyperParams {
   bool uses_mrope() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
-  // The maximum of a field over all layers.
+  // Returns the maximum of a field over all layers.
   int most(int LayerParams::*field) const {
     int most = 0;
     for (const LayerParams& layer : layers) most = std::max(most, layer.*field);
     return most;
   }
 
-  // `max_context` is the maximum number of positions per sequence and selects between LongRoPE's frequencies for short
-  // and long contexts; 0 stands for context_length. With `mtp_layer`, MTP layers are included if the file has any that
-  // the engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
+  // `max_context` is the maximum number of positions per sequence, which selects between LongRoPE's frequencies for
+  // short and long contexts; 0: context_length. With `mtp_layer`, MTP layers are included if the file has any that the
+  // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
   static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool mtp_layer = false);
 };
@@ -331,18 +332,18 @@ struct HyperParams {
 struct ModelLimits {
   int max_batch_tokens = 256;  // Maximum number of tokens per step.
   int max_logit_rows = 64;     // Maximum number of tokens per step whose logits can be requested.
-  int draft_rows = 0;          // The part of max_logit_rows that is reserved for draft tokens, beyond one per sequence.
+  int draft_rows = 0;          // The part of max_logit_rows reserved for draft tokens, beyond one row per sequence.
   int max_context = 4096;      // Maximum number of positions per sequence.
   int64_t n_pages = 256;       // Number of KV pages in the pool.
   int n_slots = 16;            // Number of slots for recurrent state, if the model has any.
   KvType kv_type = KvType::kF16;
-  // Whether layers with a sliding window have page tables of their own (see KvLayout). If false, all layers share one
-  // page table.
+  // Whether layers with a sliding window have separate page tables (see KvLayout). If false, all layers share one page
+  // table.
   bool pages_by_window = false;
-  bool mtp_layer = false;  // Whether to load the MTP layers if the file has any; see Model::drafts().
+  bool mtp_layer = false;  // Whether to load MTP layers if the file has any (see Model::drafts()).
 
-  // Number of hidden states that are saved per sequence between steps for the drafter: those of its last token and of
-  // the draft tokens after it.
+  // Number of hidden states per sequence that are saved between steps for the drafter: those of the sequence's last
+  // token and of the draft tokens after it.
   int kept_of_each() const { return 1 + draft_rows; }
   int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
@@ -351,17 +352,17 @@ struct ModelLimits {
 // The memory that will be allocated, computed by the same functions that allocate it.
 struct MemoryPlan {
   size_t weight_bytes;
-  size_t kv_bytes;          // Upper limit of the KV cache; see kv_start_bytes.
-  size_t activation_bytes;  // Buffers of one step and scratch memory of the backend.
+  size_t kv_bytes;          // Upper limit of the KV cache (see kv_start_bytes).
+  size_t activation_bytes;  // Buffers for one step, and the backend's scratch memory.
   size_t page_bytes;        // Bytes per KV page.
-  // The part of kv_bytes that is allocated during loading. The rest is allocated when pages are first used.
+  // The part of kv_bytes that is allocated during loading. The rest is allocated as pages are first used.
   size_t kv_start_bytes = 0;
   size_t slot_bytes = 0;          // Recurrent state per sequence; 0: the model has none.
   size_t slots_bytes = 0;         // Recurrent state of all slots.
-  size_t overhead_bytes = 0;      // Estimate of what a device allocates in addition; not part of total().
+  size_t overhead_bytes = 0;      // Estimate of what a device allocates in addition; not included in total().
   KvLayout layout = {};           // How keys and values are distributed over pages.
-  size_t draft_weight_bytes = 0;  // The part of weight_bytes that belongs to the drafter.
-  size_t huge_bytes = 0;          // The part of a loaded model's weights that lies in 2 MiB huge pages; 0: not known.
+  size_t draft_weight_bytes = 0;  // The drafter's share of weight_bytes.
+  size_t huge_bytes = 0;          // Bytes of a loaded model's weights that are in 2 MiB huge pages; 0: not known.
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
@@ -375,47 +376,47 @@ struct EmbeddedRows {
 // ModelLimits::kept_rows() - 1.
 struct HiddenRange {
   int first_row, n_rows;
-  // Number of the saved hidden state of the position before the first token; -1: there is none, for example at the
+  // Number of the saved hidden state for the position before the first token; -1: there is none, for example at the
   // start of a text.
   int from;
-  int to;      // Number under which the first of the last hidden states is saved.
+  int to;      // Number under which the first of the last `n_kept` hidden states is saved.
   int n_kept;  // Number of hidden states to save.
 };
 
 // Input of one step. The tokens of a segment are consecutive. All arrays are in host memory.
 struct Batch {
-  std::span<const int32_t> tokens;  // Token ids; for embedded tokens any id in range.
-  // The segments cover all tokens in order. They are repeated for each further page table of MemoryPlan::layout, with
-  // the same token ranges and that table's pages. In tables of layers with a sliding window, pages that no token
-  // attends to any more are not accessed.
+  std::span<const int32_t> tokens;  // Token IDs; for embedded tokens, any ID in range.
+  // The segments cover all tokens in order. They are repeated for each additional page table in MemoryPlan::layout,
+  // with the same token ranges and that table's pages. In the tables of layers with a sliding window, pages that no
+  // token attends to any more are not accessed.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
-  // Runs that cover all tokens in order; the drafter then saves the hidden states that it needs. Empty: the drafter is
-  // not run.
+  // Runs that cover all tokens in order; for each, the drafter saves the hidden states that it needs. Empty: the
+  // drafter does not run.
   std::span<const HiddenRange> hidden = {};
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
-// (MtpLayerParams), the pass of layer k also processes the k tokens before that token, which layer k has not processed
-// in any step.
+// (MtpLayerParams), the pass of layer k also processes the k tokens before that token, because no step has run layer k
+// on them.
 struct DraftBatch {
   std::span<const int32_t> tokens;
   std::span<const Segment> segments;  // One segment per sequence, with the same page tables as in Batch.
-  // Per token, the hidden state of the previous position: the number of a saved hidden state, or -1 - i for the output
-  // of token i in the previous pass.
+  // For each token, the hidden state of the previous position: the number of a saved hidden state, or -1 - i for the
+  // output of token i in the previous pass.
   std::span<const int32_t> hidden;
-  int level = 0;  // The MTP layer to run; a level beyond the last one runs the last one again.
+  int level = 0;  // The MTP layer to run; beyond the last one, the last one runs again.
 };
 
 class Model {
  public:
-  using Progress = std::function<void(float fraction)>;  // Called on the thread that loads the model.
+  using Progress = std::function<void(float fraction)>;  // Called on the loading thread.
 
-  // `file` may be destroyed after return unless the backend maps it. The Error names every tensor that is missing, has
-  // the wrong shape or has the wrong type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h), which
-  // replaces MTP layers; null if there is none.
+  // `file` may be destroyed after load() returns, unless the backend maps it. The Error names every tensor that is
+  // missing or has the wrong shape or type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h),
+  // which is used instead of any MTP layers; null if there is none.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                              const Progress& progress, const GgufFile* head = nullptr);
   static Result<MemoryPlan> plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
@@ -428,14 +429,15 @@ class Model {
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
 
-  // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. They are in host memory
+  // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. They are in host memory,
   // unless the batch leaves them in the backend. Does not allocate memory, unless logits are read from a backend that
-  // samples on its own device. The batch must respect limits() and all token ids must be in range (asserted).
+  // samples on its own device. The batch must respect limits(), and all token IDs must be in range (both are asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
   // Whether the model has a drafter that forward() feeds.
   virtual bool drafts() const { return false; }
-  // The token ids of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary in order.
+  // Returns the token IDs of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary, in
+  // order.
   virtual std::span<const int32_t> draft_tokens() const { return {}; }
   virtual int draft_levels() const { return 1; }
   // Runs one pass of the drafter. The number of sequences is limited like the logits of a step, and the number of

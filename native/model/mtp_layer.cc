@@ -44,7 +44,7 @@ void MtpLayer::feed(const Batch& batch, std::span<const std::span<const Segment>
     assert(hidden_.size() == batch.tokens.size());
     StepRows rows = project(level, batch.tokens, hidden_, tables);
     keep(level, batch);
-    // The outputs of the last level are not needed, so only its first block runs, which stores the keys and values.
+    // The outputs of the last level are not needed, so only its first block, which stores keys and values, runs.
     const bool last = level == last_level();
     for (size_t i = 0; i < levels_[static_cast<size_t>(level)].size() && rows.count > 0; ++i) {
       const LayerBlock& part = *levels_[static_cast<size_t>(level)][i];

@@ -1,17 +1,17 @@
-// Base class of the drafters that propose draft tokens from the model's hidden states: MTP layers of the same file
-// (mtp_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both. Used by
+// Base class of the drafters that propose draft tokens from the model's hidden states: MTP layers in the same file
+// (mtp_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both. Used on
 // the engine thread.
 //
-//   y[j] = layer(token j, hidden state of position j - 1)    attends to its own keys and values, in the model's KV pages
+//   y[j] = layer(token j, hidden state of position j - 1)    attends to its own keys and values, in the model's KV
+//   pages
 //   draft of token j + 1 = head(norm(y[j])); y[j] then is the hidden state of position j for the next draft token
 //
-// Keys and values are stored at the position of their token, so the data of position j depends only on tokens 0 .. j.
-// KV pages can therefore be shared and forked as usual. Like the first token of a text, the first token after a prefix
-// that another sequence has computed has no hidden state; this affects only draft tokens.
+// Keys and values are stored at the position of their token, so the data at position j depends only on tokens 0 .. j.
+// KV pages can therefore be shared and forked as usual. The first token of a text has no hidden state to read, and
+// neither has the first token after a prefix that another sequence computed. This affects only draft tokens.
 //
-// There may be several levels (MTP layers). Level k drafts the token that is k positions further ahead. It reads the
-// outputs of level k - 1 for the previous position, while level 0 reads the model's hidden states. A step feeds all
-// levels.
+// There may be several levels (MTP layers). Level k drafts the token k positions further ahead. It reads the outputs of
+// level k - 1 for the previous position; level 0 reads the model's hidden states. A step feeds all levels.
 #pragma once
 
 #include <memory>
@@ -29,31 +29,32 @@ class MtpLayer {
   using Parts = std::vector<std::unique_ptr<LayerBlock>>;
 
   virtual ~MtpLayer() = default;
-  // Records what the drafter needs of the residual stream `x` of all tokens of a step as it enters layer `layer`, or as
-  // it leaves the last layer. Called in order for every layer up to last_noted().
+  // Records what the drafter needs from the residual stream `x` of all tokens of a step, as the stream enters layer
+  // `layer` or leaves the last layer. Called in order for every layer up to last_noted().
   virtual void note(int layer, const float* x, int n_rows) = 0;
   virtual int last_noted() const = 0;
-  // Computes the keys and values of all tokens of the batch and saves the hidden states that the batch requests.
+  // Computes the keys and values of all tokens in the batch and saves the hidden states that the batch requests.
   // Overwrites all activations except the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
-  // Leaves the input of the head for each sequence's last token in Activations::normed.
+  // Leaves the head's input for each sequence's last token in Activations::normed.
   void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
-  // The output matrix for the result of draft(); null: the model's. tokens() lists the token ids of its logits; empty:
-  // the whole vocabulary.
+  // Returns the output matrix for the result of draft(); null: the model's. tokens() lists the token IDs of its logits;
+  // empty: the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }
 
  protected:
-  // `n_embd` is the width of the hidden states, and `levels` holds the parts of each level. All references must outlive
-  // this object. The saved hidden states are initialized with zeros.
+  // `n_embd` is the width of the hidden states; `levels` holds the parts of each level. All references must outlive
+  // this object. The saved hidden states are initialized to zeros.
   MtpLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
            std::vector<Parts> levels);
 
-  // Computes the input of a level's parts. `hidden` holds, per token, the index of the hidden state that it reads.
+  // Computes the input for a level's parts. `hidden` holds, for each token, the index of the hidden state that it
+  // reads.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
-  // Applies the norm before the head to the outputs `x` of the parts and writes the result to Activations::normed.
-  // Returns what the next draft token reads: the normalized outputs or `x`.
+  // Applies the norm before the head to the parts' outputs, `x`, and writes the result to Activations::normed. Returns
+  // what the next draft token reads: either the normalized outputs or `x`.
   virtual const float* finish(int level, const float* x, int n_rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
@@ -63,8 +64,8 @@ class MtpLayer {
   Backend& backend_;
   const Activations& activations_;
   const std::vector<Parts> levels_;
-  // Offsets in Activations::hidden: the saved hidden states of each level, one row of zeros, the outputs of the last
-  // drafting pass, the hidden states of the current step, and the embeddings of its tokens.
+  // Offsets in Activations::hidden. It holds the saved hidden states of each level, one row of zeros, the outputs of
+  // the last drafting pass, the hidden states of the current step, and the embeddings of its tokens.
   const int of_level_, zeros_, drafted_, of_step_, of_tokens_;
 
  private:
@@ -73,7 +74,7 @@ class MtpLayer {
   std::vector<int32_t> hidden_, rows_;
 };
 
-// The number of tokens of one drafting pass, and the number of rows that Activations::hidden needs.
+// The number of tokens in one drafting pass, and the number of rows in Activations::hidden.
 int draft_rows(const ModelLimits& limits, int n_levels);
 int64_t hidden_rows(const ModelLimits& limits, int n_levels);
 

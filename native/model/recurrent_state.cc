@@ -28,7 +28,7 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
 }
 
 std::vector<int64_t> recurrent_places(const HyperParams& params) {
-  constexpr int64_t kLine = 16;  // In floats: the state of each layer starts at a cache line.
+  constexpr int64_t kLine = 16;  // In floats: each layer's state starts on a cache line boundary.
   std::vector<int64_t> places = {0};
   for (const LayerParams& layer : params.layers)
     places.push_back(places.back() + (recurrent_floats(params, layer) + kLine - 1) / kLine * kLine);

@@ -1,5 +1,5 @@
-// Size and layout of the recurrent state of a sequence in its slot (backend/recurrence.h). Pure functions, used both
-// for loading and for planning.
+// Size and layout of a sequence's recurrent state in its slot (backend/recurrence.h). Pure functions, used both for
+// loading and for planning.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ class BackendMemory;
 struct HyperParams;
 struct LayerParams;
 
-// Number of floats that a layer stores; 0: the layer has no recurrent state.
+// Returns the number of floats that a layer stores; 0: the layer has no recurrent state.
 int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 
-// The offset of each layer's state in a slot, followed by the slot's total number of floats.
+// Returns the offset of each layer's state in a slot, followed by the slot's total number of floats.
 std::vector<int64_t> recurrent_places(const HyperParams& params);
 
-// Whether the backend supports the recurrent operations of all layers. kUnsupported names the layer and the operation.
+// Checks that the backend supports the recurrent operations of all layers. kUnsupported names the layer and the
+// operation.
 Status can_carry_on(const HyperParams& params, const BackendMemory& backend);
 
 }  // namespace monolith

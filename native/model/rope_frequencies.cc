@@ -11,7 +11,8 @@
 namespace monolith {
 namespace {
 
-// Returns the (fractional) index of the dimension pair that rotates `rotations` times within the original context.
+// Returns the (fractional) index of the dimension pair that makes `rotations` full rotations within the original
+// context.
 double pair_turning(double rotations, int n_dims, double original_context, double base) {
   return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
 }
@@ -28,7 +29,7 @@ const char* factors_name(const GgufFile& file, bool is_long) {
 Status divide_by_factors(const GgufFile& file, const std::string& name, std::vector<double>& frequencies) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
-  // If layers rotate different shares of a head, the tensor has enough values for the largest one.
+  // If layers rotate different fractions of a head, the tensor has enough values for the largest one.
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] < n || tensor->n_values() != tensor->shape[0]) {
     return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " + std::to_string(n) +
@@ -79,7 +80,7 @@ std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool 
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies) {
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
   // In the paper, the ramp depends on the number of rotations. The authors' code, with which the models were trained,
-  // interpolates by the pair's index between these two limits, rounded outwards.
+  // instead interpolates by the pair's index between these two limits, rounded outward.
   const double first = std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
   const double last =
       std::min(n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
@@ -115,8 +116,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     }
   }
 
-  // A factor without a scaling type means linear scaling. Early files use the key rope.scale_linear. The value 0 stands
-  // for 1.
+  // A factor without a scaling type means linear scaling. Early files use the key rope.scale_linear. A value of 0 means
+  // 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
   auto factor = read.number(read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
@@ -141,7 +142,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    // Olmo 3 files also contain yarn_attn_factor. That is the total magnitude, which already follows from the factor.
+    // Olmo 3 files also contain yarn_attn_factor. It is the total magnitude, which the factor already determines.
     auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
@@ -149,7 +150,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     result.magnitude = apply_yarn({stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention},
                                   *base, frequencies);
     if (log == YarnLog::kWhole) *tenth *= 0.1;
-    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));  // The function m(l) of YarnLog.
+    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));  // The function m(l) in YarnLog.
     if (*tenth > 0) {
       const bool alone = log == YarnLog::kTenthAlone && *extrapolation > 0;
       result.magnitude = alone ? static_cast<float>(*attention) : static_cast<float>(result.magnitude / grown);

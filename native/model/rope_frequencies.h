@@ -1,4 +1,4 @@
-// Rotary position embedding (RoPE, Su et al. 2021, arXiv:2104.09864): the angle per position of each pair of
+// Rotary position embedding (RoPE, Su et al. 2021, arXiv:2104.09864): the angle per position for each pair of
 // dimensions, including the scaling methods that extend a model's context. Pure functions.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace monolith {
 
-// Limits and default of `rope.freq_base`. The base must be above 1, because code divides by its logarithm. 1e15 is far
-// above every published model.
+// Limits and default for `rope.freq_base`. The base must be above 1 because code divides by its logarithm. 1e15 is far
+// above that of every published model.
 inline constexpr double kMinRopeBase = 1.001, kMaxRopeBase = 1e15, kDefaultRopeBase = 10000;
 
 // YaRN (Peng et al. 2023, arXiv:2309.00071) in the form in which published models were trained.
@@ -23,15 +23,15 @@ struct YarnScaling {
   double original_context = 0;  // L: the context length of the original training.
   double beta_fast = 32;        // Dimensions that rotate more often than this within L keep their frequency.
   double beta_slow = 1;         // Dimensions that rotate less often than this within L are fully interpolated.
-  double extrapolation = 1;     // Share of the ramp that is applied; 0: plain interpolation.
+  double extrapolation = 1;     // Fraction of the ramp that is applied; 0: plain interpolation.
   double attention_factor = 1;  // Multiplies the magnitude.
 };
 
-// Returns base^(-2i/n_dims) for i in [0, n_dims/2). n_dims must be even and positive, base above 0.
+// Returns base^(-2i/n_dims) for i in [0, n_dims/2). n_dims must be even and positive, and base above 0.
 std::vector<double> plain_rope_frequencies(int n_dims, double base);
 
-// Applies sections 3.2 to 3.4 of the YaRN paper: interpolates low frequencies by 1/s, keeps high ones and blends
-// between them. Changes `frequencies` in place and returns the magnitude sqrt(1/t) = 0.1 ln(s) + 1.
+// Applies sections 3.2 to 3.4 of the YaRN paper: interpolates low frequencies by 1/s, keeps high ones and blends in
+// between. Changes `frequencies` in place and returns the magnitude, sqrt(1/t) = 0.1 ln(s) + 1.
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies);
 
 // The meaning of `rope.scaling.yarn_log_multiplier`. Let m(x) = 1 + 0.1 x ln(factor). Without the key, the magnitude of
@@ -42,20 +42,20 @@ enum class YarnLog : uint8_t {
   // m(l))^2.
   kTenth,
   kWhole,       // The key holds l, with no further effect.
-  kTenthAlone,  // As kTenth, but the magnitude is 1 for any l.
+  kTenthAlone,  // Like kTenth, but the magnitude is 1 for any l.
 };
 
 // Returns which of a token's three position components rotates each of `n_pairs` pairs. Contiguous sections for time,
-// height and width follow one another and then repeat. Interleaved sections alternate: pair 3 i + 1 belongs to height
-// as long as i is below its section, pair 3 i + 2 to width, and all others to time (Qwen3-VL, arXiv:2511.21631). The
-// result is empty if all sections are empty.
+// height and width follow one another and then repeat. Interleaved sections alternate: pair 3 i + 1 is rotated by
+// height as long as i is below height's section, pair 3 i + 2 by width likewise, and all other pairs by time (Qwen3-VL,
+// arXiv:2511.21631). The result is empty if all sections are empty.
 std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool interleaved);
 
 // Reads all RoPE settings of the file: `<arch>.rope.freq_base` or `base_key` (multiplied by alpha^(n_dims / (n_dims -
-// 2))) and `<arch>.rope.scaling.*`. With `use_factors` it also reads the tensors whose values divide the frequencies:
-// rope_freqs.weight (Llama 3), or rope_factors_short.weight and rope_factors_long.weight of LongRoPE (Ding et al. 2024,
+// 2))) and `<arch>.rope.scaling.*`. With `use_factors`, also reads the tensors whose values divide the frequencies:
+// rope_freqs.weight (Llama 3), or rope_factors_short.weight and rope_factors_long.weight (LongRoPE, Ding et al. 2024,
 // arXiv:2402.13753). The long factors apply if max_context exceeds the original training context. Errors: kInvalidFile
-// (out of range, wrong shape), kUnsupported (scaling type, named).
+// (out of range, wrong shape), kUnsupported (the message names the scaling type).
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture, int n_dims,
                                       int context_length, int max_context, bool use_factors,
                                       YarnLog log = YarnLog::kRefused, std::string_view base_key = "rope.freq_base");

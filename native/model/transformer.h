@@ -1,6 +1,6 @@
-// The forward pass of all supported architectures: the single implementation of Model. Differences between models are
-// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks
-// (layers/layer_block.h); each kind of block has its own file.
+// The forward pass of all supported architectures: the only implementation of Model. Differences between models are
+// data (HyperParams); the code never checks an architecture's name. It runs a list of blocks (layers/layer_block.h);
+// each kind of block has its own file.
 //
 //   x = embedding * scale, or a row of an embedding span    [tokens][n_embd]: the residual stream
 //   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))
@@ -9,8 +9,8 @@
 //               with or without a shared expert
 //   logits = soft_cap(scale * W_out norm(x))                only for tokens whose logits are requested
 //
-// Norms, scales and soft caps apply where HyperParams has them. Owned and used by one thread. All memory is allocated
-// during loading.
+// Norms, scales and soft caps apply only where HyperParams specifies them. Owned and used by one thread. All memory is
+// allocated during loading.
 #pragma once
 
 #include <memory>
@@ -43,9 +43,9 @@ class Transformer final : public Model {
   const MemoryPlan& allocated() const { return allocated_; }
 
   // For debugging: from now on, each step with logits records the residual stream after every layer and after the final
-  // norm, for the last token with logits. Off by default; allocates once.
+  // norm, for the last token with logits. Off by default; allocates only once.
   Status observe();
-  // The values recorded by the last step with logits: [n_layers + 1][n_embd].
+  // Returns the values that the last step with logits recorded: [n_layers + 1][n_embd].
   std::vector<float> observed();
 
  private:
@@ -79,12 +79,12 @@ class Transformer final : public Model {
   Activations activations_;
   std::vector<Part> parts_;
   size_t last_to_keep_ = 0;           // Index in parts_ of the last block that stores data for later tokens.
-  std::vector<size_t> logit_tables_;  // Page tables that this block and the blocks after it read.
+  std::vector<size_t> logit_tables_;  // Page tables that this block and those after it read.
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
   std::vector<std::vector<Segment>> last_segments_;    // One list per entry of logit_tables_.
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
-  std::vector<std::span<const Segment>> lists_;        // Segments of each page table, followed by last_segments_.
+  std::vector<std::span<const Segment>> lists_;        // Segments for each page table, followed by last_segments_.
 
   std::unique_ptr<MtpLayer> draft_layer_;  // The drafter; null if there is none.
   std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.

@@ -14,7 +14,7 @@ namespace {
 
 // Number of problems that a message lists in full; a file of the wrong kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
-// Maximum number of layers in wanted_tensors(), where the file does not limit the list by its number of tensors.
+// Maximum number of layers in wanted_tensors(), where the file's number of tensors does not limit the list.
 constexpr int kMaxWantedLayers = 4096;
 
 class Faults {
@@ -34,7 +34,7 @@ class Faults {
   std::string text_;
 };
 
-// Row length first, as in the file.
+// The row length comes first, as in the file.
 std::string shape_text(const GgufTensor& tensor) {
   std::string text = "[";
   for (int i = 0; i < tensor.n_dims; ++i) {
@@ -82,8 +82,8 @@ bool read_with_params(std::string_view name, const HyperParams& params) {
          name.ends_with(".layer_output_scale.weight");
 }
 
-// Whether an unknown tensor can be ignored, because the model does not use its values or HyperParams contains them
-// already.
+// Whether an unknown tensor can be ignored, because the model does not use its values or HyperParams already contains
+// them.
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
   if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight")
     return applies_factors;
@@ -100,13 +100,14 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RoPE frequencies, which are computed, and the combined matrix of each head in addition to the two separate ones.
+  // RoPE frequencies, which are computed instead, and each head's combined matrix when there are also the two separate
+  // ones.
   return name.starts_with("blk.") &&
          (name.ends_with(".attn_rot_embd.weight") ||
           (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));
 }
 
-// Finds the tensor of a slot. `faults` is null if the problems of this tensor are already reported for another slot.
+// Finds a slot's tensor. `faults` is null if the tensor's problems have already been reported for another slot.
 void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   slot.tensor = file.tensor(slot.name);
   if (faults == nullptr) return;
@@ -136,12 +137,12 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
 }
 
 // Finds the scale stored next to a matrix: one number for the whole matrix, or one per stacked matrix. NVFP4 files need
-// such scales because the block scales have only four exponent bits.
+// such scales because their block scales have only four exponent bits.
 void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected,
                 Faults* faults) {
   if (!slot.name.ends_with(".weight")) return;
   const std::string name = slot.name.substr(0, slot.name.size() - 6) + "scale";
-  if (expected.contains(name)) return;  // The tensor of that name is part of the model.
+  if (expected.contains(name)) return;  // The tensor with that name is itself part of the model.
   const GgufTensor* const found = file.tensor(name);
   if (found == nullptr) return;
   const bool one = found->n_values() == 1, each = found->n_values() == slot.shape[2] && slot.heads.n_heads == 0;
@@ -165,7 +166,7 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
     const bool seen = !expected.insert(slot.name).second;
     check_slot(file, slot, seen ? nullptr : &faults);
   }
-  // Names of scale tensors. Input scales are ignored, because inputs are not quantized to FP4.
+  // Names of scale tensors. Input scales are ignored because inputs are not quantized to FP4.
   std::unordered_set<std::string> beside;
   for (WeightSlot& slot : slots) {
     if (slot.matrix == nullptr) continue;
@@ -207,7 +208,7 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
 }
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
-  // Each layer needs several tensors, so a block_count above the number of tensors must be wrong. The check keeps the
+  // Each layer needs several tensors, so a block_count above the number of tensors must be wrong. This check keeps the
   // list in proportion to the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
@@ -224,7 +225,7 @@ Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperPar
   const EagleParams& eagle = *params.draft.eagle;
   WeightList list(eagle.own);
   list_weights(eagle, weights.eagle, list);
-  // t2d, the inverse token map, follows from d2t.
+  // t2d, the inverse token map, is derived from d2t.
   return check_all(head, std::move(list).take(), eagle.own,
                    [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
 }

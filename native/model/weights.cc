@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Bytes of a vector in the backend.
+// Size of a vector in the backend, in bytes.
 size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
 
 constexpr int kGatherRounds = 3;
@@ -38,7 +38,7 @@ Part part_of_run(const WeightSlot& slot, int64_t i) {
   return part_of(run);
 }
 
-// Reads a slot whose rows consist of several runs, concatenated in `gathered`.
+// Reads a slot whose rows consist of several runs, and concatenates them in `gathered`.
 std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& gathered,
                                      std::vector<std::byte>& scratch) {
   gathered.clear();
@@ -58,7 +58,7 @@ size_t slot_bytes(const WeightSlot& slot, const BackendMemory& backend) {
                    (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
 }
 
-// Returns the factor of each row of a slot; empty if there is none.
+// Returns the factor for each row of a slot; empty if there is none.
 Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& scratch) {
   if (slot.scale == nullptr) return std::vector<float>();
   std::vector<float> scales(static_cast<size_t>(slot.scale->n_values()));
@@ -183,8 +183,8 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
   // If there is not enough memory to cache the whole file in addition to the weights, cached pages only get in the way
-  // of huge pages. The file is then dropped from the cache first, which leaves large contiguous memory. Reading the
-  // file again part by part costs less than the huge pages gain.
+  // of huge pages. In that case, the file is first dropped from the cache, which leaves large contiguous regions of
+  // memory. Rereading the file part by part costs less than the huge pages gain.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   if (crowded) file.leave_cache();
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
@@ -225,7 +225,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    // From now on only the repacked copy is read. Without this call both copies would count as resident memory.
+    // From now on, only the repacked copy is read. Without this call, both copies would count as resident memory.
     for (int64_t i = 0; i < slot.runs; ++i) {
       const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;
       file.give_back(tensor, run.offset, run.size, crowded);
@@ -241,7 +241,7 @@ size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backe
                       std::chrono::steady_clock::duration most) {
   const auto until = std::chrono::steady_clock::now() + most;
   size_t gathered = 0, before = 0;
-  // Memory that the system frees during one round can let more pages succeed in the next.
+  // Memory that the system frees during one round may let more pages succeed in the next.
   for (int round = 0; round < kGatherRounds && (round == 0 || gathered > before); ++round) {
     before = gathered;
     gathered = 0;

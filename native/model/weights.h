@@ -1,5 +1,5 @@
-// The weights of a model in the backend's layout, and the single list of their names and shapes that is used to check,
-// plan and load them.
+// A model's weights in the backend's layout, and the single list of their names and shapes that is used to check, plan
+// and load them.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace monolith {
 
 struct Weights {
   std::unique_ptr<Matrix> embedding;
-  // Null if the matrices are tied: `embedding` is then also the output matrix, with only one copy in memory.
+  // Null if the matrices are tied: `embedding` is then also the output matrix, with a single copy in memory.
   std::unique_ptr<Matrix> output;
   const float* output_bias = nullptr;
   NormWeights output_norm;
@@ -32,7 +32,7 @@ struct Weights {
   EagleWeights eagle;
 };
 
-// A part of each head's rows of a tensor. The parts of all heads are concatenated, each padded to a multiple of
+// A part of each head's rows in a tensor. The parts of all heads are concatenated, each padded to a multiple of
 // kExpertRowMultiple, as BatchedMatmul::weight requires.
 struct HeadPart {
   int64_t n_heads = 0;  // Number of heads; 0: the slot is not a head part.
@@ -41,31 +41,30 @@ struct HeadPart {
   bool transposed = false;  // Whether each part is transposed and stored as F32.
 };
 
-// A tensor that the model needs and the place where it is stored. Exactly one of `matrix`, `vector` and `numbers` is
-// set.
+// A tensor that the model needs, and where to store it. Exactly one of `matrix`, `vector` and `numbers` is set.
 struct WeightSlot {
   std::string name;
   int64_t rows;  // 1 for vectors.
   int64_t cols;
   std::unique_ptr<Matrix>* matrix = nullptr;
   const float** vector = nullptr;
-  // The shape of the whole tensor, row length first. The slot takes `rows` rows, or `cols` values of a vector, from
-  // `first` on. Several slots may share a tensor.
+  // The shape of the whole tensor, row length first. The slot takes `rows` rows, or `cols` values of a vector, starting
+  // at `first`. Several slots may share a tensor.
   std::array<int64_t, 3> shape{};
   int64_t first = 0;
-  const GgufTensor* tensor = nullptr;  // The tensor that was found in the file.
+  const GgufTensor* tensor = nullptr;  // The tensor found in the file.
   HeadPart heads = {};
   std::vector<int32_t>* numbers = nullptr;  // I32 or I64 values, stored in host memory.
   int32_t most = 0;                         // Every value must be at least 0 and below this limit.
   bool any_type = false;                    // For vectors: whether the file may store the tensor quantized.
-  // Number of equal runs that the rows consist of. Runs start `run_stride` rows apart.
+  // Number of equal runs that make up the rows. Runs start `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
   // The tensor "x.scale" next to "x.weight", if present: one scale for the whole tensor or one per stacked matrix.
   const GgufTensor* scale = nullptr;
-  // Replacement for `tensor` with a float type if the backend does not support the tensor's type; see fit_types().
+  // Replacement for `tensor`, with a float type, if the backend does not support the tensor's type (see fit_types()).
   std::shared_ptr<const GgufTensor> floats = {};
 
-  // Type of the loaded matrix: F32 if there is a scale that the backend does not support.
+  // Type of the loaded matrix: F32 if there is a scale and the backend does not support scales.
   TensorType kept_as(const BackendMemory& backend) const {
     return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
   }
@@ -73,26 +72,26 @@ struct WeightSlot {
 };
 
 // Resizes weights.layers and lists all tensors that `params` requires, each found in `file` with the right shape. The
-// error names the missing, wrongly shaped and unknown tensors (the first few of each): kInvalidFile, or kUnsupported if
-// there are only unknown tensors that would change the result.
+// error names missing, wrongly shaped and unknown tensors (the first few of each): kInvalidFile, or kUnsupported if the
+// only problem is unknown tensors that would change the result.
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
 
-// The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle) in its own file.
+// The same for the tensors of an EAGLE-3 head (HyperParams::draft.eagle), which has its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
 // A tensor that a model needs, for tools that write model files. The list depends on the file's metadata and on which
-// optional tensors it contains, of which only name and shape are used.
+// optional tensors it contains; only their names and shapes are used.
 struct WantedTensor {
   std::string name;
   std::vector<int64_t> shape;  // Row length first.
-  bool is_vector;              // Vectors are stored as F32 in files.
+  bool is_vector;              // Files store vectors as F32.
   int32_t numbers_below = 0;   // If above 0: an I32 tensor whose values are at least 0 and below this limit.
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 
-// Replaces F8_E4M3_128 matrices by their float form if the backend does not support that type. Returns kUnsupported if
-// the backend does not support the type of another matrix, or does not support FP8 for a matrix that should be stored
-// as FP8.
+// Replaces F8_E4M3_128 matrices with their float form if the backend does not support that type. Returns kUnsupported
+// if the backend does not support the type of another matrix, or does not support FP8 for a matrix that should be
+// stored as FP8.
 Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Total bytes of the loaded weights.
@@ -105,8 +104,8 @@ size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& 
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 
-// Calls BackendMemory::collapse_huge_pages() for all matrices, within the time limit `most`. Returns the number of
-// their bytes in huge pages.
+// Calls BackendMemory::collapse_huge_pages() for all matrices, within the time limit `most`. Returns how many of their
+// bytes are in huge pages.
 size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
                       std::chrono::steady_clock::duration most);
 

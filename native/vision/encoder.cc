@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Rows per operation: enough for reading the weights to cost little compared with the multiplications.
+// Rows per operation. With this many, reading the weights costs little compared with the multiplications.
 constexpr int kChunkRows = 384;
 
 int64_t most_hidden(const EncoderWeights& weights) {
@@ -109,7 +109,7 @@ std::unique_ptr<EncoderRun> Encoder::begin(const PreparedPiece& piece) {
 
 namespace {
 
-// Selects 16-bit integers if requested and supported by the device, otherwise 32-bit floats.
+// Selects 16-bit integers if they are requested and the device supports them, otherwise 32-bit floats.
 SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
   EncoderOperations* const operations = backend.encoders();
   if (operations == nullptr) return {};

@@ -1,5 +1,5 @@
-// What consecutive runs of the vision encoder share: its weights and working memory, and the computation of their
-// sizes. Used by the backend's thread.
+// State shared by consecutive runs of the vision encoder: its weights and working memory, and the computation of their
+// sizes. Used on the backend's thread.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,31 @@
 
 namespace monolith {
 
-// Sizes of the working memory. Every operation processes at most chunk_rows rows at a time.
+// Sizes of the working memory. Each operation processes at most chunk_rows rows at a time.
 struct EncoderSizes {
   int chunk_rows;  // A multiple of the number of patches per embedding.
   int most_rows;   // Maximum number of encoder rows: patches and the class token.
   int64_t hidden;  // Maximum width of a row between the layers of the projector or of a deepstack layer.
-  // Maximum number of input values of a linear layer over a chunk of patches or merge blocks. Inputs are copied if they
-  // are clamped.
+  // Maximum number of input values that a linear layer reads for a chunk of patches or merge blocks. Clamped inputs are
+  // copied.
   int64_t clamped;
   int64_t most_cols;  // Maximum input width of any linear layer.
   bool fixed16;       // Keys and values are 16-bit integers.
 
   EncoderSizes(const VisionParams& params, const EncoderWeights& weights);
-  // Returns the working memory in floats. If no weights are given, the result is a lower bound that does not include
-  // the values between the projector's layers.
+  // Returns the size of the working memory, in floats. Without weights, the result is a lower bound that excludes the
+  // values between the projector's layers.
   int64_t floats(const VisionParams& params, const EncoderOperations& operations) const;
-  // Returns the memory for keys and values of all rows, in units of 4 bytes.
+  // Returns the size of the keys and values of all rows, in units of 4 bytes.
   int64_t key_floats(const VisionParams& params, const EncoderOperations& operations) const;
 };
 
-// Working memory of one run.
+// Working memory for one run.
 struct EncoderMemory {
   float* x = nullptr;                        // [most_rows][width], the residual stream.
   float *own = nullptr, *partner = nullptr;  // RowRotation, [most_rows][head_dim].
   float* patches = nullptr;                  // [chunk][patch values].
-  // [chunk][width]. k and v are also used for the outputs of attention and the MLP.
+  // [chunk][width]. k and v also hold the outputs of attention and the MLP.
   float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;
   float* clamped = nullptr;                    // Size: EncoderSizes::clamped.
   float *up = nullptr, *gate = nullptr;        // [chunk][n_ff].
@@ -58,7 +58,7 @@ class Encoder final : public VisionEncoder {
   Backend& backend() const { return backend_; }
   EncoderOperations& operations() const { return *backend_.encoders(); }
 
-  // out = W x + bias, with input and output clamped if the file specifies clamps. x and out are contiguous.
+  // Computes out = W x + bias, with input and output clamped if the file specifies clamps. x and out are contiguous.
   void apply(const EncoderLinear& linear, float* x, int n_rows, float* out, bool add_to_out = false) const;
   // `out` may be `x`.
   void norm(const EncoderNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const;

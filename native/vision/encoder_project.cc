@@ -1,4 +1,4 @@
-// Converts the encoder's output to embeddings: the projector and the deepstack layers.
+// Converts the encoder's output to embeddings with the projector and the deepstack layers.
 #include <algorithm>
 #include <cmath>
 
@@ -7,20 +7,20 @@
 namespace monolith {
 namespace {
 
-// Epsilon of norms over merged patches; a constant in the reference code that files do not contain.
+// Epsilon of the norms over merged patches. It is a constant in the reference code; files do not contain it.
 constexpr float kMergedEps = 1e-5f;
 
 }  // namespace
 
-// Applies the layers that are present, in this order: the encoder's final norm, patch norm, average pooling over a
-// merge block, merge block norm, merging linear layer, first linear layer with GELU, last linear layer.
+// Applies those of the following layers that are present, in this order: the encoder's final norm, patch norm, average
+// pooling over a merge block, merge block norm, merging linear layer, first linear layer with GELU, last linear layer.
 void PieceRun::project(int first, int count) {
   const VisionParams& p = params();
   const EncoderWeights& w = weights();
   Backend& backend = encoder_.backend();
   const int patches = count * square_patches();
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
-  // For LLaVA, as in llama.cpp, the first patch is dropped and the class token's row is passed as the last patch.
+  // For LLaVA, as in llama.cpp, the first patch is dropped and the class token's row is used as the last patch.
   float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp && !p.original() ? 1 : 0));
   float* const normed = memory().normed;
   int64_t width = int64_t{square_patches()} * p.width;

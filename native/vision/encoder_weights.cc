@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr std::string_view kNewline = "model.image_newline";  // Name of the newline embedding in LLaVA 1.6.
+constexpr std::string_view kNewline = "model.image_newline";  // The newline embedding in LLaVA 1.6.
 
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 
@@ -35,7 +35,7 @@ EncoderLayer read_layer(TensorReader& read, const VisionParams& params, int inde
     layer.attn_post = read.vector(at + "attn_post_norm.weight", width);
     layer.ffn_post = read.vector(at + "ffn_post_norm.weight", width);
   }
-  // Older files have these two names swapped, which the shapes reveal.
+  // In older files, these two names are swapped, which the shapes reveal.
   const GgufTensor* const up = read.find(at + "ffn_up.weight");
   const bool swapped =
       up != nullptr && params.n_ff != params.width && up->shape[0] == params.n_ff && up->shape[1] == width;
@@ -193,7 +193,7 @@ EncoderWeights read_all(TensorReader& read, VisionParams& params) {
   for (int layer = 0; layer < params.n_layers && read.ok(); ++layer)
     weights.layers.push_back(read_layer(read, params, layer));
   for (int layer = params.n_layers; layer < params.n_file_layers; ++layer) read.ignore(block(layer));
-  // llama.cpp does not use these embeddings.
+  // llama.cpp does not use this embedding.
   if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);
   read_projector(read, params, weights);
   read_deepstack(read, params, weights);

@@ -1,5 +1,5 @@
 // The vision encoder's weights in the backend's layout, and the single list of their names and shapes that is used to
-// check and load files. Filled by the loading thread and read-only afterwards.
+// check and load files. Filled on the loading thread and read-only afterwards.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace monolith {
 struct VisionParams;
 class EncoderOperations;
 
-// An RMS norm, or a layer norm whose bias is zeros if the file has none. A null weight means no norm.
+// An RMS norm, or a layer norm whose bias is all zeros if the file has none. A null weight means no norm.
 struct EncoderNorm {
   const float* weight = nullptr;
   const float* bias = nullptr;  // Null if this is an RMS norm.
   explicit operator bool() const { return weight != nullptr; }
 };
 
-// Clamp ranges for the input and output of a linear layer.
+// Ranges to which a linear layer's input and output are clamped.
 struct EncoderClamps {
   float in_low = -std::numeric_limits<float>::infinity(), in_high = std::numeric_limits<float>::infinity();
   float out_low = -std::numeric_limits<float>::infinity(), out_high = std::numeric_limits<float>::infinity();
@@ -35,21 +35,21 @@ struct EncoderLinear {
   const float* bias = nullptr;
   EncoderClamps clamps;
   int64_t rows = 0, cols = 0;
-  bool fixed16 = false;  // The weight was made by EncoderOperations::fixed16_matrix.
+  bool fixed16 = false;  // EncoderOperations::fixed16_matrix made the weight.
   explicit operator bool() const { return rows > 0; }
 };
 
 struct EncoderLayer {
   EncoderNorm norm1, norm2;
   EncoderLinear q, k, v, out, gate, up, down;
-  // Per-head RMS norm weights. If they are present, values are normed too, without a weight.
+  // Per-head RMS norm weights. If they are present, values are also normed, but without a weight.
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attn_post = nullptr, *ffn_post = nullptr;  // RMS norm weights for the outputs of attention and the MLP.
   // Per-column factors for the outputs of attention and the MLP (layer scale).
   const float *scale1 = nullptr, *scale2 = nullptr;
 };
 
-// Weights of a deepstack layer, which computes one additional feature of the embeddings.
+// Weights of a deepstack layer, which computes one additional feature per embedding.
 struct DeepstackPart {
   int layer = 0;
   EncoderNorm norm;
@@ -63,7 +63,8 @@ struct EncoderWeights {
   EncoderNorm pre, post;
   std::vector<EncoderLayer> layers;
   std::vector<DeepstackPart> deepstack;
-  // The projector, in the order in which its layers are applied; absent layers are skipped. See PieceRun::project().
+  // The projector's layers, in the order in which they are applied (see PieceRun::project()). Absent layers are
+  // skipped.
   EncoderNorm patch_norm;                                      // Norm of each patch.
   const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
   EncoderNorm merged_norm;                                     // Norm of merged or pooled patches.
@@ -71,24 +72,24 @@ struct EncoderWeights {
   // [n_embd]: an embedding inserted between rows of embeddings (break), or after each row (newline).
   const float* row_break = nullptr;
 
-  // Returns whether attention also uses 16-bit integers, which follows the type of the key weights.
+  // Returns whether attention also uses 16-bit integers. The type of the key weights determines this.
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 
-// The handling of 16-bit weights.
+// How 16-bit weights are handled.
 struct SixteenBits {
   // If set, weights are multiplied as 16-bit integers by these operations; if null, as floats.
   EncoderOperations* integers = nullptr;
-  bool bf16_as_f32 = false;  // BF16 weights that are multiplied as floats are stored as F32.
+  bool bf16_as_f32 = false;  // Store BF16 weights that are multiplied as floats as F32.
 };
 
-// Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result if it were
-// ignored. Sets the members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows.
-// Errors: as VisionModel::load.
+// Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result. Sets the
+// members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows. Errors: as for
+// VisionModel::load.
 Status check_encoder_tensors(const GgufFile& file, VisionParams& params);
-// Returns only the shapes, for a file that has been checked.
+// Returns only the shapes, for a file that has already been checked.
 EncoderWeights encoder_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
-// Returns the bytes that the backend will hold.
+// Returns the number of bytes that the backend will hold.
 size_t encoder_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend,
                             SixteenBits halves);
 Result<EncoderWeights> load_encoder_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,

@@ -12,9 +12,9 @@ namespace monolith {
 
 enum class PiecePart : uint8_t {
   kImage,  // The whole image, as the only part.
-  kTile,   // A tile, at its place in the grid.
-  // The whole image in addition to tiles. Some models also use this kind for an image without tiles; the grid is then 0
-  // x 0.
+  kTile,   // A tile, which has a place in the grid.
+  // The whole image, in addition to tiles. Some models also use this kind for an image without tiles; the grid is then
+  // 0 x 0.
   kOverview,
 };
 
@@ -26,33 +26,33 @@ struct RowPosition {
 
 // Layout of the embeddings of a part with several views of the same size, stacked vertically: the whole image, followed
 // by its tiles row by row (LLaVA 1.6, as in the reference implementation). The embeddings of the whole image come
-// first. The embeddings of all tiles follow as one grid, row by row, without the embeddings of padding; a newline
-// embedding follows each row.
+// first. Those of all tiles follow as one grid, row by row, without the embeddings of padding. A newline embedding
+// follows each row of the grid.
 struct TiledRows {
-  // Tile grid. 0 x 0 means no tiles; a single newline embedding then follows the whole image's embeddings.
+  // Tile grid; 0 x 0 = no tiles: a single newline embedding then follows the whole image's embeddings.
   int columns = 0, rows = 0;
   int left = 0, top = 0;                // First column and row of the tiles' embedding grid that are not padding.
   int grid_columns = 0, grid_rows = 1;  // Number of columns and rows that are not padding.
   int n_views() const { return 1 + columns * rows; }
-  int n_rows() const { return grid_rows * (grid_columns + 1); }  // Number of embeddings after those of the whole image.
+  int n_rows() const { return grid_rows * (grid_columns + 1); }  // Embeddings after those of the whole image.
 };
 
 struct ImagePiece {
   PiecePart part = PiecePart::kImage;
   int row = 0, column = 0;          // Position of a tile in the grid, counted from 1; 0 for other parts.
-  int width = 0, height = 0;        // Size in pixels of the encoder input, over all views.
+  int width = 0, height = 0;        // Size of the encoder input in pixels, over all views.
   std::vector<std::string> before;  // Marker tokens before the part's embeddings, by name (including "\n" and "\n\n").
   int n_rows = 0;                   // Number of embeddings.
-  int grid_rows = 0, grid_columns = 0;  // Grid of the embeddings; used with `mrope`.
+  int grid_rows = 0, grid_columns = 0;  // Grid of the embeddings, for `mrope`.
   std::optional<TiledRows> tiled = {};  // Absent for a part with a single view.
-  // True for three-dimensional M-RoPE positions (see position()); otherwise positions increase by one per embedding.
+  // Whether positions are three-dimensional (M-RoPE, see position()). Otherwise they increase by one per embedding.
   bool mrope = false;
-  // True if the embeddings attend to each other in both directions; otherwise attention is causal.
+  // Whether the embeddings attend to each other in both directions. Otherwise attention is causal.
   bool bidirectional = false;
 
   // Returns the number of positions by which the part advances the position counter.
   int n_positions() const { return mrope ? (grid_rows > grid_columns ? grid_rows : grid_columns) : n_rows; }
-  // Returns the position of embedding `row` in [0, n_rows). Without M-RoPE all three coordinates are `row`.
+  // Returns the position of embedding `row` in [0, n_rows). Without M-RoPE, all three coordinates are `row`.
   RowPosition position(int row) const {
     return mrope ? RowPosition{0, row / grid_columns, row % grid_columns} : RowPosition{row, row, row};
   }
@@ -61,11 +61,11 @@ struct ImagePiece {
 struct ImagePlan {
   int source_width = 0, source_height = 0;
   int columns = 0, rows = 0;  // Tile grid. 1 x 1: a single part; 0 x 0: only an overview.
-  // Size of the image that tiles are cut from, or that is padded; 0 otherwise.
+  // Size of the image from which tiles are cut, or which is padded; otherwise 0.
   int resized_width = 0, resized_height = 0;
-  std::vector<ImagePiece> pieces;  // Parts in the order of the sequence.
+  std::vector<ImagePiece> pieces;  // In sequence order.
   std::vector<std::string> after;  // Marker tokens after the last part's embeddings.
-  // Values per embedding: the decoder's embedding size, followed by the same for each deepstack layer.
+  // Values per embedding: the decoder's embedding size, plus that same size for each deepstack layer.
   int64_t row_width = 0;
   // Number of deepstack features per embedding. Feature k is added to the hidden state after decoder layer k.
   int n_deepstack = 0;

@@ -21,7 +21,7 @@ Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& to
   if (!deepstack) return deepstack.error();
   facts.n_embd = *n_embd;
   facts.n_deepstack = *deepstack;
-  // Numbers of RoPE pairs that rotate by time, row and column. The model uses M-RoPE if there are any for row or
+  // The numbers of RoPE pairs rotated by time, row and column. The model uses M-RoPE if any pairs are rotated by row or
   // column.
   const auto sections = file.integers(read.key("rope.dimension_sections"));
   if (!sections) return sections.error();

@@ -1,4 +1,4 @@
-// Determines the options of VisionModel::load() from the files of a model. Any thread.
+// Determines the options for VisionModel::load() from a model's files. Any thread.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace monolith {
 
-// Reads the properties of a text model's file that a vision file must match. The result points into the file's metadata, so the file must outlive it. Errors: kInvalidFile names a key that is
-// missing or not a number.
+// Reads the properties of a text model's file that a vision file must match. The result points into the file's
+// metadata, so the file must outlive it. Errors: kInvalidFile, naming a key that is missing or not a number.
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
 // Returns the default kind of image preprocessing: that of the reference implementation for a Hugging Face folder

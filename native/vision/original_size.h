@@ -1,4 +1,4 @@
-// Image and tile sizes as computed by the reference image processors (Hugging Face transformers, August 2026), for the
+// Image and tile sizes as the reference image processors compute them (Hugging Face transformers, August 2026), for the
 // cases in which llama.cpp differs: VisionResize::kOriginal. Pure functions; any thread.
 #pragma once
 
@@ -10,21 +10,22 @@
 
 namespace monolith {
 
-// Qwen: each side is rounded to a multiple of `factor` (half to even), within `least` to `most` pixels in total.
+// Qwen: rounds each side to a multiple of `factor` (half to even), with `least` to `most` pixels in total.
 PictureSize qwen_size(PictureSize picture, int factor, int64_t least, int64_t most);
 // Pixtral: shrinks the image to at most `longest` pixels per side, then rounds up to whole patches of `factor` pixels.
 PictureSize pixtral_size(PictureSize picture, int longest, int factor);
-// Idefics 3: scales the longer side to `longer`. The other side is scaled accordingly, rounded down and then up to an
-// even number.
+// Idefics 3: scales the longer side to `longer`. The other side is scaled proportionally, rounded down and then up to
+// an even number.
 PictureSize idefics_size(PictureSize picture, int longer);
-// Idefics 3, second step: stretches the scaled image to whole tiles of `side` pixels.
+// Idefics 3, second step: stretches the scaled image to whole tiles of `side` x `side` pixels.
 PictureSize idefics_tiled(PictureSize scaled, int side);
 // Gemma 4: scales the image up or down to fill at most `most` pixels, with sides rounded down to multiples of `factor`.
 PictureSize gemma4_size(PictureSize picture, int factor, int64_t most);
-// Kimi: never enlarges the image, and limits it to `most` pixels in whole patches and kKimiSide patches per side.
+// Kimi: never enlarges the image, and limits it to `most` pixels in whole patches and to kKimiSide patches per side.
 inline constexpr int kKimiSide = 512;
 PictureSize kimi_size(PictureSize picture, int patch, int64_t most);
-// Kimi, second step: the canvas of whole merge blocks of `factor` pixels; the scaled image is placed at its top left.
+// Kimi, second step: the canvas, which consists of whole merge blocks of `factor` pixels; the scaled image is placed at
+// its top left.
 PictureSize kimi_padded(PictureSize scaled, int factor);
 // CLIP: scales the shorter side to `side`.
 PictureSize clip_size(PictureSize picture, int side);
@@ -32,11 +33,11 @@ PictureSize clip_size(PictureSize picture, int side);
 // LLaVA 1.6: returns the candidate (width, height) that preserves the most pixels of the image. Ties go to the
 // candidate that wastes the fewest pixels, then to the first one.
 PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates);
-// LLaVA 1.6: returns the size of the image scaled to fit `place` with its aspect ratio preserved. The image is centered
-// on black.
+// LLaVA 1.6: returns the size of the image scaled to fit in `place`, with its aspect ratio preserved. The image is
+// centered on black.
 PictureSize llava_scaled(PictureSize picture, PictureSize place);
-// LLaVA 1.6: returns the size of the part of the embedding grid `grid` that shows the image rather than padding.
-// Padding is removed in equal amounts on two opposite sides. The result is empty for an image too narrow to fill half
+// LLaVA 1.6: returns the size of the part of the embedding grid `grid` that shows the image rather than padding. Equal
+// amounts of padding are removed from two opposite sides. The result is empty if the image is too narrow to fill half
 // an embedding.
 PictureSize llava_kept(PictureSize picture, PictureSize grid);
 

@@ -1,6 +1,6 @@
-// The patches of an image part in the encoder's order, and everything that depends on their positions: the attention
-// windows, the rotations of queries and keys, and the position embeddings. Created once per run; used by the backend's
-// thread.
+// The patches of an image part in the encoder's order, and everything that depends on their positions: attention
+// windows, the rotation of queries and keys (RoPE), and position embeddings. Created once per run; used on the
+// backend's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@ class PatchGrid {
   PatchGrid(const VisionParams& params, int width, int height);
 
   int n_patches() const { return static_cast<int>(places_.size()); }
-  // Returns the number of rows in the encoder: patches, followed by the class token if there is one.
+  // Returns the number of encoder rows: the patches, plus the class token if there is one.
   int n_rows() const { return n_patches() + (params_.class_vector ? 1 : 0); }
   // Returns the patches in encoder order. The patches of a merge block (merge x merge) are consecutive, row by row.
   std::span<const PatchPlace> places() const { return places_; }
-  // Returns the row-major index of merge block `index` (in encoder order) within the part.
+  // Returns the row-major index, within the part, of the merge block that is at `index` in encoder order.
   int square(int index) const { return squares_[static_cast<size_t>(index)]; }
   int square_rows() const { return square_rows_; }
   int square_columns() const { return square_columns_; }
 
-  // Row i attends to rows starts[i] .. limits[i] - 1. In layers with full attention these are all rows.
+  // Row i attends to rows starts[i] .. limits[i] - 1. In layers with full attention, these are all rows.
   std::span<const int32_t> starts(bool windowed) const { return windowed ? window_starts_ : full_starts_; }
   std::span<const int32_t> limits(bool windowed) const { return windowed ? window_limits_ : full_limits_; }
 
-  // Computes RowRotation::own and partner, [n_patches][head_dim] each.
+  // Computes RowRotation::own and partner, each of shape [n_patches][head_dim].
   void rotations(std::vector<float>& own, std::vector<float>& partner) const;
   RopeStyle rotation_style() const;
   int rotation_section() const;
 
-  // taps() returns the rows of the position table, and their interpolation weights, for `count` patches from `first`
-  // on. The class token uses row params.n_positions of the table, or row 0 if the class token comes first.
+  // taps() returns rows of the position table and their interpolation weights, for `count` patches starting at `first`.
+  // The class token uses row params.n_positions of the table, or row 0 if the class token comes first.
   int conv_kernel_size() const { return n_taps_; }
   void taps(int first, int count, std::vector<int32_t>& rows, std::vector<float>& weights) const;
 

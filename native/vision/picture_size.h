@@ -1,5 +1,5 @@
-// Image sizes as computed by the models' image processors. Uses the same float32 arithmetic as llama.cpp, so that
-// rounding never differs. Pure functions; any thread.
+// Image sizes as the models' image processors compute them. Uses the same float32 arithmetic as llama.cpp, so rounding
+// never differs. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
 };
 
-// Returns the size closest to the image's own size whose sides are multiples of `factor` and whose area is between
-// `least` and `most` pixels. The area may be larger if a side would become zero. Saturates for huge sizes, so callers
-// can detect that the result is too large.
+// Returns the size closest to the image's own whose sides are multiples of `factor` and whose area is between `least`
+// and `most` pixels. The area may be larger if a side would otherwise become zero. Saturates for huge sizes so that
+// callers can detect a result that is too large.
 PictureSize smart_size(PictureSize picture, int factor, int64_t least, int64_t most);
 
-// Returns the size of the image scaled to fit into `place` with its aspect ratio preserved; never larger than `place`.
+// Returns the size of the image scaled to fit in `place`, with its aspect ratio preserved; never larger than `place`.
 PictureSize fitted_size(PictureSize picture, PictureSize place);
 
-// Returns the size of the grid of whole tiles of `side` pixels that holds the image scaled to a longer side of
-// `longer`.
+// Returns the size of the grid of whole tiles (`side` x `side` pixels) that holds the image once its longer side is
+// scaled to `longer`.
 PictureSize tiled_size(PictureSize picture, int longer, int side);
 
 // Returns the candidate (width, height) that preserves the most pixels of the image. Ties go to the candidate that

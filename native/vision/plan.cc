@@ -1,4 +1,4 @@
-// Implements VisionModel::plan: divides an image into parts and adds the marker tokens around them.
+// Implements VisionModel::plan: splits an image into parts and adds the marker tokens around them.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,8 +12,8 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxSourceSide = 1 << 16;
-constexpr int64_t kLowPixels = 512 * 512;  // Area for PlanOptions::overview_only if the size follows the image.
-constexpr int kLfm2Whole = 1024;           // LFM2-VL: images with a longer side than this are cut into tiles.
+constexpr int64_t kLowPixels = 512 * 512;  // Area for PlanOptions::overview_only, if the size depends on the image.
+constexpr int kLfm2Whole = 1024;           // LFM2-VL: images with a longer side than this are split into tiles.
 
 std::string tile_marker(std::string_view before, std::string_view between, int row, int column) {
   return std::string(before) + std::to_string(row) + std::string(between) + std::to_string(column);
@@ -62,7 +62,7 @@ class Planner {
     }
   }
 
-  // Chooses sizes as the reference image processors do. prepare() must match it.
+  // Chooses sizes as the reference image processors do. prepare() must match this.
   Status choose_original(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
@@ -109,7 +109,7 @@ class Planner {
         if (clip_size(picture_, size).pixels() > params_.bounds.max_source_pixels) return too_narrow();
         single({size, size});
         break;
-      default: choose(options);  // The sizes are the same as llama.cpp's; only filters and aspect ratios differ.
+      default: choose(options);  // The sizes are the same as in llama.cpp; only filters and aspect ratios differ.
     }
     return {};
   }
@@ -150,7 +150,7 @@ class Planner {
     plan_.pieces.push_back(piece(PiecePart::kImage, size));
   }
 
-  // Adds a single part with the whole image and the tiles of an image of size `all`; 0 x 0 means no tiles.
+  // Adds a single part with the whole image and the tiles of an image of size `all` (0 x 0: no tiles).
   void in_views(PictureSize all) {
     const int size = params_.image_size, side = params_.side_patches();
     TiledRows tiled{.columns = all.width / size, .rows = all.height / size};

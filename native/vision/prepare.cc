@@ -1,4 +1,4 @@
-// Implements VisionModel::prepare: computes the pixels of each part of a plan and their hash.
+// Implements VisionModel::prepare: computes the pixels of each part in a plan, and their hash.
 #include <algorithm>
 #include <new>
 #include <string>
@@ -20,7 +20,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
-  // The layout is part of the hash, because equal pixels may contain different amounts of padding.
+  // The layout is part of the hash because equal pixels may contain different amounts of padding.
   if (const auto& tiled = piece.tiled)
     for (const int number :
          {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
@@ -52,7 +52,7 @@ std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize pic
   return out;
 }
 
-// Resizes the pixels of one image to the sizes in its plan.
+// Resizes one image's pixels to the sizes in its plan.
 class Resizing {
  public:
   Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size)
@@ -100,7 +100,7 @@ class Resizing {
     return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
   }
 
-  // `tiled` is the result of for_tiles() with size `all`; empty if there are no tiles.
+  // `tiled` is the result of for_tiles() for size `all`; empty if there are no tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
     // The overview is resized from the image that was cut into tiles, not from the original.

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Weights are integers in units of 2^-22, so that weighted sums of bytes fit in 32 bits.
+// Weights are integers in units of 2^-22, so weighted sums of bytes fit in 32 bits.
 constexpr int kWeightBits = 22;
 
 double reach(ResampleFilter filter) {
@@ -26,7 +26,7 @@ double weight_at(ResampleFilter filter, double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-// Resampling along one axis: the source pixels and weights of each target pixel.
+// Resampling along one axis: the source pixels and weights for each target pixel.
 struct Axis {
   struct Place {
     int first = 0, count = 0;

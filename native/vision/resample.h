@@ -1,6 +1,6 @@
-// Resizes 8-bit RGB images exactly like Pillow, which the reference image processors use. Each target pixel is a
-// weighted sum of source pixels. The filter widens when the image shrinks, so no source pixel is skipped. Columns are
-// resampled first and rounded to bytes, followed by rows. Pure functions; any thread.
+// Resizes 8-bit RGB images exactly as Pillow does, which the reference image processors use. Each target pixel is a
+// weighted sum of source pixels. If the image shrinks, the filter widens, so no source pixel is skipped. Images are
+// first resampled horizontally and rounded to bytes, then vertically. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

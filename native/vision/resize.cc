@@ -12,7 +12,7 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// For each value of a target row, the source values from which it is interpolated, and its position between them.
+// For each value in a target row: the source values from which it is interpolated, and its position between them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;
   std::array<const int32_t*, 4> pointers;
@@ -38,7 +38,7 @@ Place place_of(Filter filter, int i, int n, int n_in) {
   const int first = std::min(static_cast<int>(at), n_in - 1);
   return {first, at - static_cast<float>(first)};
 }
-// Offset of the first neighbor, and number of neighbors.
+// Offset of the first neighbor, and the number of neighbors.
 constexpr int first_neighbour(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
 constexpr int neighbours(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
 
@@ -77,7 +77,7 @@ void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, 
   const Columns columns = columns_of(filter, to.width, from.width);
   const int64_t count = int64_t{3} * to.width, source_count = int64_t{3} * from.width;
   std::vector<float> row(static_cast<size_t>(source_count));
-  // Horizontally resized source rows, cached by row % 4, so that neighboring rows never share a cache slot.
+  // Horizontally resized source rows, cached at index row % 4, so that neighboring rows never share a slot.
   std::array<std::vector<float>, 4> kept;
   std::array<int, 4> kept_row = {-1, -1, -1, -1};
   for (std::vector<float>& each : kept) each.resize(static_cast<size_t>(count));

@@ -1,6 +1,6 @@
-// Resizes 8-bit RGB images exactly like llama.cpp: float32 and double arithmetic in a fixed order without FMA. Vector
-// versions are the same source compiled for wider registers and give the same bytes (resize_test.cc). Pure functions;
-// any thread.
+// Resizes 8-bit RGB images exactly as llama.cpp does: float32 and double arithmetic in a fixed order, without FMA.
+// Vector versions are the same source compiled for wider registers, and produce the same bytes (resize_test.cc). Pure
+// functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace monolith {
 
-// Kernels of the two passes: source rows are converted to floats and resized horizontally, then vertically. `count` is
-// 3 * width of the target.
+// Kernels for the two passes: source rows are converted to floats and resized horizontally, then vertically. `count` is
+// 3 times the target width.
 struct ResizeKernels {
   void (*to_floats)(const uint8_t* bytes, int64_t count, float* out);
-  // out[i] interpolates between row[at[0][i]] and row[at[1][i]] by t[i].
+  // Interpolates out[i] between row[at[0][i]] and row[at[1][i]] by t[i].
   void (*lerp_columns)(const float* row, const int32_t* const* at, const float* t, int64_t count, float* out);
   // Truncates to bytes.
   void (*lerp_rows)(const float* const* rows, float t, int64_t count, uint8_t* out);
   void (*cubic_columns)(const float* row, const int32_t* const* at, const float* t, int64_t count, float* out);
-  // Clamps, and rounds half away from zero.
+  // Clamps the result and rounds half away from zero.
   void (*cubic_rows)(const float* const* rows, float t, int64_t count, uint8_t* out);
 };
-// Returns the best kernels for this CPU. `plain` selects those without wider registers.
+// Returns the best kernels for this CPU, or with `plain` those without wider registers.
 const ResizeKernels& resize_kernels(bool plain = false);
 
 // The kernels for one instruction set, defined in the file that is compiled for it.
@@ -36,7 +36,7 @@ const ResizeKernels& resize_kernels_avx2();
 void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
             uint8_t* out, int64_t out_stride);
 
-// Returns the source, scaled with its aspect ratio preserved, centered in an image of size `place` filled with `pad`.
+// Returns the source scaled with its aspect ratio preserved, centered in an image of size `place` filled with `pad`.
 // Copies if the size is unchanged.
 std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source,
                                       PictureSize from, PictureSize place, const uint8_t (&pad)[3]);

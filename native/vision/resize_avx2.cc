@@ -1,4 +1,4 @@
-// The passes of resize.h compiled for AVX2.
+// The passes in resize.h, compiled for AVX2.
 #if defined(__AVX2__)
 
 #include "vision/resize.h"

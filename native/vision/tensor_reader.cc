@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// In checking mode, this address stands for every vector; it only needs to be non-null.
+// In checking mode, every vector points here: the pointer only needs to be non-null.
 constexpr float kChecked = 0;
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -90,7 +90,7 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
 
 EncoderNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   const float* const weight = vector(name + ".weight", count);
-  // A bias in addition to the weight of an RMS norm is reported as unexpected.
+  // A bias next to the weight of an RMS norm is reported as unexpected.
   if (!ok() || rms) return {weight, nullptr};
   const float* const bias = vector_if(name + ".bias", count);
   return {weight, bias == nullptr && ok() ? zeros(count) : bias};
@@ -232,7 +232,7 @@ EncoderLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, 
   if (loading_ != nullptr) {
     std::vector<float> numbers = floats(*one);
     if (two_frames) {
-      // The kernel covers two video frames; a still image appears in both, so the two kernels are added.
+      // The kernel covers two video frames. A still image is used for both, so the two kernels are added.
       const std::vector<float> second = floats(*other);
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += second[i];
     }

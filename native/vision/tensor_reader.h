@@ -1,6 +1,6 @@
-// Reads the tensors of a vision file by name. Depending on the reader's mode it checks tensors against their expected
-// shapes, counts their bytes, or loads them into a backend's memory. The list of names is the same in all modes. One
-// thread.
+// Reads the tensors of a vision file by name. Depending on the reader's mode, it checks tensors against their expected
+// shapes, counts their bytes, or loads them into a backend's memory. The list of names is the same in all modes. Used
+// by one thread at a time.
 #pragma once
 
 #include <array>
@@ -21,11 +21,11 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // A null `backend` only checks tensors; a null `loading` only counts their bytes.
+  // With a null `backend`, only checks tensors; with a null `loading`, only counts their bytes.
   TensorReader(const GgufFile& file, const BackendMemory* backend, BackendMemory* loading, SixteenBits halves)
       : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
-  // The first error. Nothing is read after an error.
+  // The first error. After an error, nothing is read.
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
   void fail(Error error);
@@ -33,16 +33,16 @@ class TensorReader {
 
   const GgufTensor* find(std::string_view name) const { return file_.tensor(name); }
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // Returns the tensor, or null with the error set if it is missing or has a different shape. `shape` starts with the
-  // row length; 0 matches any size.
+  // Returns the tensor; if it is missing or has a different shape, sets the error and returns null. `shape` starts with
+  // the row length; 0 matches any size.
   const GgufTensor* tensor(const std::string& name, std::initializer_list<int64_t> shape);
 
   // Reads `count` values as floats, negated if `sign` is -1.
   const float* vector(const std::string& name, int64_t count, float sign = 1);
   const float* vector_if(const std::string& name, int64_t count) { return has(name) ? vector(name, count) : nullptr; }
-  // Reads all values of a tensor that has been checked.
+  // Reads all values of a tensor that has already been checked.
   const float* all(const GgufTensor& tensor);
-  // Reads NAME.weight, and for a layer norm also NAME.bias (zeros if it is absent).
+  // Reads NAME.weight and, for a layer norm, NAME.bias (zeros if it is missing).
   EncoderNorm norm(const std::string& name, int64_t count, bool rms = false);
   EncoderNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
     return has(name + ".weight") ? norm(name, count, rms) : EncoderNorm{};
@@ -59,7 +59,7 @@ class TensorReader {
   // Reads the patch kernel NAME.weight, and adds NAME.weight.1 if it is present.
   EncoderLinear patch_kernel(const std::string& name, int64_t rows, int64_t patch);
   void ignore(std::string_view prefix);
-  // Reports an error for a tensor whose name starts with one of these prefixes and that has not been read.
+  // Reports an error for any tensor whose name starts with one of these prefixes and that has not been read.
   void check_surplus(std::initializer_list<std::string_view> prefixes);
 
  private:
@@ -69,11 +69,11 @@ class TensorReader {
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
   const float* zeros(int64_t count);
-  // Sets what is known before the values are read: the sizes, whether the weight becomes a 16-bit integer matrix, and
-  // its bytes. If it does not, `kept_as` is the widest type that it may be stored as.
+  // Sets what is known before the values are read: the sizes, the bytes, and whether the weight becomes a 16-bit
+  // integer matrix. If it does not, `kept_as` is the widest type in which it may be stored.
   void shape(EncoderLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(EncoderLinear& to, TensorType type, std::span<const std::byte> bytes);
-  // Creates a matrix from floats, converted back to F16 or BF16 if the file stored that type.
+  // Creates a matrix from floats, converted back to F16 or BF16 if that is the type in the file.
   void matrix(EncoderLinear& to, TensorType came_as, const std::vector<float>& numbers);
   void bias_and_clamps(EncoderLinear& to, const std::string& name, int64_t first, int64_t of_rows);
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIdefics3Around = "<fake_token_around_image>", kIdefics3Overview = "<global-img>";
 constexpr std::string_view kLfm2Overview = "<|img_thumbnail|>";
 
-// Returns the token of the vocabulary with this spelling, whether it is a control token or text.
+// Returns the vocabulary's token with this spelling, whether it is a control token or ordinary text.
 TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   const TokenId id = tokenizer.find(text);
   if (id != kNoToken) return id;
@@ -32,7 +32,7 @@ std::string_view third_name(std::string_view marker) {
   return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
 }
 
-// Returns every marker token that some plan of the model may use. Vocabularies need not contain all tile markers, which
+// Returns every marker token that any plan for the model may use. Vocabularies need not contain all tile markers, which
 // start at index `tiles_from`.
 std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_from) {
   std::vector<std::string> markers;
@@ -104,7 +104,7 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
     TokenId id = other_name(marker).empty() ? kNoToken : text.tokenizer->find(other_name(marker));
     if (id == kNoToken) id = token_of(*text.tokenizer, marker);
     if (id == kNoToken && !third_name(marker).empty()) id = text.tokenizer->find(third_name(marker));
-    if (id == kNoToken && i > tiles_from) continue;  // The marker of a tile other than the first may be missing.
+    if (id == kNoToken && i > tiles_from) continue;  // Only the first tile's marker is required.
     if (id == kNoToken) {
       std::string shown;
       for (const char c : marker) shown += c == '\n' ? std::string("\\n") : std::string(1, c);
@@ -131,7 +131,7 @@ int VisionModel::most_rows() const {
 }
 
 int VisionModel::most_tokens() const {
-  if (params_->ends_rows) return most_rows();  // There is a single part without markers.
+  if (params_->ends_rows) return most_rows();  // There is a single part, without markers.
   // Two markers before each part, one between rows of tiles, and two around everything.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }

@@ -5,8 +5,8 @@
 //   VisionModel::fit      checks whether it belongs to a text model                 any thread, once
 //   VisionModel::plan     image size -> parts, tokens, positions                    any thread; microseconds
 //   VisionModel::prepare  plan and RGB -> the pixels of each part, and its hash     any thread; milliseconds
-//   VisionEncoder::load     loads the weights into a backend's memory                 the loading thread
-//   VisionEncoder::begin    a part -> a run that advance() computes step by step      the backend's thread
+//   VisionEncoder::load   loads the weights into a backend's memory                 the loading thread
+//   VisionEncoder::begin  a part -> a run that advance() computes step by step      the backend's thread
 //
 // A VisionModel is immutable. Formulas and golden test vectors follow llama.cpp's libmtmd (August 2026), so a file
 // gives the same results as in llama.cpp.
@@ -33,22 +33,22 @@ namespace monolith {
 
 struct VisionParams;
 
-// Selects the image preprocessing where two kinds differ: that of llama.cpp, which users of GGUF files expect, or that
-// of the model's reference implementation (original_size.h, resample.h). Also determines which position embedding the
+// Selects the image preprocessing where there are two kinds: llama.cpp's, which users of GGUF files expect, and that of
+// the model's reference implementation (original_size.h, resample.h). Also determines which position embedding the
 // class token uses.
 enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
 
-// Limits set by the operator, within those of the file. 0 means the file's limit.
+// Limits set by the operator; they cannot exceed those in the file. 0 = the file's limit.
 struct VisionBounds {
   int64_t max_source_pixels = int64_t{1} << 27;  // Maximum size of an image as sent.
-  int64_t max_pixels = 0;                        // Maximum size of a part whose size follows the image.
+  int64_t max_pixels = 0;                        // Maximum size of a part whose size depends on the image.
   int max_tiles = 0;                             // Maximum number of tiles per image; the file's limit may be lower.
   VisionResize resize = VisionResize::kLlamaCpp;
 };
 
 // Options of a request.
 struct PlanOptions {
-  // Use no tiles. If sizes follow the image, use as few pixels as the file allows ("low" detail).
+  // Use no tiles. If sizes depend on the image, use as few pixels as the file allows ("low" detail).
   bool overview_only = false;
 };
 
@@ -61,20 +61,20 @@ struct TextModelFacts {
   const Tokenizer* tokenizer = nullptr;
 };
 
-// Token ids, in a text model's vocabulary, of the markers that image plans put around and between image tiles.
+// Token IDs, in a text model's vocabulary, of the markers that image plans put around images and between tiles.
 class MarkerTokens {
  public:
-  // Returns kNoToken if no plan uses the marker or if the vocabulary lacks it. Only markers of tiles far to the right
-  // or at the bottom may be missing; images that need one of them are rejected.
+  // Returns kNoToken if no plan uses the marker or the vocabulary lacks it. Only markers for tiles far to the right or
+  // at the bottom may be missing; images that need one of these are rejected.
   TokenId id(std::string_view marker) const;
 
  private:
   friend class VisionModel;
-  std::vector<std::pair<std::string, TokenId>> ids_;  // Pairs of name and id.
+  std::vector<std::pair<std::string, TokenId>> ids_;  // Pairs of name and ID.
 };
 
-// A decoded image: 8 bits each of red, green and blue, row by row without padding. Alpha is dropped, and gray is
-// repeated three times.
+// A decoded image: 8 bits each of red, green and blue, row by row without padding. Alpha has been dropped, and gray
+// values are repeated three times.
 struct RgbImage {
   int width = 0, height = 0;
   std::span<const uint8_t> pixels;  // height * width * 3 bytes.
@@ -91,17 +91,17 @@ struct PreparedPiece {
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (an unknown projector type, with its name), kInvalidFile (names a key or tensor that is
-  // missing, contradicts another, or is out of range). `file` is not retained.
+  // Errors: kUnsupported (an unknown projector type; the message names it), kInvalidFile (the message names a key or
+  // tensor that is missing, contradicts another one, or is out of range). `file` is not retained.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();
 
-  // Errors: kInvalidArgument states the mismatch: embedding size, positions, deepstack layers, or a missing marker
+  // Errors: kInvalidArgument, stating the mismatch: embedding size, positions, deepstack layers, or a missing marker
   // token.
   Result<MarkerTokens> fit(const TextModelFacts& text) const;
 
-  // Errors: kInvalidArgument if a side is below 1, the image exceeds max_source_pixels, or the aspect ratio is so
-  // extreme that no part of the allowed size can hold it.
+  // Errors: kInvalidArgument if a side is below 1, the image exceeds max_source_pixels, or its aspect ratio is so
+  // extreme that it does not fit in any part of an allowed size.
   Result<ImagePlan> plan(int width, int height, const PlanOptions& options = {}) const;
 
   // Returns one PreparedPiece per part of the plan. Errors: kInvalidArgument (the image does not have the plan's size),
@@ -113,10 +113,10 @@ class VisionModel {
 
   const VisionParams& params() const { return *params_; }
   std::string_view projector_type() const;  // As named in the file.
-  int64_t row_width() const;                // The ImagePlan::row_width of every plan.
+  int64_t row_width() const;                // ImagePlan::row_width, which is the same for every plan.
   int n_deepstack() const;
-  int most_rows() const;    // Maximum number of embeddings of one part, over all plans.
-  int most_tokens() const;  // Maximum number of tokens of a plan, including markers.
+  int most_rows() const;    // Maximum number of embeddings in one part, over all plans.
+  int most_tokens() const;  // Maximum number of tokens in a plan, including markers.
   int64_t most_piece_pixels() const;
 
  private:
@@ -124,43 +124,44 @@ class VisionModel {
   std::unique_ptr<const VisionParams> params_;
 };
 
-// Arithmetic for 16-bit weights.
+// Arithmetic used with 16-bit weights.
 enum class VisionPrecision : uint8_t {
-  kFast,   // 16-bit integers with shared scales if the device supports them; about as precise as 16-bit floats.
+  kFast,   // 16-bit integers with shared scales, if the device supports them; about as precise as 16-bit floats.
   kExact,  // 32-bit floats.
 };
 
-// The encoding of one image part. A run must not outlive its VisionEncoder, which computes one run at a time.
+// The encoding of one image part. A run must not outlive its VisionEncoder, which computes only one run at a time.
 // Destroying an unfinished run cancels it.
 class EncoderRun {
  public:
   virtual ~EncoderRun() = default;
-  // Computes about `budget` more multiplications (at least one indivisible unit of about 2^24), within its own
+  // Computes about `budget` more multiplications (but at least one indivisible unit of about 2^24), within its own
   // begin_step() and end_step(). Returns true when the run is complete. Results do not depend on the budgets.
   virtual bool advance(int64_t budget) = 0;
-  // Remaining and total work, in the unit of `budget`.
+  // Remaining and total work, in the same unit as `budget`.
   virtual int64_t left() const = 0;
   virtual int64_t total() const = 0;
-  // Returns the embeddings, [n_rows][row_width]. Call once, after advance() has returned true.
+  // Returns the embeddings, [n_rows][row_width]. May be called once, after advance() has returned true.
   virtual std::vector<float> take_rows() = 0;
 };
 
 // The vision encoder's weights and working memory on a backend.
 class VisionEncoder {
  public:
-  // Bytes of backend memory that load() will use: weights, and the working memory for the largest image part. On a CPU,
-  // only the pages of the working memory that the image parts need are touched.
+  // Bytes of backend memory that load() will use: for weights, and for the working memory of the largest image part. On
+  // a CPU, only the pages of the working memory that are actually needed are touched.
   static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                              VisionPrecision precision = VisionPrecision::kFast);
   static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
                            VisionPrecision precision = VisionPrecision::kFast);
-  // Errors: kInvalidFile (names a tensor that is missing or has the wrong shape), kUnsupported (the backend does not
-  // support vision encoders), kOutOfMemory. `backend` must outlive the VisionEncoder; load() calls its reserve().
+  // Errors: kInvalidFile (the message names a tensor that is missing or has the wrong shape), kUnsupported (the backend
+  // does not support vision encoders), kOutOfMemory. `backend` must outlive the VisionEncoder; load() calls its
+  // reserve().
   static Result<std::unique_ptr<VisionEncoder>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
                                                      Backend& backend,
                                                      VisionPrecision precision = VisionPrecision::kFast);
   virtual ~VisionEncoder() = default;
-  // `piece` must have been prepared by the same model and must outlive the run. Only one run may exist at a time.
+  // `piece` must have been prepared by the same model, and must outlive the run. Only one run may exist at a time.
   virtual std::unique_ptr<EncoderRun> begin(const PreparedPiece& piece) = 0;
 };
 

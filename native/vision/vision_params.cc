@@ -13,24 +13,24 @@
 namespace monolith {
 namespace {
 
-// Limits far above any existing encoder, and far below values whose products would overflow.
+// Limits far above any existing encoder, and low enough that products of the values cannot overflow.
 constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
 constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
-constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum pixels of an image part.
-constexpr int64_t kMaxResized = int64_t{1} << 27;  // Maximum pixels of all tiles together.
-constexpr int kMaxPatches = 1 << 16;               // Maximum patches of an image part.
+constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum number of pixels in an image part.
+constexpr int64_t kMaxResized = int64_t{1} << 27;  // Maximum number of pixels in all tiles together.
+constexpr int kMaxPatches = 1 << 16;               // Maximum number of patches in an image part.
 
-constexpr int kWindowPixels = 112;       // Qwen2.5-VL: a constant in the reference code that files do not contain.
+constexpr int kWindowPixels = 112;       // Qwen2.5-VL: a constant in the reference code; files do not contain it.
 constexpr int64_t kGemma4Tokens = 1120;  // Gemma 4: the maximum that a folder may request.
 constexpr int kLongerSides = 4;          // Idefics 3: default length of the longer side, in units of image_size.
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
 
-// Identifies a vision file. The identity is the prefix of the content hash of every prepared image part. Hashes every
-// metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB, otherwise 16
-// evenly spread samples of 256 bytes. Hashing any file therefore takes well under a second, but two files that differ
-// in only a few weights may get the same identity.
+// Identifies a vision file. The identity is the prefix of the content hash of every prepared image part. The hash
+// covers every metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB,
+// otherwise 16 evenly spaced samples of 256 bytes. Hashing a file of any size therefore takes well under a second, but
+// two files that differ in only a few weights may get the same identity.
 ContentHash file_identity(const GgufFile& file) {
   constexpr size_t kWhole = 4096, kSample = 256, kSamples = 16;
   Sha256 hash;
@@ -75,7 +75,7 @@ class Reader {
   }
 
  private:
-  // Reads an integer into `to` or returns the error. `low` must not be negative.
+  // Reads an integer into `to`, or returns the error. `low` must not be negative.
   Status integer(std::string_view key, int64_t low, int64_t high, int& to,
                  std::optional<int64_t> fallback = std::nullopt) {
     Result<int> value = vision_.integer(key, low, high, fallback);
@@ -120,13 +120,13 @@ class Reader {
     if (traits.rotation != PatchRotation::kNone && params_.head_dim() % 4 != 0)
       return invalid("head dimension is " + std::to_string(params_.head_dim()) +
                      ", but two-dimensional RoPE requires a multiple of 4");
-    // LLaVA uses CLIP encoders, which have a class token, or SigLIP encoders, which have none.
+    // LLaVA uses either CLIP encoders, which have a class token, or SigLIP encoders, which have none.
     params_.class_vector =
         traits.class_vector && (traits.projector != Projector::kMlp || file_.tensor("v.class_embd") != nullptr);
     params_.merge = traits.merge;
     if (!traits.merge_key.empty())
       if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
-    // LLaVA does not use the last layer of the encoder.
+    // LLaVA does not use the encoder's last layer.
     params_.n_layers = params_.n_file_layers - (traits.projector == Projector::kMlp ? 1 : 0);
     if (traits.projector == Projector::kQwen25Vl) {
       if (Status s = integer("n_wa_pattern", 0, kMaxLayers, params_.full_every); !s) return s;
@@ -195,7 +195,7 @@ class Reader {
       int sides = static_cast<int>((params_.longer_side + size - 1) / size);
       while (sides > 1 && sides * sides > allowed) --sides;
       params_.longer_side = static_cast<int>(std::min<int64_t>(params_.longer_side, sides * size));
-      params_.max_tiles = (sides + 1) * (sides + 1);  // Rounding up may add a row or column.
+      params_.max_tiles = (sides + 1) * (sides + 1);  // Rounding up may add a row or a column.
     }
     if (params_.sizing == Sizing::kLfm2) params_.max_tiles = std::min(10, allowed);
     if (traits.projector == Projector::kInternVl) {
@@ -204,8 +204,8 @@ class Reader {
       if (Status s = integer("preproc_min_tiles", 1, most, params_.min_tiles, 1); !s) return s;
       most = std::min(most, allowed);
       params_.min_tiles = std::min(params_.min_tiles, most);
-      // The reference implementation limits the total number of tiles. llama.cpp, for whose files this key exists,
-      // applies the minimum to rows and to columns.
+      // The reference implementation applies min_tiles to the total number of tiles. llama.cpp, for whose files this
+      // key exists, applies it to rows and columns separately.
       const int64_t least = params_.original() ? 1 : params_.min_tiles;
       for (int64_t a = least; a <= most; ++a)
         for (int64_t b = std::max(least, (params_.min_tiles + a - 1) / a); a * b <= most; ++b)
@@ -241,7 +241,7 @@ class Reader {
     if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
       return invalid(key + " has " + std::to_string(values.size()) +
                      " values, expected pairs; the maximum number of pairs is " + std::to_string(kMaxCandidates));
-    // The file is LLaVA 1.6 even if the operator allows none of its grids. Only the overview is used then.
+    // The file is LLaVA 1.6 even if the operator's limits rule out all of its grids; then only the overview is used.
     if (!values.empty()) params_.sizing = Sizing::kCandidates;
     params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
@@ -270,8 +270,8 @@ class Reader {
                          " pixels are not a multiple of the merge block size of " + std::to_string(params_.factor()));
     // Sides are rounded up if an image is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
-    // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches in whole
-    // merge blocks.
+    // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches once
+    // padded to whole merge blocks.
     if (params_.original() && params_.traits->projector == Projector::kKimi25)
       most +=
           int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
@@ -304,7 +304,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_encoder_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  // The reference preprocessing gets its own identity, because equal pixels may have different positions with it.
+  // The reference preprocessing has its own identity, because with it, equal pixels may have different positions.
   if (params.original()) params.file.low ^= 1;
   return params;
 }

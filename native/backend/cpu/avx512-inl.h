@@ -1,7 +1,7 @@
 // Helpers shared by all AVX-512 kernels. Include only in files named *avx512*.cc.
 #pragma once
 
-// GCC 12 warns about _mm512_undefined_*() inside its own intrinsics (GCC bug 105593).
+// GCC 12 warns about _mm512_undefined_*() in its own intrinsics (GCC bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -14,7 +14,7 @@
 namespace monolith {
 namespace {
 
-// Broadcasts four bytes to every lane. Inline assembly, because GCC 12 does not fold the broadcast into the
+// Broadcasts four bytes to every lane. Written in inline assembly because GCC 12 does not fold the broadcast into the
 // instruction's memory operand.
 template <typename T>
 [[gnu::always_inline]] inline __m512i broadcast_four_bytes(const T* at) {
@@ -23,7 +23,7 @@ template <typename T>
   return all;
 }
 
-// Mask of the first `count` of 16 lanes; all lanes if count is 16 or more.
+// Returns a mask of the first `count` of 16 lanes; all lanes if count is 16 or more.
 [[gnu::always_inline]] inline __mmask16 first_lanes(int count) {
   return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
 }

@@ -13,9 +13,9 @@
 namespace monolith {
 namespace {
 
-// Tuning constants as in matmul.cc. kPanelBytes: weights that stay in the L2 cache while several tiles of rows use
-// them. kStreamBytes: a contiguous run of weights that a single tile streams. kPiecesPerThread: tasks per thread.
-// kWorkAlone and kPackAlone: amounts of work that a single thread does by itself.
+// Tuning constants, as in matmul.cc. kPanelBytes: weights that stay in the L2 cache while several tiles of rows use
+// them. kStreamBytes: a contiguous range of weights that a single tile streams. kPiecesPerThread: tasks per thread.
+// kWorkAlone and kPackAlone: amounts of work below which a single thread is faster.
 constexpr int64_t kPanelBytes = 512 * 1024;
 constexpr int64_t kStreamBytes = 32 * 1024;
 constexpr int64_t kPiecesPerThread = 4;
@@ -50,7 +50,7 @@ size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
 
 Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
-  // Keeps all of the size computations far from overflow.
+  // Keeps all size computations far from overflow.
   constexpr int kMaxRows = 1 << 16, kMaxExperts = 1 << 16, kMaxValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMaxRows) || !in_range(shape.n_experts, kMaxExperts) ||
@@ -84,7 +84,7 @@ void CpuMixture::choose_largest(const float* by, int32_t* best) const {
   const int n_used = shape_.n_used;
   int kept = 0;
   for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
-    // A NaN is accepted only while the list is not yet full.
+    // A NaN is accepted only while the list is not full yet.
     if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
     int at = kept < n_used ? kept++ : n_used - 1;
     for (; at > 0 && by[expert] > by[best[at - 1]]; --at) best[at] = best[at - 1];
@@ -126,7 +126,7 @@ void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const
     sums[group] = first + second;
   }
   for (int group = 0; group < router.groups; ++group) {
-    int better = 0;  // Among equal groups, the one with the lower index is better.
+    int better = 0;  // Among equal groups, the one with the lower index ranks higher.
     for (int other = 0; other < router.groups; ++other)
       better += sums[other] > sums[group] || (other < group && sums[other] == sums[group]) ? 1 : 0;
     if (better >= router.groups_used) std::fill_n(by + group * size, size, kNever);
@@ -187,7 +187,7 @@ void CpuMixture::arrange(int n_rows) {
     if (first_slot_[expert + 1] > 0) active_.push_back(expert);
     first_slot_[expert + 1] += first_slot_[expert];
   }
-  // Uses first_slot_ as each expert's next free slot, and restores it below.
+  // Uses first_slot_ to hold each expert's next free slot, and restores it below.
   for (int64_t i = 0; i < n_slots; ++i) {
     const int32_t slot = first_slot_[chosen_[i]]++;
     slot_of_[i] = slot;
@@ -227,7 +227,7 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
   });
 }
 
-// Matmul of each active expert's weights with the packed input rows of the tokens routed to that expert.
+// Matmul of each active expert's weights with the packed input rows of the tokens routed to it.
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;
@@ -310,7 +310,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : inner) wanted[static_cast<int>(kind_of(*target.weight))] = true;
-  // With a single row, all slots have the same packed input, because each slot is a separate tile.
+  // With a single row, all slots have the same packed input, because each slot is a tile of its own.
   const int packed_slots = n_rows == 1 ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {
     for (int kind = 0; kind < kActivationKinds; ++kind)
@@ -323,8 +323,8 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   for_slots(n_slots, n_ff, [&](int choice) {
     const int slot = slot_of_[choice];
     float* const inside = gate_ + slot * n_ff;
-    // With apply_router_weight_on_input, the router weight scales the expert's input. The experts have no biases then,
-    // so scaling the output of the gate and up matmuls is equivalent.
+    // With apply_router_weight_on_input, the router weight scales the expert's input. Experts then have no biases, so
+    // scaling the outputs of the gate and up matmuls is equivalent.
     if (mixture.apply_router_weight_on_input) {
       ops_.scale(inside, n_ff, weights_[choice]);
       if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);

@@ -1,12 +1,12 @@
 // MoE layers on the CPU: implements Operations::mixture.
 //
-// A slot is one (row, expert) pair of the step. Slots are ordered by (expert, row), so the rows of an expert are
-// consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic of
-// panels.h. The tasks of all experts' matrices form a single parallel section, so threads do not wait for each other
-// after every expert. A row's result is the sum over its own slots, from the most to the least preferred expert, and
-// does not depend on other rows.
+// A slot is one (row, expert) pair of the step. Slots are ordered by (expert, row), so an expert's rows are
+// consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic
+// described in panels.h. The tasks of all experts' matrices form a single parallel section, so threads do not have to
+// wait for each other after every expert. A row's result is the sum over its own slots, from the most to the least
+// preferred expert, and does not depend on other rows.
 //
-// Threads: called by the engine thread, with the work shared by the ThreadPool. Only reserve() allocates memory.
+// Called on the engine thread, which shares the work with the ThreadPool. Only reserve() allocates memory.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class CpuMixture {
 
   // Bytes that reserve() allocates; 0 if there are no experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (more experts per token than exist, or sizes that are not multiples of
+  // Errors: kInvalidArgument (more experts per token than there are, or sizes that are not multiples of
   // kExpertRowMultiple), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
@@ -40,20 +40,21 @@ class CpuMixture {
 
  private:
   struct Product;
-  // Selects the experts of one row and computes their weights.
+  // Selects the experts for one row and computes their weights.
   void choose(const Mixture& mixture, const float* logits, int row);
-  // Returns the indices of the experts with the largest values in `by`, in descending order of value.
+  // Sets `best` to the indices of the experts with the largest values in `by`, in descending order of value.
   void choose_largest(const float* by, int32_t* best) const;
   void score(const Router& router, const float* logits, float* scores) const;
   // Group-limited routing: sets the selection scores of experts outside the best groups to minus infinity. `sums` is
   // scratch memory with one element per group.
   void keep_groups(const Router& router, float* by, float* sums) const;
-  // Assigns slots to the (row, expert) pairs and groups each expert's rows into tiles.
+  // Assigns slots to the (row, expert) pairs and splits each expert's rows into tiles.
   void arrange(int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
   // shared_lines: every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
-  // Calls fn(i) for 0 <= i < n, on several threads if that pays off. `values` is how many numbers one call processes.
+  // Calls fn(i) for 0 <= i < n, on several threads if that pays off. `values` is the number of values that one call
+  // processes.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);
   ActivationKind kind_of(const Matrix& matrix) const;
@@ -69,7 +70,7 @@ class CpuMixture {
   float* up_ = nullptr;       // Shape [slot][n_ff].
   float* result_ = nullptr;   // Shape [slot][n_embd].
   float* weights_ = nullptr;  // Shape [row][n_used].
-  float* scores_ = nullptr;   // Shape [row][3][n_experts]: scores, selection scores, sums of groups.
+  float* scores_ = nullptr;   // Shape [row][3][n_experts]: scores, selection scores, sums per group.
   // State of the current step.
   std::vector<int32_t> chosen_;      // Shape [row][n_used]: experts in order of preference.
   std::vector<int32_t> slot_of_;     // Shape [row][n_used].

@@ -1,7 +1,7 @@
-// UNROLL before a loop with a constant trip count unrolls it completely. For kernels.
+// UNROLL before a loop with a constant trip count unrolls it completely. For use in kernels.
 #pragma once
 
-// Loops over rows must be unrolled, otherwise the accumulators become an array in memory. -O2 alone does not unroll
+// Loops over rows must be unrolled; otherwise, the accumulators become an array in memory. -O2 alone does not unroll
 // them.
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")

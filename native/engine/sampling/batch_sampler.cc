@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr size_t kWorthSharing = 1 << 16;  // Minimum number of logits in a run for which threads are used.
+constexpr size_t kWorthSharing = 1 << 16;  // Runs with fewer logits than this use a single thread.
 
 }  // namespace
 
@@ -47,7 +47,7 @@ int BatchSampler::place(const SampleTask& task, const Link& link) {
   const size_t at = tasks_.size();
   tasks_.push_back(task);
   links_.push_back(link);
-  if (at == results_.size()) {  // The choices of one prompt may outnumber the logit rows of a step.
+  if (at == results_.size()) {  // A prompt may have more choices than a step has logit rows.
     auto departed = std::make_unique<std::atomic<int>[]>(2 * at);
     for (size_t i = 0; i < at; ++i) departed[i] = departed_[i].load(std::memory_order_relaxed);
     departed_ = std::move(departed);
@@ -80,7 +80,7 @@ void BatchSampler::run() {
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
     return;
   }
-  // Waking the worker threads, which sleep after a step, would take longer than sampling, which takes only a few
+  // Worker threads sleep after a step. Waking them would take longer than the sampling itself, which takes only a few
   // microseconds.
   if (n * static_cast<size_t>(n_vocab_) < kWorthSharing) {
     for (size_t task = begin; task < n_run_; ++task) sample_one(task, 0);

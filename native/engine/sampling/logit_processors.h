@@ -1,5 +1,5 @@
-// Changes to logits before sampling: bias and bans, then penalties. PenaltyCounts belongs to the engine thread; the
-// other functions are pure.
+// Changes to the logits before sampling: bias and bans, then penalties. PenaltyCounts is used only on the engine
+// thread; the other functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace monolith {
 
-// Counts how often a sequence has used each token. Allocated once for the whole generation; counting never allocates.
+// Counts how often each token occurs in a sequence. Allocates once, for the whole generation; counting never allocates.
 class PenaltyCounts {
  public:
   PenaltyCounts() = default;
-  // Has room for the prompt's tokens and `max_new` generated ones, from a vocabulary of `n_vocab`.
+  // Has room for the prompt's tokens and `max_new` generated tokens, from a vocabulary of `n_vocab` tokens.
   PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, int n_vocab);
 
-  // True if any penalty of these parameters needs the counts.
+  // Whether any penalty in `params` needs the counts.
   static bool needed(const SamplingParams& params) {
     return params.repetition_penalty != 1.0f || params.frequency_penalty != 0.0f || params.presence_penalty != 0.0f;
   }
@@ -30,15 +30,15 @@ class PenaltyCounts {
 
  private:
   UsedToken& entry(TokenId token);  // Adds the token with count 0 if it is absent.
-  std::vector<UsedToken> entries_;  // Used tokens in order of first use.
-  // Hash table with open addressing: index into entries_, or -1. The size is a power of two, and at most half of it is
-  // used.
+  std::vector<UsedToken> entries_;  // In order of first use.
+  // Open-addressing hash table whose slots hold an index into entries_, or -1. Its size is a power of two; at most half
+  // of the slots are in use.
   std::vector<int32_t> slots_;
 };
 
-// Applies step 2 of backend/sampling.h to logits [n_vocab] in place: bias and bans. Then, for each used token, a
-// positive logit is divided by repetition_penalty and a negative one multiplied (Keskar et al. 2019, "CTRL", section
-// 4.1). Finally, the frequency and presence penalties are subtracted.
+// Applies step 2 of backend/sampling.h to logits [n_vocab] in place. Bias and bans come first. Then, for each used
+// token, a positive logit is divided by repetition_penalty and a negative one is multiplied by it (Keskar et al. 2019,
+// "CTRL", section 4.1). Finally, the frequency and presence penalties are subtracted.
 void apply_logit_processors(const SampleTask& task, float* logits);
 
 }  // namespace monolith

@@ -1,6 +1,6 @@
-// Philox4x32-10, a counter-based random generator (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1,
-// 2, 3", SC 2011). Its output is a pure function of key and counter. A sequence's random numbers therefore depend only
-// on its seed, stream and position, not on what else runs.
+// Philox4x32-10, a counter-based random number generator (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3", SC 2011). Its output is a pure function of key and counter, so a sequence's random numbers depend only
+// on its seed, stream and position, not on what else is running.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace monolith {
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-// Ten rounds (section 3.3 of the paper); the constants are those of the reference implementation.
+// Ten rounds (section 3.3 of the paper), with the constants of the reference implementation.
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
@@ -24,8 +24,8 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// The 64 random bits for the token at `position` in stream `stream` of a generation with `seed`. Different combinations
-// of seed, stream and position never share the same key and counter.
+// Returns the 64 random bits for the token at `position` of a generation with `seed` and `stream`. Two different
+// combinations of seed, stream and position never share both key and counter.
 constexpr uint64_t random_bits(uint64_t seed, uint32_t stream, uint64_t position) {
   const PhiloxCounter bits =
       philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},

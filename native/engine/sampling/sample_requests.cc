@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Sampling task for the token `n_behind` positions after the sequence's next one.
+// Returns the sampling task for the token `n_behind` positions after the sequence's next token.
 SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) {
   const GenerationRequest& params = sequence.request.params;
   const SamplingParams& sampling = params.sampling;
@@ -41,8 +41,8 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     row = request_scores(item, row);
     if (!item.wants_logits) continue;
     const Request& request = item.sequence->request;
-    // Choices that are not forked yet get their tasks after the fork. Sequences that ended since the step was submitted
-    // are skipped.
+    // Choices that have not been forked yet get their tasks after the fork. Sequences that have ended since the step
+    // was submitted are skipped.
     const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
     const bool has_ended = item.sequence->state == SequenceState::kEnded;
     tasks_.push_back(forks || has_ended ? kNotRequested : request_next(*item.sequence, row));
@@ -53,8 +53,8 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
   sampler_.begin();
 }
 
-// Adds tasks for the prompt log-probabilities of this step: the token is given, its logprobs are requested. Returns the
-// first row after them.
+// Adds tasks for this step's prompt logprobs: they score the given prompt tokens instead of drawing one. Returns the
+// first row after the scored rows.
 const float* SampleRequests::request_scores(const StepPlan::Item& item, const float* row) {
   const Sequence& sequence = *item.sequence;
   const bool has_ended = sequence.state == SequenceState::kEnded;
@@ -69,8 +69,8 @@ const float* SampleRequests::request_scores(const StepPlan::Item& item, const fl
   return row;
 }
 
-// Adds tasks for the rows after draft tokens, if the tokens in between do not change how these rows are sampled. They
-// come after the next tokens of all sequences, because they are skipped if a draft token is rejected.
+// Adds tasks for the rows after draft tokens, unless the draft tokens before a row change how it is sampled. These
+// tasks come after the next tokens of all sequences because they are skipped if a draft token is rejected.
 void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* logits) {
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {
@@ -90,7 +90,7 @@ void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* lo
   }
 }
 
-// Adds a task for the sequence's next token. Returns its index, or a negative code if there is none.
+// Adds a task for the sequence's next token. Returns its index, or a negative code if none was added.
 int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)])
     return kNotRequested;
@@ -106,7 +106,7 @@ int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
 }
 
 void SampleRequests::await() {
-  // Without sampling tasks, nothing else waits for the step to finish.
+  // Without sampling tasks, nothing else would wait for the step to finish.
   if (std::ranges::none_of(tasks_, [](int32_t task) { return task >= 0; })) backend_.wait();
   sampler_.run();
 }

@@ -1,6 +1,6 @@
-// The sampling tasks of a step. All tasks that are known to be needed are collected before any sequence takes its
-// tokens, so that all rows can be sampled together. On the device they can be submitted even before their logits are
-// computed. Other tasks are run later, when the sequence takes its tokens. Engine thread only.
+// The sampling tasks of a step. All tasks that are certain to be needed are collected before any sequence accepts its
+// tokens, so all rows can be sampled together. On a device, these tasks can be submitted even before their logits have
+// been computed. The remaining tasks run later, when their sequence accepts its tokens. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace monolith {
 
 class SampleRequests {
  public:
-  // Codes that stand in place of a task index. kNotRequested: the row is sampled later if needed. kGrammarFailed: its
-  // grammar has failed. kMaskPending: the grammar mask is not computed yet.
+  // Codes used in place of a task index. kNotRequested: the row is sampled later, if needed. kGrammarFailed: the
+  // sequence's grammar has failed. kMaskPending: the grammar mask has not been computed yet.
   static constexpr int32_t kNotRequested = -1, kGrammarFailed = -2, kMaskPending = -3;
 
   // Logit rows have `row_width` floats, of which the first `n_vocab` are sampled.
@@ -25,19 +25,19 @@ class SampleRequests {
 
   bool on_backend() const { return sampler_.samples_on_backend(); }
 
-  // Collects the tasks of a step and starts them if the device samples.
+  // Collects the tasks of a step and, if the device samples, starts them.
   void request(const StepPlan& plan, const float* logits);
-  // Returns when the step has been computed and its tasks have results.
+  // Waits until the step has been computed and its tasks have results.
   void await();
-  // Task index or code for each logit row of the step, in row order.
+  // Task index, or one of the codes above, for each logit row of the step, in row order.
   std::span<const int32_t> tasks() const { return tasks_; }
   // Returns null if the task was skipped because an earlier draft token was rejected.
   const SampleResult* result(int32_t task) const { return sampler_.result(task); }
 
-  // Samples the first tokens of a request's choices from the same row; stores the task indices in `out`.
+  // Samples the first token of each choice of a request from the same row and stores the task indices in `out`.
   void request_choices(const Request& request, const float* logits, std::span<int32_t> out);
-  // Samples one next token with the constraint that currently applies. `known`: result for this row without a
-  // constraint, or null. The outcome kOk without a token means that the logits are not finite.
+  // Samples one next token under the constraint that currently applies. `known`: the result for this row without a
+  // constraint, or null. An outcome of kOk without a token means that a logit is not finite.
   Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known,
                               const SampleResult*& chosen);
 
@@ -51,10 +51,10 @@ class SampleRequests {
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  // Allowed tokens, one entry per task with a constraint. Grows to the maximum number needed in any step.
+  // Allowed tokens: one entry per task with a constraint. Grows to the maximum number needed in any one step.
   std::deque<AllowedTokens> allowances_;
   size_t n_allowances_ = 0;  // Number of entries of allowances_ used in this step.
-  AllowedTokens allowance_;  // Allowed tokens for sample().
+  AllowedTokens allowance_;  // Used by sample().
 };
 
 }  // namespace monolith

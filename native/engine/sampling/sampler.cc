@@ -15,7 +15,7 @@ __extension__ typedef unsigned __int128 Wide;
 
 constexpr float kMin = std::numeric_limits<float>::lowest();
 
-// The only allowed token, or kNoToken if there are several or no constraint.
+// Returns the only allowed token, or kNoToken if there are several or there is no constraint.
 TokenId only_token(const SampleTask& task) {
   if (task.mask.empty()) return task.allowed.size() == 1 ? task.allowed.front() : kNoToken;
   TokenId only = kNoToken;
@@ -78,7 +78,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
     std::copy(raw, raw + n_vocab_, adjusted_.get());
     apply_logit_processors(task, adjusted_.get());
     logits = adjusted_.get();
-    read_row(logits);  // The result is ignored: bans make the row non-finite, which is allowed here.
+    read_row(logits);  // Result ignored: bans make the row non-finite, which is fine here.
   }
   if (task.constrained()) {
     if (const TokenId only = only_token(task); only != kNoToken) {
@@ -102,7 +102,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
   if (wants_logprobs) fill_logprobs(logits, static_cast<float>(std::log(plain_total)), task.n_top, result);
 }
 
-// Computes the block maxima and max_ of a row. Returns false if one of its logits is not finite.
+// Computes the block maxima and max_ of a row. Returns false if any logit is not finite.
 bool Sampler::read_row(const float* logits) {
   const bool finite = kernels_.scan(logits, n_vocab_, block_max_.data());
   max_ = *std::max_element(block_max_.begin(), block_max_.end());
@@ -121,8 +121,8 @@ void Sampler::mask(const float* logits, const SampleTask& task) {
   read_row(masked_.get());
 }
 
-// Chooses a token from the row that read_row() has read. `plain_total`: its total weight at temperature 1, with
-// matching block_sums_; 0 = not computed.
+// Chooses a token from the row that read_row() has read. `plain_total`: the row's total weight at temperature 1, with
+// block_sums_ to match; 0 = not computed.
 TokenId Sampler::choose(const float* logits, const SampleTask& task, double plain_total) {
   const bool greedy = task.temperature < kGreedyTemperature;
   const bool cuts_k = task.top_k > 0 && task.top_k < n_vocab_;
@@ -131,7 +131,7 @@ TokenId Sampler::choose(const float* logits, const SampleTask& task, double plai
 
   const WeightScale scale{max_, 1.0f / task.temperature};
   Cut cut;
-  double total = 0;  // Total weight of the tokens that `cut` keeps, with matching block_sums_; 0 = not computed.
+  double total = 0;  // Total weight of the tokens that `cut` keeps, with block_sums_ to match; 0 = not computed.
   if (cuts_k) {
     cut = top_k_cut(logits, task.top_k);
     if (cuts_p) {
@@ -162,7 +162,7 @@ TokenId Sampler::best(const float* logits) const {
 }
 
 void Sampler::collect_top(const float* logits, int64_t count, float above) {
-  // `count` blocks have a maximum of at least `bound`, so at least `count` tokens have a logit of at least `bound`.
+  // The maxima of `count` blocks are at least `bound`, so at least `count` tokens have a logit of at least `bound`.
   float bound = -std::numeric_limits<float>::infinity();
   if (count < n_blocks_) {
     block_order_ = block_max_;
@@ -186,10 +186,10 @@ void Sampler::weigh_candidates(WeightScale scale) {
   for (size_t i = 0; i < n; ++i) candidates_[i].weight = gathered_[i];
 }
 
-// Reduces candidates_ to exactly the k best tokens, or to all tokens that are not banned if these are fewer.
+// Reduces candidates_ to exactly the k best tokens, or to all tokens that are not banned if there are fewer than k.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
   collect_top(logits, k, kMin);
-  // Fewer than k tokens have a finite logit: all of them are kept.
+  // Fewer than k tokens have a finite logit, so all of them are kept.
   if (candidates_.size() < static_cast<size_t>(k)) return {};
   const auto last = candidates_.begin() + (k - 1);
   std::nth_element(candidates_.begin(), last, candidates_.end(), before);
@@ -197,8 +197,9 @@ Cut Sampler::top_k_cut(const float* logits, int64_t k) {
   return {last->logit, last->id};
 }
 
-// Finds the first candidate, in cut order, at which the running total reaches `target`; the last candidate if none
-// does. `passed`: total weight before the candidates. A quickselect that sums weights; expected time is linear.
+// Finds the first candidate, in cut order, at which the running total of weights reaches `target`, or the last
+// candidate if none does. `passed`: total weight of the tokens before the candidates. This is a quickselect that sums
+// weights as it partitions, so the expected time is linear.
 Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
   auto begin = candidates_.begin(), end = candidates_.end();
   while (end - begin > 32) {
@@ -214,12 +215,12 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
                                                            : b);
     double left = 0;
     const auto split = std::partition(begin, end, [&](const Candidate& candidate) {
-      const bool is_left = !before(pivot, candidate);  // The pivot itself belongs to the left part.
+      const bool is_left = !before(pivot, candidate);  // The pivot itself goes to the left part.
       if (is_left) left += candidate.weight;
       return is_left;
     });
-    // Ids differ, so one of the three candidates comes before the median and one after it. Both parts are therefore
-    // smaller than the range.
+    // Token IDs are unique, so one of the three candidates comes before the median and one after it. Both parts are
+    // therefore smaller than the range.
     assert(split != begin && split != end);
     if (passed + left >= target) {
       end = split;
@@ -237,7 +238,7 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
 }
 
 Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
-  // Most distributions are peaked, so a few best tokens are tried first, then more.
+  // Most distributions are peaked, so first try a few of the best tokens, then more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
     if (count * 4 > n_blocks_) break;  // A larger `count` would collect most of the row.
     collect_top(logits, count, kMin);
@@ -249,12 +250,12 @@ Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   return flat_top_p_cut(logits, scale, target);
 }
 
-// For flat distributions: a histogram of weight over logits leaves one narrow bin to search.
+// For flat distributions: a histogram of the weights by logit narrows the search to one bin.
 Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double target) {
   kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
   kernels_.distances(logits, n_vocab_, scale, steps_.get());
-  // Bins are monotone in the logit, so they are in cut order. Even and odd tokens have separate bins: neighbouring
-  // tokens often fall into the same bin, and the additions to it would depend on each other.
+  // Bins are monotone in the logit, so they are in cut order. Even and odd tokens have separate bins because
+  // neighbouring tokens often fall into the same bin, and successive additions to one bin would depend on each other.
   const float* const weights = gathered_.get();
   const uint16_t* const steps = steps_.get();
   std::fill(bins_.begin(), bins_.end(), 0.0);
@@ -277,7 +278,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   const auto look_at = [&](int64_t token) {
     if (steps[token] == bin) candidates_.push_back({logits[token], static_cast<TokenId>(token), weights[token]});
   };
-  // Compares four tokens at once: detects a zero among their differences.
+  // Checks four tokens at once: XOR turns the wanted bin into 0, and the test below detects any zero.
   constexpr uint64_t kOnes = 0x0001000100010001u;
   const uint64_t wanted = kOnes * static_cast<uint64_t>(bin);
   for (id = 0; id + 4 <= n_vocab_; id += 4) {
@@ -292,7 +293,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
 }
 
 TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total, uint64_t bits) {
-  // The total is a whole number of quanta. One quantum is chosen uniformly, without rounding.
+  // The total is a whole number of quanta. One of them is chosen uniformly, without rounding.
   const auto quanta = static_cast<uint64_t>(total * (1.0 / kQuantum));
   const auto chosen = static_cast<uint64_t>((Wide{bits} * quanta) >> 64);
   const double target = static_cast<double>(chosen) * kQuantum;
@@ -313,10 +314,10 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
       if (passed > target) return id;
     }
   }
-  return best(logits);  // Reached only if sums are inexact: with more than 2^19 tokens of nearly equal weight.
+  return best(logits);  // Reached only if sums are inexact, that is, with more than 2^19 tokens of nearly equal weight.
 }
 
-// Fills in the logprobs of `out`, whose token is set. `log_total`: the logarithm of the row's total weight.
+// Sets the logprobs of `out`, whose token is already set. `log_total`: logarithm of the row's total weight.
 void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, SampleResult& out) {
   const auto logprob = [&](float logit) { return (logit - max_) - log_total; };
   out.logprob = logprob(logits[out.token]);

@@ -1,10 +1,10 @@
 // Samples a token from one row of logits on the host, as specified in backend/sampling.h. Each sampling thread has its
 // own Sampler.
 //
-// The result is exactly that of the plain algorithm: sort all tokens by logit, ties by id; cut; draw from the kept
-// tokens in order of id. The sampler avoids most of the sorting. Maxima of blocks of 64 logits bound the candidates for
-// top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the order of summation does not matter. Identical
-// logits, parameters, seed and position give identical bits.
+// The result is exactly that of the straightforward algorithm: sort all tokens by logit, breaking ties by ID; apply the
+// cuts; draw from the remaining tokens in order of ID. The sampler avoids most of the sorting: the maxima of blocks of
+// 64 logits limit the candidates for top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the order of
+// summation does not matter. Identical logits, parameters, seed and position give identical bits.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ namespace monolith {
 // A sampled token, with its logprobs if requested.
 using TokenLogprobs = SampleResult;
 
-// Tokens that a forced sequence or grammar allows next. It takes precedence over bias and bans: if these exclude every
-// allowed token, they are not applied. Tokens that are not allowed have probability 0 in the logprobs.
+// The tokens that a forced sequence or a grammar allows next. The constraint takes precedence over bias and bans: if
+// these exclude every allowed token, they are ignored. Tokens that are not allowed have probability 0 in the logprobs.
 struct TokenConstraint {
-  // Ascending without duplicates. A single token is taken without drawing. Empty: every token.
+  // Ascending, without duplicates. A single token is taken without a draw. Empty: every token is allowed.
   std::span<const TokenId> allowed;
-  // Alternative to the list: one bit per token in (n_vocab + 63) / 64 words. At least one bit is set, and none at
-  // n_vocab or above.
+  // Alternative to the list: one bit per token, in (n_vocab + 63) / 64 words. At least one bit is set; bits at n_vocab
+  // and above are clear.
   std::span<const uint64_t> mask = {};
 };
 
-// Makes the sampling task for the generated token at `position`, drawn from `stream` of the seed. The task refers to
-// the arguments.
+// Makes the sampling task for the generated token at `position`, with random bits from `stream` of params.seed. The
+// task keeps references to the arguments.
 SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint);
 
 class Sampler {
  public:
-  // Reserves scratch memory for rows of `n_vocab` logits, which is committed on first use. sample() does not allocate.
+  // Reserves scratch memory for rows of `n_vocab` logits; the OS commits it on first use. sample() does not allocate.
   explicit Sampler(int n_vocab, const SamplerKernels& kernels = sampler_kernels());
 
   void sample(const SampleTask& task, SampleResult& result);
@@ -50,7 +50,7 @@ class Sampler {
     TokenId id;
     float weight;
   };
-  // Order of cuts: larger logit first, then smaller id.
+  // Cut order: larger logit first, then smaller ID.
   static bool before(const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
@@ -59,8 +59,8 @@ class Sampler {
   void mask(const float* logits, const SampleTask& task);
   TokenId choose(const float* logits, const SampleTask& task, double plain_total);
   TokenId best(const float* logits) const;
-  // Fills candidates_ with at least the `count` best tokens whose logit is at least `above`; with all of them if no
-  // tighter bound is known.
+  // Fills candidates_ with at least the `count` best of the tokens whose logit is at least `above`, or with all such
+  // tokens if the block maxima give no tighter bound.
   void collect_top(const float* logits, int64_t count, float above = -std::numeric_limits<float>::infinity());
   void weigh_candidates(WeightScale scale);
   Cut top_k_cut(const float* logits, int64_t k);
@@ -73,14 +73,14 @@ class Sampler {
   const SamplerKernels& kernels_;
   int64_t n_vocab_, n_blocks_;
   float max_ = 0;                      // Largest logit of the current row.
-  std::unique_ptr<float[]> adjusted_;  // The logit row after bias and penalties.
-  // The logit row, with minus infinity for tokens that the constraint does not allow.
+  std::unique_ptr<float[]> adjusted_;  // The logit row after bias, bans and penalties.
+  // The logit row with minus infinity for tokens that the constraint does not allow.
   std::unique_ptr<float[]> masked_;
   std::vector<float> block_max_, block_order_;
   std::vector<double> block_sums_;
-  std::vector<Candidate> candidates_;  // Candidate tokens of a cut; the capacity is n_vocab.
-  std::unique_ptr<float[]> gathered_;  // Logits, then weights, of the candidates or of the whole row.
-  std::unique_ptr<uint16_t[]> steps_;  // Quantized distances of the row's logits from the maximum.
+  std::vector<Candidate> candidates_;  // Candidate tokens for a cut. Capacity: n_vocab.
+  std::unique_ptr<float[]> gathered_;  // Logits, later weights, of the candidates or of the whole row.
+  std::unique_ptr<uint16_t[]> steps_;  // Quantized distance of each logit from the row's maximum.
   std::vector<double> bins_;
 };
 

@@ -1,7 +1,7 @@
-// Implementation of sampler_kernels_*.cc with GNU vector types of the instruction set's native width; compilers split
-// wider vectors badly. Every lane does the same operations without fused multiply-add, and sums of weights are exact,
-// so all versions agree bit for bit. Vectors are passed by reference, because passing 64-byte vectors by value depends
-// on the ABI. Include this file inside an unnamed namespace within namespace monolith.
+// Implementation of sampler_kernels_*.cc with GNU vector types of the instruction set's native width, because compilers
+// generate poor code for wider vectors. Every lane performs the same operations without fused multiply-add, and sums of
+// weights are exact, so all versions agree bit for bit. Vectors are passed by reference because the ABI determines how
+// 64-byte vectors are passed by value. Include this file inside an unnamed namespace within namespace monolith.
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;
@@ -10,22 +10,22 @@ constexpr int kLanes = 8;
 #else
 constexpr int kLanes = 4;
 #endif
-constexpr int kTogether = 4;               // Number of vectors that are interleaved to hide instruction latency.
+constexpr int kTogether = 4;               // Number of vectors interleaved to hide instruction latency.
 constexpr int kPart = kTogether * kLanes;  // Number of logits in kTogether vectors.
 static_assert(kBlock % kPart == 0);
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * kLanes)));
 typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));
-// A vector of doubles; it has half as many lanes as Floats.
+// A vector of doubles as wide as Floats, so with half as many lanes.
 typedef double Doubles __attribute__((vector_size(4 * kLanes)));
 #define MONOLITH_INLINE inline __attribute__((always_inline))
 
 MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&lanes, from, sizeof lanes); }
 
 // Converts logits to weights in place: exp(x) for x = (logit - max) / temperature <= 0, rounded to a multiple of 2^-34;
-// 0 below about -24.3. Several vectors are interleaved: each operation depends on the one before it, and the CPU's
-// schedulers do not hold enough operations to find the next vector's on their own.
+// weights below about exp(-24.3) round to 0. Several vectors are interleaved because each operation depends on the
+// previous one, and the CPU's out-of-order window is too small to reach the next vector's operations.
 template <int n>
 MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits.
@@ -36,11 +36,11 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #define MONOLITH_EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
   MONOLITH_EACH x[i] = x[i] - scale.max;
   MONOLITH_EACH x[i] = x[i] * scale.inverse_temperature;
-  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // Limits x, so that 2^n stays a normal float.
+  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // Clamps x so that 2^n remains a normal float.
   MONOLITH_EACH shifted[i] = x[i] * 1.44269504f;
   MONOLITH_EACH shifted[i] = shifted[i] + kRound;
   MONOLITH_EACH p[i] = shifted[i] - kRound;
-  // ln 2 in two parts. The first has 9 bits, so its product with |n| <= 116 is exact.
+  // ln 2 in two parts. The first part has 9 bits, so its product with |n| <= 116 is exact.
   MONOLITH_EACH x[i] = x[i] - p[i] * 0.693359375f;
   MONOLITH_EACH x[i] = x[i] - p[i] * -2.12194440e-4f;
   // Taylor series up to x^7: |x| <= 0.35, so the first omitted term is below 6e-9.
@@ -54,7 +54,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
   MONOLITH_EACH {
     Ints exponent;
     __builtin_memcpy(&exponent, &shifted[i], sizeof exponent);
-    exponent = (exponent << 23) + (127 << 23);  // The shift removes the bits of kRound above n.
+    exponent = (exponent << 23) + (127 << 23);  // The shift discards the bits of kRound above n.
     __builtin_memcpy(&shifted[i], &exponent, sizeof exponent);
   }
   MONOLITH_EACH p[i] = p[i] * shifted[i];
@@ -64,7 +64,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #undef MONOLITH_EACH
 }
 
-// Exact sums of weights: neither the number of lanes nor the order of addition matters.
+// Exact sums of weights: neither the number of lanes nor the order of addition affects the result.
 struct Sums {
   Doubles low{}, high{};
 
@@ -85,7 +85,7 @@ struct Sums {
   }
 };
 
-// Returns a whole block; the last block of a row is padded with minus infinity.
+// Returns a whole block; a row's last block is padded with minus infinity.
 MONOLITH_INLINE const float* block_at(const float* logits, int64_t begin, int64_t n, float* padded) {
   if (begin + kBlock <= n) return logits + begin;
   for (int i = 0; i < kBlock; ++i)
@@ -162,7 +162,7 @@ MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* b
   for (int i = 0; i < kLanes; ++i) ids[i] = i;
   double row_total = 0;
   for (int64_t begin = 0, block = 0; begin < n; begin += kBlock, ++block) {
-    // exp(-24.5) < 2^-35 rounds to 0, as do all smaller values.
+    // exp(-24.5) < 2^-35, so this weight and all smaller ones round to 0.
     if (block_max[block] < cut.logit || (block_max[block] - scale.max) * scale.inverse_temperature < -24.5f) {
       block_sums[block] = 0;
       continue;

@@ -22,8 +22,8 @@ void append_text(std::vector<std::byte>& out, std::string_view text) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// The stored type of a matrix if `type` is requested. `decides` marks the embedding and output matrices, which
-// determine the logits directly.
+// Returns the stored type of a matrix if `type` is requested. `decides`: it is the embedding or the output matrix,
+// which affects the logits directly.
 TensorType stored_as(TensorType type, bool decides, int64_t cols) {
   if (decides && type == TensorType::kQ4_0) return TensorType::kQ8_0;
   if (decides && type == TensorType::kQ4_K) type = TensorType::kQ6_K;
@@ -152,7 +152,7 @@ void AssembledFile::tensor(std::string_view name, const std::vector<float>& valu
 }
 
 Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
-  // The metadata is written as a GGUF file without tensors, so the parser validates it like any other file.
+  // The metadata is written as a GGUF file without tensors, so the parser validates it as it does any other file.
   std::vector<std::byte> image;
   for (const char c : {'G', 'G', 'U', 'F'}) image.push_back(static_cast<std::byte>(c));
   append(image, uint32_t{3});
@@ -162,7 +162,7 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
   auto parsed = GgufParser(image).parse();
   if (!parsed) return parsed.error();
   GgufFile& head = **parsed;
-  file_->image_ = std::move(image);  // Moving the vector does not move the bytes that the metadata views point to.
+  file_->image_ = std::move(image);  // Moving the vector does not move the bytes to which the metadata views point.
   file_->bytes_ = file_->image_;
   file_->metadata_ = std::move(head.metadata_);
   file_->metadata_by_name_ = std::move(head.metadata_by_name_);

@@ -1,5 +1,5 @@
-// Builds a GgufFile from another model format: metadata under GGUF keys and tensors under GGUF names. It also marks the
-// matrices of a GGUF file for quantization at load time. Used on the thread that opens the model.
+// Builds a GgufFile from another model format, with metadata under GGUF keys and tensors under GGUF names. Also marks
+// the matrices of a GGUF file for quantization at load time. Used on the thread that opens the model.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class AssembledFile {
  public:
   AssembledFile();
 
-  // These functions add metadata. If a key is added twice, the first value is kept.
+  // The following functions add metadata. If a key is added twice, the first value is kept.
   void string(std::string_view key, std::string_view value);
   void boolean(std::string_view key, bool value);
   void integer(std::string_view key, uint64_t value);  // Stored as uint32 if the value fits, otherwise as uint64.
@@ -28,27 +28,28 @@ class AssembledFile {
   void bytes(std::string_view key, std::span<const std::byte> values);
   bool has(std::string_view key) const;
 
-  // Takes ownership of the mapped files that hold the tensor data. `other_bytes` is the size of all other files that
-  // were read.
+  // Takes ownership of the mapped files that contain the tensor data. `other_bytes` is the total size of all other
+  // files that were read.
   void own(std::vector<MappedFile> files, size_t other_bytes);
 
-  // These functions add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row length
-  // first.
+  // The following functions add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row
+  // length first.
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type,
               std::span<const std::byte> data);
-  // Adds a tensor whose bytes are produced from `source` as `type`. Requires can_store(source, type).
+  // Adds a tensor whose bytes are produced from `source` in type `type`. Requires can_store(source, type).
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type, TensorSource source);
-  // Adds a float32 vector that exists in no file.
+  // Adds a float32 vector that is not in any file.
   void tensor(std::string_view name, const std::vector<float>& values);
 
-  // Returns the same errors as the GGUF parser for this metadata, and an error if two tensors have the same name.
+  // Returns the errors of the GGUF parser for this metadata, and an error if two tensors have the same name.
   Result<std::unique_ptr<GgufFile>> build() &&;
 
-  // Converts the float matrices of `file` to `type` from now on, with `threads` threads producing the bytes. Matrices
-  // of other types, norms, biases, MoE routers and rows that do not divide into whole blocks stay unchanged. The
-  // embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they determine the
-  // logits directly, so rounding does the most harm there. Rows that divide into Q8_0 blocks but not into Q4_K or Q6_K
-  // blocks become Q8_0. With kF8E4M3 the file keeps its floats, and the backend converts them to FP8.
+  // From now on, converts the float matrices of `file` to `type` as they are read, with `threads` threads producing the
+  // bytes. Matrices of other types, norms, biases, MoE routers and matrices whose rows do not divide into whole blocks
+  // stay unchanged. The embedding table and the output matrix become Q8_0 instead of Q4_0, and Q6_K instead of Q4_K,
+  // because they affect the logits directly, so rounding does the most harm there. Matrices whose rows divide into Q8_0
+  // blocks but not into Q4_K or Q6_K blocks become Q8_0. With kF8E4M3, the file keeps its floats, and the backend
+  // converts them to FP8.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:
@@ -56,7 +57,7 @@ class AssembledFile {
   GgufTensor& add(std::string_view name, const std::vector<int64_t>& shape, TensorType type);
 
   std::unique_ptr<GgufFile> file_;
-  std::vector<std::byte> entries_;  // Metadata entries in the GGUF file encoding.
+  std::vector<std::byte> entries_;  // Metadata entries, encoded as in a GGUF file.
   std::vector<std::string> keys_;
 };
 

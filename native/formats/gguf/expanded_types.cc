@@ -1,5 +1,5 @@
 // The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h). Pure
-// functions; can be called from any thread.
+// functions that may be called from any thread.
 #include "formats/gguf/expanded_types.h"
 
 #include <bit>
@@ -24,20 +24,20 @@ uint32_t load32(Bytes at) {
   return bits;
 }
 
-// Expands eight 2-bit digits to one byte each.
+// Spreads eight 2-bit digits to one byte each.
 uint64_t spread_pairs(uint16_t point) {
   uint64_t bits = point;
   bits = (bits | bits << 24) & 0x000000ff000000ffu;
   bits = (bits | bits << 12) & 0x000f000f000f000fu;
   return (bits | bits << 6) & 0x0303030303030303u;
 }
-// Expands four 3-bit digits to one byte each.
+// Spreads four 3-bit digits to one byte each.
 uint32_t spread_triples(uint16_t point) {
   uint32_t bits = point;
   bits = (bits | bits << 10) & 0x003f003fu;
   return (bits | bits << 5) & 0x07070707u;
 }
-// Expands bit i to the lowest bit of byte i.
+// Spreads the bits: bit i becomes the lowest bit of byte i.
 uint64_t spread_bits(uint8_t bits) {
   const uint64_t own = bits * 0x0101010101010101u & 0x8040201008040201u;
   return (own + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
@@ -48,13 +48,13 @@ uint8_t with_parity(uint32_t seven) { return static_cast<uint8_t>(seven | (std::
 void put8(uint8_t* codes, uint64_t eight) { std::memcpy(codes, &eight, sizeof eight); }
 uint8_t odd(uint32_t s) { return static_cast<uint8_t>(2 * s + 1); }
 
-// Eight codes of an IQ3 type from two codebook entries and eight sign bits.
+// Returns eight codes of an IQ3 type, from two codebook entries and eight sign bits.
 uint64_t iq3_codes(uint16_t first, uint16_t second, uint8_t signs) {
   return (spread_triples(first) | uint64_t{spread_triples(second)} << 32) | spread_bits(signs) << 3;
 }
 
 // Expands five (or four) ternary digits from each of `n` bytes: first digit 0 of all bytes, then digit 1 of all bytes,
-// and so on. A byte holds the digits as a fraction of 256, so multiplying by 3 carries the next digit out of the low 8
+// and so on. A byte holds its digits as a fraction of 256, so multiplying by 3 carries the next digit out of the low 8
 // bits.
 uint8_t* open_ternary(Bytes bytes, int n, int digits, uint8_t* codes) {
   for (int digit = 0, power = 1; digit < digits; ++digit, power *= 3)
@@ -69,7 +69,7 @@ void expand_block(Bytes block, ExpandedBlock& expanded) {
   uint8_t* codes = expanded.codes;
   expanded.d = load16(block);
   switch (T) {
-    // TQ1_0: 48 bytes with five digits each (a group of 32 bytes, then 16), 4 bytes with four digits each, d.
+    // TQ1_0: 48 bytes with five digits each (a group of 32 bytes, then one of 16), 4 bytes with four digits each, d.
     case TensorType::kTQ1_0: {
       codes = open_ternary(block, 32, 5, codes);
       codes = open_ternary(block + 32, 16, 5, codes);
@@ -82,7 +82,7 @@ void expand_block(Bytes block, ExpandedBlock& expanded) {
       for (int i = 0; i < 256; ++i) codes[i] = block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
       expanded.d = load16(block + 64);
       break;
-    // IQ1_S: d, 32 bytes with the low bits of the codebook indices, eight 16-bit words. Each word serves 32 values:
+    // IQ1_S: d, 32 bytes with the low bits of the codebook indices, eight 16-bit words. Each word applies to 32 values:
     // four times 3 upper index bits, s, and the sign of delta.
     case TensorType::kIQ1_S:
       for (int i = 0; i < 8; ++i) {
@@ -109,7 +109,8 @@ void expand_block(Bytes block, ExpandedBlock& expanded) {
       }
       break;
     }
-    // IQ2_XXS: d, then for each 32 values four bytes that are codebook indices and 32 bits (four times 7 signs, s).
+    // IQ2_XXS: d, then for each 32 values four bytes of codebook indices and a 32-bit word (four times 7 signs, then
+    // s).
     case TensorType::kIQ2_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 6 + 8 * i);
@@ -127,7 +128,7 @@ void expand_block(Bytes block, ExpandedBlock& expanded) {
         put8(codes, spread_pairs(kIq2xsCodebook[word & 511]) | spread_bits(with_parity(word >> 9)) << 2);
       }
       break;
-    // IQ2_S: d, 32 bytes with the low bits of the codebook indices, 32 bytes of signs, 8 bytes with the upper bit pairs
+    // IQ2_S: d, 32 bytes with the low bits of the codebook indices, 32 bytes of signs, 8 bytes with the upper two bits
     // of the indices, 8 bytes with two values of s each.
     case TensorType::kIQ2_S:
       std::memcpy(expanded.numbers, block + 74, 8);
@@ -136,7 +137,7 @@ void expand_block(Bytes block, ExpandedBlock& expanded) {
         put8(codes, spread_pairs(kIq2sCodebook[block[2 + i] | upper << 8]) | spread_bits(block[34 + i]) << 2);
       }
       break;
-    // IQ3_XXS: d, 64 bytes that are codebook indices, eight 32-bit words (four times 7 signs, s).
+    // IQ3_XXS: d, 64 bytes of codebook indices, eight 32-bit words (four times 7 signs, then s).
     case TensorType::kIQ3_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 66 + 4 * i);
@@ -172,7 +173,7 @@ void decode_expanded(Bytes block, float* out) {
   const float d = half_to_float(expanded.d);
   for (int i = 0; i < 256; ++i) {
     const uint8_t number = expanded.numbers[i / 32], code = expanded.codes[i];
-    // Each entry of `numbers` holds two values of s, one per 16 values.
+    // Each entry of `numbers` holds two values of s: one for each half of its 32 values.
     const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));
     switch (T) {
       case TensorType::kTQ1_0:

@@ -6,7 +6,7 @@
 namespace monolith {
 namespace {
 
-// A block is a scale d in F16, then the codes of the values, lowest bits first. In Q1_0 bit b of a byte is the code of
+// A block is an F16 scale d, then the codes of the values, lowest bits first. In Q1_0, bit b of a byte is the code of
 // value b; in Q2_0, bits 2 b and 2 b + 1 are the code of value b.
 constexpr std::array kTypes = {
     FewBits{41, "Q1_0", 1, 128, 18},  // Values are -d and d.

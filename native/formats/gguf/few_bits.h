@@ -1,7 +1,8 @@
-// Reads Q1_0 and Q2_0 tensors, the formats in which models such as Bonsai were trained. They use ggml's block layout:
-// one scale for many values, each a small integer multiple of the scale. The rows are converted to Q4_0, which
-// represents every value exactly. Files written before ggml defined these types may use Q2_0 blocks of 128 values. With
-// this layout their tensors appear to overlap, so these files are rejected. Immutable; can be used from any thread.
+// Reads Q1_0 and Q2_0 tensors, the formats in which models such as Bonsai are trained. They use ggml's block layout:
+// one scale for many values, each of which is a small integer multiple of the scale. The rows are converted to Q4_0,
+// which represents every value exactly. Files written before ggml defined these types may use Q2_0 blocks of 128
+// values; read with this layout, their tensors appear to overlap, so such files are rejected. Immutable; may be used
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace monolith {
 
 struct FewBits {
-  uint32_t ggml_type;  // The type number in files.
+  uint32_t ggml_type;  // The type number used in files.
   std::string_view name;
   int bits;  // Bits per value.
   int64_t block_values, block_bytes;

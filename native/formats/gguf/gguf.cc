@@ -1,5 +1,4 @@
-// Look-ups in a parsed file. The parser has already validated all data that is read here. Can be called from any
-// thread.
+// Lookups in a parsed file. The parser has already validated all data read here. May be called from any thread.
 #include "formats/gguf/gguf.h"
 
 #include <algorithm>
@@ -22,7 +21,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Calls visit() with the number at `at` in its stored type. Returns false if `type` is not a numeric type.
+// Calls visit() with the number at `at`, in its stored type. Returns false if `type` is not a numeric type.
 template <typename Visit>
 bool visit_number(GgufValueType type, const std::byte* at, Visit&& visit) {
   switch (type) {
@@ -78,7 +77,7 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open_for_change(const std::string& p
   Result<std::unique_ptr<GgufFile>> parsed = GgufParser(mapped->bytes()).parse();
   if (!parsed) return Error{parsed.error().code, path + ": " + parsed.error().message};
   std::unique_ptr<GgufFile> file = std::move(parsed).value();
-  // Moving the mapping does not move its pages, so all views stay valid.
+  // Moving the mapping does not move its pages, so all views remain valid.
   file->files_.push_back(std::move(mapped).value());
   if (Status status = SplitFile::join(path, *file); !status) return status.error();
   return file;
@@ -110,7 +109,7 @@ std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offse
 bool GgufFile::fits_beside(size_t bytes) const {
   const uint64_t total = machine_memory().total;
   if (total == 0) return true;
-  const uint64_t most = total / 10 * 9;  // Leaves 10 % for other processes.
+  const uint64_t most = total / 10 * 9;  // Leaves 10% for other processes.
   return bytes <= most && file_bytes_ <= most - bytes;
 }
 
@@ -119,7 +118,7 @@ void GgufFile::leave_cache() const {
 }
 
 void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
-  // Only ranges inside a mapped file may be released: anonymous memory would read as zeros afterwards.
+  // Only ranges inside a mapped file may be released: anonymous memory would afterwards read as zeros.
   const auto give = [this, cached_too](std::span<const std::byte> part) {
     for (const MappedFile& file : files_) {
       const auto all = file.bytes();
@@ -127,8 +126,8 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
-  // A row may come from anywhere in its source ranges, so their pages are released only when the tensor's last rows
-  // are.
+  // A row may come from anywhere in the source's ranges, so their pages are released only together with the tensor's
+  // last rows.
   if (offset + size == tensor.bytes())
     for (const auto part : tensor.source->places()) give(part);
 }

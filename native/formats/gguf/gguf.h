@@ -1,7 +1,7 @@
 // Reads GGUF version 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map. The parser treats
-// the file as untrusted. It bounds every count by the remaining bytes before it allocates, checks all arithmetic, and
-// reports each failure as one Error that states the problem and its location. A parsed file is immutable and can be
-// read from any thread.
+// the file as untrusted: it checks every count against the remaining bytes before it allocates, checks all arithmetic
+// for overflow, and reports each failure as one Error that states the problem and its location. A parsed file is
+// immutable and may be read from any thread.
 #pragma once
 
 #include <array>
@@ -21,8 +21,9 @@
 
 namespace monolith {
 
-// A whole file, mapped read-only. The object is movable but not copyable and unmaps the file on destruction. Replace
-// the file only by rename while it is mapped: truncating it in place makes later reads raise SIGBUS.
+// A whole file, mapped read-only. The object is movable but not copyable, and unmaps the file on destruction. While the
+// file is mapped, replace it only by renaming another file over it: truncating it in place makes later reads raise
+// SIGBUS.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
@@ -30,8 +31,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too` they are also dropped from
-  // the system's page cache, unless another process has mapped them. The pages are reloaded when they are read again.
+  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too`, they are also dropped from
+  // the system's page cache, unless another process has mapped them. The pages are loaded again when they are next
+  // read.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
 
  private:
@@ -57,15 +59,16 @@ enum class GgufValueType : uint32_t {
   kFloat64 = 12,
 };
 
-// One metadata value, stored as a view into the file. Numbers are decoded on request.
+// One metadata value, stored as a view into the file. Numbers are decoded when requested.
 struct GgufValue {
   GgufValueType type;
-  GgufValueType element_type;          // Element type of an array. The parser rejects nested arrays.
-  uint64_t count;                      // Array length; 1 for other types.
-  std::span<const std::byte> payload;  // Bytes of the scalar, of the string without its length, or of the array body.
+  GgufValueType element_type;  // For arrays. The parser rejects nested arrays.
+  uint64_t count;              // Array length; 1 for other types.
+  // The bytes of the scalar, of the string without its length, or of the array's elements.
+  std::span<const std::byte> payload;
 };
 
-// An array of strings whose offsets were already validated, so iteration cannot fail.
+// An array of strings whose offsets have already been validated, so iteration cannot fail.
 class GgufStrings {
  public:
   size_t size() const { return items_.size(); }
@@ -83,9 +86,9 @@ struct GgufTensor {
   TensorType type;
   int n_dims;
   std::array<int64_t, 4> shape;          // shape[0] is the row length and varies fastest; unused dimensions are 1.
-  std::span<const std::byte> data;       // Exactly the bytes of the tensor; empty if the tensor has a source.
-  const TensorSource* source = nullptr;  // Describes how to produce the bytes if no file holds them in this form.
-  bool fp8 = false;  // Whether the backend should convert these floats to kF8E4M3; see AssembledFile::quantize.
+  std::span<const std::byte> data;       // Exactly the tensor's bytes; empty if the tensor has a source.
+  const TensorSource* source = nullptr;  // How to produce the bytes if no file contains them in this form.
+  bool fp8 = false;  // Whether the backend should convert these floats to kF8E4M3 (see AssembledFile::quantize).
   int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
   // The type in which the loaded model stores the tensor.
   TensorType kept_as() const { return fp8 ? TensorType::kF8E4M3 : type; }
@@ -95,20 +98,19 @@ struct GgufTensor {
   }
 };
 
-// Metadata and tensors of a model, read from a GGUF file or assembled from another format behind the same interface
-// (see assembled_file.h).
+// A model's metadata and tensors, either read from a GGUF file or assembled from another format (see assembled_file.h).
 class GgufFile {
  public:
-  // Opens a model. A split model (NAME-00001-of-00003.gguf) is opened by its first file. If a part is missing, the
+  // Opens a model. A split model (NAME-00001-of-00003.gguf) is opened through its first file. If a part is missing, the
   // error names it.
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
   static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);  // For AssembledFile::quantize.
-  // Parses the bytes of one whole file, for tests and fuzzing. The caller keeps the bytes alive. The alignment of
-  // tensor data is that of `bytes`.
+  // Parses the bytes of one whole file, for tests and fuzzing. The bytes must outlive the result. Tensor data is only
+  // as aligned as `bytes` is.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
-  // Metadata getters. A missing key returns nullopt. A key of another type returns an Error that names the key and its
-  // type. Integers of any width are accepted if the value fits.
+  // Metadata getters. For a missing key, they return nullopt. For a key with another type, they return an Error that
+  // names the key and its type. Integers of any width are accepted if the value fits.
   const GgufValue* find(std::string_view key) const;
   Result<std::optional<uint64_t>> unsigned_integer(std::string_view key) const;
   Result<std::optional<double>> number(std::string_view key) const;
@@ -122,20 +124,20 @@ class GgufFile {
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;  // Returns null if the tensor does not exist.
 
-  // Returns `size` bytes of a tensor of this file, starting at byte `offset`. The result points into the file, or into
-  // `scratch` if the tensor has a source. With a source, offset and size must cover whole rows.
+  // Returns `size` bytes of one of this file's tensors, starting at byte `offset`. The result points into the file, or
+  // into `scratch` if the tensor has a source. In that case, offset and size must cover whole rows.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
-  // Informs the system that these bytes will not be read again soon, so it may reclaim their pages. With `cached_too`
-  // the pages are also dropped from the page cache.
+  // Tells the operating system that these bytes will not be read again soon, so it may reclaim their pages. With
+  // `cached_too`, the pages are also dropped from the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
-  // Whether the whole file plus `bytes` more bytes fit into 90 % of the memory available to this process.
+  // Whether the whole file plus `bytes` more bytes fit in 90% of the memory available to this process.
   bool fits_beside(size_t bytes) const;
-  // Drops the whole file from the system's page cache. Otherwise the cached pages would be reclaimed one by one while
-  // the weights are allocated, which leaves only fragmented memory for huge pages.
+  // Drops the whole file from the system's page cache. Otherwise, the kernel would reclaim the cached pages one by one
+  // while the weights are being allocated, leaving only fragmented memory for huge pages.
   void leave_cache() const;
 
-  size_t file_bytes() const { return file_bytes_; }  // Total size of all files that the model was read from.
+  size_t file_bytes() const { return file_bytes_; }  // Total size of all files from which the model was read.
   size_t alignment() const { return alignment_; }
 
  private:
@@ -143,7 +145,7 @@ class GgufFile {
   friend class AssembledFile;
   friend class SplitFile;
   GgufFile() = default;
-  std::vector<MappedFile> files_;     // The mapped files; empty for a file from parse().
+  std::vector<MappedFile> files_;     // Empty for a file from parse().
   std::vector<std::byte> image_;      // Metadata of an assembled file, in GGUF encoding.
   std::deque<std::string> node_ids_;  // Names and bytes of tensors that do not point into a file.
   std::deque<std::vector<std::byte>> made_;
@@ -152,8 +154,8 @@ class GgufFile {
   int threads_ = 1;  // Number of threads that produce the bytes of tensors with a source.
   std::span<const std::byte> bytes_;
   size_t alignment_ = 32;
-  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // Metadata in file order.
-  std::vector<GgufTensor> tensors_;                               // Tensors in file order.
+  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // In file order.
+  std::vector<GgufTensor> tensors_;                               // In file order.
   std::vector<uint32_t> metadata_by_name_, tensors_by_name_;      // Indices sorted by name, for binary search.
 };
 

@@ -26,7 +26,7 @@ Error io_error(const std::string& path, const char* what, int code) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     return Error{ErrorCode::kInvalidArgument, "path must not contain a NUL byte"};
-  // O_NONBLOCK keeps open() from waiting for the writer of a FIFO; fstat() then rejects the FIFO.
+  // O_NONBLOCK keeps open() from waiting for a FIFO's writer; fstat() then rejects the FIFO.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return io_error(path, "cannot open", errno);
   struct stat status;
@@ -45,8 +45,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     ::close(fd);
     return Error{ErrorCode::kUnsupported, path + ": larger than this machine's address space"};
   }
-  // No madvise() is needed here: the parser touches only the head, and the kernel's default read-ahead suits readers
-  // that go through the tensors from front to back.
+  // No madvise() is needed here: the parser touches only the head of the file, and the kernel's default read-ahead
+  // suits readers that go through the tensors from front to back.
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
@@ -61,7 +61,7 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
   const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
   if (begin >= end) return;
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  // MADV_PAGEOUT would not work here: it drops the pages of a file only if the process may write to that file.
+  // MADV_PAGEOUT would not work here: it drops a file's pages only if the process may write to that file.
   const auto offset = static_cast<off_t>(begin - reinterpret_cast<uintptr_t>(data_));
   if (cached_too) posix_fadvise(fd_, offset, static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
 }

@@ -18,15 +18,14 @@ static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, wh
 constexpr uint32_t kVersion = 3;
 constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
 constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
-// Limits far above real files, which have a few hundred keys and up to about 30,000 tensors if experts are stored
-// separately. They keep the tables of a huge malformed file below some tens of MiB.
+// Limits far above real files, which have a few hundred keys and, if experts are stored separately, up to about 30,000
+// tensors. The limits keep the tables of a huge malformed file below some tens of MiB.
 constexpr uint64_t kMaxMetadata = 1 << 16, kMaxTensors = 1 << 18;
 constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // A one-byte key and a one-byte value.
 constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // A one-byte name and one dimension.
 constexpr uint64_t kMinAlignment = 8;
 
-// Keys and names appear in messages and are used for look-ups, so they must not contain control characters or NUL
-// bytes.
+// Keys and names appear in messages and are used for lookups, so they must not contain control characters or NUL bytes.
 bool is_plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
@@ -34,7 +33,7 @@ bool is_plain(std::string_view text) {
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// Names the likely format of a file that does not start with "GGUF". Users do pass such files.
+// Names the likely format of a file that does not start with "GGUF", because users do pass such files.
 std::string_view draft_format(std::string_view head) {
   if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer; fetch the actual file)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
@@ -113,7 +112,7 @@ bool GgufParser::read_string(std::string_view* value) {
   const size_t start = position_;
   if (!read(&length)) return false;
   if (length > remaining()) {
-    position_ = start;  // The error message then points at the length.
+    position_ = start;  // The error message then points to the length.
     return false;
   }
   *value = {reinterpret_cast<const char*>(bytes_.data()) + position_, static_cast<size_t>(length)};
@@ -173,7 +172,7 @@ Status GgufParser::parse_metadata() {
     if (Status status = parse_value(key, &value); !status) return status;
     file_->metadata_.emplace_back(key, value);
   }
-  // The index is built before the tensors are read, because their alignment is looked up by name.
+  // The index is built before the tensors are read because their alignment is looked up by name.
   auto& order = file_->metadata_by_name_;
   order.resize(n_metadata_);
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -259,7 +258,7 @@ Status GgufParser::check_general() {
 }
 
 Status GgufParser::parse_tensors() {
-  // This bound is tighter than the one in the header, because the metadata has been read.
+  // This check is tighter than the one on the header, because the metadata has been read by now.
   if (n_tensors_ > remaining() / kMinTensorBytes)
     return truncated("the tensor table, which claims " + number(n_tensors_) + " tensors");
   file_->tensors_.reserve(n_tensors_);
@@ -328,17 +327,18 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes))
     return invalid(name + ": its size in bytes overflows");
   few_.push_back(few);
-  // The data section starts after the table, so place_tensors() assigns the bytes once the whole table has been read.
+  // The data section starts after the table, so place_tensors() assigns the bytes after the whole table has been read.
   sizes_.push_back(static_cast<uint64_t>(*size));
   return {};
 }
 
-// Assigns each tensor its bytes, and checks that they lie inside the data section, are aligned and do not overlap
-// another tensor's bytes.
+// Assigns each tensor its bytes, and checks that they are aligned, lie inside the data section and do not overlap those
+// of another tensor.
 Status GgufParser::place_tensors() {
   if (n_tensors_ == 0) return {};
   const uint64_t mask = file_->alignment_ - 1;
-  const uint64_t data_start = (position_ + mask) & ~mask;  // The sum cannot overflow: both terms are far below 2^63.
+  // The sum cannot overflow because both terms are far below 2^63.
+  const uint64_t data_start = (position_ + mask) & ~mask;
   if (data_start > bytes_.size()) return truncated("the padding before the tensor data");
   const uint64_t data_bytes = bytes_.size() - data_start;
   std::vector<uint32_t> order(n_tensors_);

@@ -1,5 +1,5 @@
-// Parses the head of a GGUF file in a single pass: header, metadata and tensor table. It runs once per file on the
-// thread that opens the file, and is private to this folder. Layout (all little-endian):
+// Parses the head of a GGUF file in a single pass: header, metadata and tensor table. Runs once per file, on the thread
+// that opens the file. Private to this directory. Layout (all little-endian):
 //
 //   "GGUF"  version u32  n_tensors u64  n_metadata u64
 //   n_metadata times: key (u64 length, bytes)  type u32  value
@@ -49,18 +49,19 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
   uint64_t n_tensors_ = 0, n_metadata_ = 0;
-  // Per tensor: its few-bit storage format (Q1_0, Q2_0), or null if the bytes already have the tensor's type.
+  // Per tensor: the few-bit format in which it is stored (Q1_0, Q2_0), or null if its bytes are already in the tensor's
+  // type.
   std::vector<const FewBits*> few_;
-  std::vector<uint64_t> offsets_, sizes_;  // Per tensor: offset and size of its bytes in the data section.
+  std::vector<uint64_t> offsets_, sizes_;  // Per tensor: where its bytes are in the data section.
   std::unique_ptr<GgufFile> file_;
 };
 
-// The name of a GGUF value type for error messages ("uint32", "array"). After parsing, the type is always known.
+// Returns the name of a GGUF value type for error messages ("uint32", "array"). The type must be a valid one.
 std::string_view gguf_type_name(GgufValueType type);
-// Size of one scalar of this type in bytes; 0 for strings and arrays.
+// Returns the size of one scalar of this type in bytes; 0 for strings and arrays.
 size_t gguf_scalar_bytes(GgufValueType type);
-// Formats untrusted text for an error message: quoted, truncated to `shown` bytes, with everything but printable ASCII
-// escaped.
+// Formats untrusted text for an error message: quotes it, truncates it to `shown` bytes and escapes everything but
+// printable ASCII.
 std::string quoted(std::string_view text, size_t shown = 96);
 
 }  // namespace monolith

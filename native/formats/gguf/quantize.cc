@@ -1,5 +1,5 @@
 // The layouts are documented in tensor_type.cc. Scales are chosen as in llama.cpp's reference quantization, so a file
-// that llama.cpp has quantized and one quantized here at load time contain the same bytes.
+// quantized by llama.cpp contains the same bytes as one quantized here at load time.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void store_q8_0(const float* x, uint8_t* out) {
   }
 }
 
-// Q4_0: the value with the largest magnitude becomes -8, the only code with that magnitude.
+// Quantizes a block to Q4_0. The value with the largest magnitude becomes -8, the only code with that magnitude.
 void store_q4_0(const float* x, uint8_t* out) {
   float most = 0, extreme = 0;
   for (int i = 0; i < kBlock; ++i) {
@@ -53,7 +53,7 @@ void store_q4_0(const float* x, uint8_t* out) {
   for (int i = 0; i < kBlock / 2; ++i) out[i] = static_cast<uint8_t>(nibble(x[i]) | nibble(x[i + kBlock / 2]) << 4);
 }
 
-// Quantizes one block; null for types that quantize() does not support.
+// Quantizes one block. store_of() returns null for types that quantize() does not support.
 using Store = void (*)(const float*, uint8_t*);
 Store store_of(TensorType type) {
   switch (type) {

@@ -1,8 +1,8 @@
 // Quantizes to Q4_K and Q6_K. The scale of each sub-block is found as in llama.cpp's reference quantization without an
-// importance matrix: it tries an initial scale from the extremes and about twenty other candidates, and takes the one
-// with the least squared error. Every sum is accumulated in float32 in the order of the values, so the resulting bytes
-// are identical. The sub-blocks of a block are independent and form the lanes of the loops below, which compilers
-// vectorize.
+// importance matrix: it tries an initial scale derived from the extremes and about twenty other candidates, and takes
+// the one with the least squared error. Every sum is accumulated in float32 in the order of the values, so the
+// resulting bytes are identical. The sub-blocks of a block are independent; they form the lanes of the loops below,
+// which compilers vectorize.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr float kRounder = 12582912.0f;
 
 float rounded(float value) { return (value + kRounder) - kRounder; }
 
-// Like rounded(), but also safe for NaN and out-of-range numbers, for which the result is an arbitrary integer.
+// Like rounded(), but also safe for NaN and out-of-range numbers, for which it returns an arbitrary integer.
 int32_t nearest(float value) { return (std::bit_cast<int32_t>(value + kRounder) & 0x7fffff) - 0x400000; }
 
 float least(float a, float b) { return a < b ? a : b; }
@@ -32,7 +32,7 @@ void put_half(float value, uint8_t* out) {
   std::memcpy(out, &bits, sizeof bits);
 }
 
-// The values of a block, transposed so that equal positions of all sub-blocks are adjacent.
+// A block's values, transposed so that values at the same position in each sub-block are adjacent.
 template <int parts>
 struct Lanes {
   static constexpr int kCount = kSuperBlock / parts;  // Values per sub-block.
@@ -68,7 +68,7 @@ class Q4Parts : Lanes<kParts4> {
   }
 
   float scale_of(int part) const { return scale[part]; }
-  float minimum_of(int part) const { return -low[part]; }  // The magnitude of the minimum, which is never above 0.
+  float minimum_of(int part) const { return -low[part]; }  // The magnitude of the minimum, which is never positive.
   uint8_t number_of(int part, int i) const {
     if (flat(part)) return 0;
     return static_cast<uint8_t>(std::clamp(nearest(chosen_draft[part] * (x[i][part] - chosen_low[part])), 0, 15));
@@ -102,7 +102,7 @@ class Q4Parts : Lanes<kParts4> {
     first_low = low;
   }
 
-  // Computes the error of scale * q + minimum, where q follows from `guess` and `low`.
+  // Computes the error of scale * q + minimum, where q is derived from `draft` and `low`.
   void measure(const Row& by, const Row& minimum) {
     error.fill(0);
     for (int i = 0; i < kCount; ++i)
@@ -186,7 +186,7 @@ class Q6Parts : Lanes<kParts6> {
   }
 
   float scale_of(int part) const { return scale[part]; }
-  // The code plus 32, so that it is not negative.
+  // Returns the code plus 32, which makes it non-negative.
   uint8_t number_of(int part, int i) const {
     if (nothing(part)) return 0;
     return static_cast<uint8_t>(std::clamp(nearest(chosen_draft[part] * x[i][part]), -32, 31) + 32);
@@ -195,7 +195,7 @@ class Q6Parts : Lanes<kParts6> {
  private:
   bool nothing(int part) const { return greatest[part] < 1e-15f; }
 
-  // Maps the extreme value to -steps, and accumulates the sums that show how well a scale without an offset fits the
+  // Maps the extreme value to -steps, and computes the sums that show how well a scale without an offset fits the
   // resulting codes.
   void try_steps(float steps) {
     sum_qx.fill(0);
@@ -239,7 +239,7 @@ void store_q4_k(const float* values, uint8_t* out) {
     packed[p + 4] = static_cast<uint8_t>(minimums[p] | minimums[p + 4] >> 4 << 6);
     packed[p + 8] = static_cast<uint8_t>((scales[p + 4] & 15) | (minimums[p + 4] & 15) << 4);
   }
-  // Computes the codes again, now with the stored (rounded) scales.
+  // Computes the codes again, this time with the stored (rounded) scales.
   const float d = half_to_float(float_to_half(top_scale / 63.0f));
   const float d_minimum = half_to_float(float_to_half(top_minimum / 63.0f));
   uint8_t numbers[kSuperBlock];

@@ -10,8 +10,8 @@
 namespace monolith {
 namespace {
 
-// The suffix "-00002-of-00003.gguf" that llama.cpp's gguf-split appends to the name. Part numbers in file names start
-// at 1.
+// Returns the suffix that llama.cpp's gguf-split appends to the name, such as "-00002-of-00003.gguf". Part numbers in
+// file names start at 1.
 std::string suffix_of(uint64_t number, uint64_t count) {
   char text[64];
   std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number + 1),
@@ -71,7 +71,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   return {};
 }
 
-// Adds the tensors of one part. Apart from the part's number, its metadata is not used.
+// Adds the tensors of one part. Of its metadata, only the part number is used.
 Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, GgufFile& first) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return Error{mapped.error().code, part_of(number, count) + " cannot be read: " + mapped.error().message};
@@ -86,7 +86,7 @@ Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, 
     if (tensor.source != nullptr) tensor.source = &first.sources_.emplace_back(*tensor.source);
   first.tensors_.insert(first.tensors_.end(), part.tensors_.begin(), part.tensors_.end());
   first.file_bytes_ += part.file_bytes_;
-  // Moving the mapping does not move its pages, so all views stay valid.
+  // Moving the mapping does not move its pages, so all views remain valid.
   first.files_.push_back(std::move(mapped).value());
   return {};
 }

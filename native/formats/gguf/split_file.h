@@ -1,6 +1,6 @@
-// Reads a model that is split into several GGUF files, as large models are published. NAME-00001-of-00003.gguf holds
-// the metadata and possibly tensors, and the other files hold only tensors. Used on the thread that opens the model;
-// private to this folder.
+// Reads a model that is split into several GGUF files, as large models are when published. NAME-00001-of-00003.gguf
+// contains the metadata and possibly tensors; the other files contain only tensors. Used on the thread that opens the
+// model. Private to this directory.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace monolith {
 
 class SplitFile {
  public:
-  // Maximum number of files per model. Published models have far fewer. Each file takes up a memory mapping.
+  // Maximum number of files per model. Published models have far fewer. Each file needs its own memory mapping.
   static constexpr uint64_t kMaxParts = 1000;
 
-  // The number of files of the model according to the metadata of `file`; 1 if the metadata has no such key.
+  // Returns the model's number of files according to the metadata of `file`; 1 if the key is missing.
   static Result<uint64_t> count(const GgufFile& file);
 
   // Adds the tensors of the model's other files to `first`, which was parsed from `path`. Error messages name the file.

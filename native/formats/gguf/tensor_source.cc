@@ -12,14 +12,14 @@
 namespace monolith {
 namespace {
 
-// Number of values a RowMaker produces per call, rounded down to whole rows but at least one row. Large calls amortize
-// the cost of makers that read a whole matrix for any number of rows.
+// Number of values that a RowMaker produces per call, rounded down to whole rows, but at least one row. Large calls
+// amortize the cost of makers that read a whole matrix however few rows are requested.
 constexpr int64_t kValuesAtOnce = 1 << 18;
 
-// Minimum number of values per thread; starting a thread does not pay off for smaller shares.
+// Minimum number of values per thread; for fewer, starting a thread does not pay off.
 constexpr int64_t kValuesPerThread = 1 << 18;
 
-// Bytes per row in the source's own encoding.
+// Bytes per row in the source's encoding.
 size_t bytes_of_row(const TensorSource& source) {
   if (source.type == TensorType::kMXFP4) return static_cast<size_t>(source.cols) / 2;
   return static_cast<size_t>(source.cols) * static_cast<size_t>(traits_of(source.type).block_bytes);
@@ -91,7 +91,7 @@ class Reader {
     }
   }
 
-  // Writes MXFP4 blocks in the GGUF layout: a scale, then 16 bytes. Byte i of those 16 holds value i and value i + 16.
+  // Writes MXFP4 blocks in GGUF's layout: a scale, then 16 bytes, of which byte i holds values i and i + 16.
   void pack_mxfp4(int64_t row, std::byte* out) const {
     const size_t blocks = static_cast<size_t>(source_.cols) / 32;
     const std::byte* pairs = source_.parts[0].data() + static_cast<size_t>(row) * row_bytes_;

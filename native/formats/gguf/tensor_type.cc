@@ -1,5 +1,5 @@
-// Sizes and names of the tensor encodings and a scalar decoder for each. Pure functions; can be called from any thread.
-// The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h).
+// Sizes and names of the tensor encodings, and a scalar decoder for each. Pure functions that may be called from any
+// thread. The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h).
 #include "formats/gguf/tensor_type.h"
 
 #include <cassert>
@@ -48,7 +48,7 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kI64, {"I64", 1, 8}},
 };
 
-// Indexed by ggml_type. Numbers of withdrawn types keep their former names.
+// Indexed by ggml_type. Withdrawn types are listed under their former names.
 constexpr std::string_view kNames[] = {
     "F32",        "F16",        "Q4_0",       "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
     "Q8_1",       "Q2_K",       "Q3_K",       "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
@@ -92,8 +92,8 @@ void decode_q4_1(Bytes block, float* out) {
   }
 }
 
-// Five-bit codes: the fifth bit of value i is bit i of four little-endian bytes, and the lower four bits are nibbles as
-// in Q4_0.
+// Five-bit codes: the fifth bit of value i is bit i of a little-endian 32-bit word, and the lower four bits are nibbles
+// as in Q4_0.
 int five_bits(Bytes fifth, Bytes nibbles, int i) {
   const int nibble = (nibbles[i % 16] >> (i < 16 ? 0 : 4)) & 15;
   return nibble | ((fifth[i / 8] >> (i % 8)) & 1) << 4;
@@ -121,8 +121,8 @@ void decode_iq4_nl(Bytes block, float* out) {
 }
 
 // MXFP4: 32 values. An exponent e, nibbles as in Q4_0. value = 2^(e - 128) * kMxfp4Levels[q]. The factor is half of the
-// format's 2^(e - 127), because the levels are doubled. The OCP specification defines e = 255 as NaN, but the programs
-// that produce such files read it as 2^128, and so does this decoder.
+// format's 2^(e - 127) because the levels are doubled. The OCP specification defines e = 255 as NaN, but the programs
+// that produce such files treat it as 2^128, and so does this decoder.
 void decode_mxfp4(Bytes block, float* out) {
   const float step = mxfp4_step(block[0]);
   for (int i = 0; i < 16; ++i) {
@@ -132,7 +132,7 @@ void decode_mxfp4(Bytes block, float* out) {
 }
 
 // NVFP4: 64 values in groups of 16. Four scales, then 8 bytes per group whose low nibbles are values 0..7 and whose
-// high nibbles are values 8..15 of the group. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float.
+// high nibbles are values 8..15 of the group. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float32.
 void decode_nvfp4(Bytes block, float* out) {
   for (int group = 0; group < 4; ++group, out += 16) {
     const float step = nvfp4_step(block[group]);
@@ -146,7 +146,7 @@ void decode_nvfp4(Bytes block, float* out) {
 
 // Unpacks scale and minimum `i` of a Q4_K block: eight pairs of 6-bit numbers in 12 bytes. The first four scales and
 // minima are the low six bits of bytes 0..3 and 4..7. The last four take their low nibbles from bytes 8..11, and their
-// two upper bits from the top bits of bytes 0..3 (scales) and 4..7 (minima).
+// upper two bits from the top bits of bytes 0..3 (scales) and 4..7 (minima).
 void q4_k_scale(Bytes packed, int i, int* scale, int* minimum) {
   if (i < 4) {
     *scale = packed[i] & 63;
@@ -159,7 +159,7 @@ void q4_k_scale(Bytes packed, int i, int* scale, int* minimum) {
 
 // Q2_K: 256 values in groups of 16. 16 bytes (low nibble: scale, high nibble: minimum), 64 bytes of codes, d, d_min.
 // Each group of 32 bytes holds 128 codes: bits 2j and 2j + 1 of byte i are value 32 j + i. value = d * scale * q -
-// d_min * minimum. Both products are exact in float.
+// d_min * minimum. Both products are exact in float32.
 void decode_q2_k(Bytes block, float* out) {
   Bytes scales = block, quants = block + 16;
   const float d = load_half(block + 80), d_min = load_half(block + 82);
@@ -170,15 +170,15 @@ void decode_q2_k(Bytes block, float* out) {
   }
 }
 
-// Unpacks scale `i` of a Q3_K block: sixteen 6-bit numbers in 12 bytes. The low four bits are the low nibbles of bytes
-// 0..7 for i < 8 and their high nibbles for i >= 8. The upper two bits are bits 2 (i / 4) and 2 (i / 4) + 1 of byte 8 +
-// i % 4.
+// Unpacks scale `i` of a Q3_K block: sixteen 6-bit numbers in 12 bytes. For i < 8, the low four bits are the low nibble
+// of byte i; for i >= 8, the high nibble of byte i - 8. The upper two bits are bits 2 (i / 4) and 2 (i / 4) + 1 of byte
+// 8 + i % 4.
 int q3_k_scale(Bytes packed, int i) {
   return ((packed[i % 8] >> (i < 8 ? 0 : 4) & 15) | (packed[8 + i % 4] >> (i / 4 * 2) & 3) << 4) - 32;
 }
 
-// Q3_K: 256 values in groups of 16. 32 bytes of third bits (value i: byte i % 32, bit i / 32), 64 bytes of bit pairs as
-// in Q2_K, 12 bytes of scales, d. value = d * scale * (q - 4), exact in float.
+// Q3_K: 256 values in groups of 16. 32 bytes of third bits (value i: byte i % 32, bit i / 32), 64 bytes of 2-bit codes
+// as in Q2_K, 12 bytes of scales, d. value = d * scale * (q - 4), exact in float32.
 void decode_q3_k(Bytes block, float* out) {
   Bytes third = block, quants = block + 32;
   const float d = load_half(block + 108);
@@ -190,7 +190,7 @@ void decode_q3_k(Bytes block, float* out) {
 }
 
 // Q4_K: 256 values in eight groups of 32. d, d_min, 12 bytes of scales, 128 bytes of codes. Each 32 bytes hold two
-// groups, the first in the low nibbles. value = d * scale * q - d_min * minimum. Both products are exact in float.
+// groups, the first in the low nibbles. value = d * scale * q - d_min * minimum. Both products are exact in float32.
 void decode_q4_k(Bytes block, float* out) {
   const float d = load_half(block), d_min = load_half(block + 2);
   Bytes packed = block + 4, quants = block + 16;
@@ -204,7 +204,7 @@ void decode_q4_k(Bytes block, float* out) {
   }
 }
 
-// Q5_K: like Q4_K, with 32 bytes of fifth bits before the nibbles. Bit g of byte i belongs to value i of group g.
+// Q5_K: like Q4_K, but with 32 bytes of fifth bits before the nibbles. Bit g of byte i belongs to value i of group g.
 void decode_q5_k(Bytes block, float* out) {
   const float d = load_half(block), d_min = load_half(block + 2);
   Bytes packed = block + 4, fifth = block + 16, quants = block + 48;
@@ -219,9 +219,9 @@ void decode_q5_k(Bytes block, float* out) {
   }
 }
 
-// IQ4_XS: 256 values in eight groups of 32. d, the upper bit pairs of the scales (two little-endian bytes, group g from
-// bit 2g), the low nibbles of the scales (byte g / 2, low nibble first), 16 bytes of nibbles per group as in Q4_0.
-// value = d * (scale - 32) * kIq4Levels[q], exact in float.
+// IQ4_XS: 256 values in eight groups of 32. d, the upper two bits of the scales (two little-endian bytes; group g
+// starts at bit 2g), the low nibbles of the scales (byte g / 2, low nibble first), 16 bytes of nibbles per group as in
+// Q4_0. value = d * (scale - 32) * kIq4Levels[q], exact in float32.
 void decode_iq4_xs(Bytes block, float* out) {
   const float d = load_half(block);
   const int upper = load_16(block + 2);
@@ -236,9 +236,9 @@ void decode_iq4_xs(Bytes block, float* out) {
   }
 }
 
-// Q6_K: 256 values. 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 int8 scales (one per 16 values), d. In
-// each half of 128 values, four groups of 32 share the bytes. Group g takes its nibble from byte (g % 2) * 32 + i (the
-// low nibble for g < 2) and its bit pair from bits 2g and 2g + 1 of byte i. value = d * scale * (q - 32).
+// Q6_K: 256 values. 128 bytes of low nibbles, 64 bytes with the upper two bits, 16 int8 scales (one per 16 values), d.
+// In each half of 128 values, four groups of 32 share the bytes. Group g takes its nibble from byte (g % 2) * 32 + i
+// (the low nibble for g < 2) and its upper bits from bits 2g and 2g + 1 of byte i. value = d * scale * (q - 32).
 void decode_q6_k(Bytes block, float* out) {
   Bytes low = block, high = block + 128, scales = block + 192;
   const float d = load_half(block + 208);
@@ -259,7 +259,7 @@ void decode_q6_k(Bytes block, float* out) {
 
 namespace {
 
-// F8Scaled: 128 values. A float32 scale, then 128 E4M3 codes. The product is rounded once.
+// F8Scaled: 128 values. A float32 scale, then 128 E4M3 codes. Each product is rounded once.
 void decode_f8_scaled(Bytes block, float* out) {
   float scale;
   std::memcpy(&scale, block, sizeof scale);

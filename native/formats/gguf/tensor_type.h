@@ -1,5 +1,5 @@
 // The tensor encodings that the engine supports. The numbers are those of ggml_type in the GGUF specification, except
-// for the FP8 types at the end.
+// for the two FP8 types at the end.
 #pragma once
 
 #include <bit>
@@ -43,10 +43,10 @@ enum class TensorType : uint32_t {
   kF8Scaled = 0xf8e5,
 };
 
-// The levels of the 16 codes of IQ4_NL and IQ4_XS, which are closer together near zero than at the ends.
+// Levels of the 16 codes of IQ4_NL and IQ4_XS, which are closer together near zero than at the ends.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-// The levels of the 16 codes of MXFP4 and NVFP4, doubled to make them integers. A code has a sign bit, two exponent
-// bits and one mantissa bit (OCP Microscaling Formats 1.0, E2M1).
+// Levels of the 16 codes of MXFP4 and NVFP4, doubled to make them integers. A code has a sign bit, two exponent bits
+// and one mantissa bit (OCP Microscaling Formats 1.0, E2M1).
 inline constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 // The factor for a doubled MXFP4 level with block exponent e: 2^(e - 128), which is subnormal for e = 0 and e = 1.
 constexpr float mxfp4_step(uint8_t e) {
@@ -54,8 +54,8 @@ constexpr float mxfp4_step(uint8_t e) {
 }
 
 // The scale of 16 NVFP4 values, halved because the levels are doubled. A scale has four exponent bits and three
-// mantissa bits (E4M3), and its top bit is ignored. The NaN code 0x7f is read as 0, as in the programs that write such
-// files, and 0xff is read as 480.
+// mantissa bits (E4M3); its top bit is ignored. The NaN code 0x7f is treated as 0, as in the programs that write such
+// files, and 0xff is treated as 480.
 constexpr uint8_t nvfp4_scale_bits(uint8_t scale) { return scale == 0x7f ? 0 : scale & 0x7f; }
 constexpr float nvfp4_step(uint8_t scale) {
   const int bits = nvfp4_scale_bits(scale), exponent = bits >> 3, mantissa = bits & 7;
@@ -64,7 +64,7 @@ constexpr float nvfp4_step(uint8_t scale) {
   return static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * power;
 }
 
-// How a type stores a row: each `block_values` consecutive values share `block_bytes` bytes.
+// How a type stores a row: `block_values` consecutive values take `block_bytes` bytes.
 struct TensorTypeTraits {
   std::string_view name;
   int64_t block_values;
@@ -78,15 +78,16 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
   if (type == TensorType::kF8E4M3) return kF8E4M3Traits;
   return type == TensorType::kF8Scaled ? kF8ScaledTraits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
-// Whether the type holds floats that quantize() can convert to another type. FP8 checkpoints count as floats.
+// Whether the type holds floats that quantize() can convert to another type. The blocks of FP8 checkpoints count as
+// floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
-// The name that the GGUF specification gives to a type number, whether or not the engine supports the type ("IQ2_XS",
-// "unknown"). Used in messages; the returned view is static.
+// Returns the name that the GGUF specification gives to a type number, or "unknown". The engine need not support the
+// type. For use in messages; the returned view is static.
 std::string_view tensor_type_name(uint32_t type);
 
-// Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines
-// them. All kernels are tested against this scalar reference.
+// Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines.
+// All kernels are tested against this scalar reference.
 void dequantize(TensorType type, const void* data, int64_t count, float* out);
 
 }  // namespace monolith

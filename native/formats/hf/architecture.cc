@@ -16,7 +16,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    // As with all classes named ForConditionalGeneration, only the text model is used.
+    // As for all classes named ForConditionalGeneration, this entry covers only the text model.
     {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},
@@ -115,7 +115,7 @@ constexpr Architecture kArchitectures[] = {
      .window_pattern = true,
      .tied = true},
     {.name = "Phi3ForCausalLM", .gguf = "phi3", .rms_eps = 1e-5},
-    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},  // Used by Phi-3.5-MoE.
+    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},  // Phi-3.5-MoE.
     {.name = "SmolLM3ForCausalLM", .gguf = "smollm3", .interleaves_heads = true},
     {.name = "GraniteForCausalLM", .gguf = "granite", .interleaves_heads = true},
     {.name = "GraniteMoeForCausalLM", .gguf = "granitemoe", .interleaves_heads = true},
@@ -149,7 +149,7 @@ constexpr Architecture kArchitectures[] = {
      .draft_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "softmax"},
-    {.name = "DeepseekV3ForCausalLM",  // Also used by DeepSeek R1 and Kimi K2.
+    {.name = "DeepseekV3ForCausalLM",  // Also DeepSeek R1 and Kimi K2.
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .drafts = MtpPlacement::kBehind,
@@ -170,7 +170,7 @@ constexpr Architecture kArchitectures[] = {
      .draft_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
-    {.name = "Glm4MoeLiteForCausalLM",  // Used by GLM 4.7 Flash.
+    {.name = "Glm4MoeLiteForCausalLM",  // GLM 4.7 Flash.
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .drafts = MtpPlacement::kBehind,
@@ -186,7 +186,7 @@ constexpr Architecture kArchitectures[] = {
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
     {.name = "DeepseekV4ForCausalLM", .gguf = "deepseek4", .family = Family::kBlocks},
-    {.name = "GlmMoeDsaForCausalLM",  // Used by GLM 5.
+    {.name = "GlmMoeDsaForCausalLM",  // GLM 5.
      .gguf = "glm-dsa",
      .family = Family::kLatents,
      .drafts = MtpPlacement::kBehind,
@@ -306,7 +306,7 @@ constexpr Architecture kArchitectures[] = {
      .drafts = MtpPlacement::kMtp,
      .rms_eps = 1e-5,
      .router = "sigmoid"},
-    {.name = "MiMoV2ForCausalLM",  // Used by the text model of MiMo V2.5.
+    {.name = "MiMoV2ForCausalLM",  // The text model of MiMo V2.5.
      .gguf = "mimo2",
      .family = Family::kMiMo2,
      .drafts = MtpPlacement::kMtp,

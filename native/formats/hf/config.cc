@@ -12,10 +12,10 @@
 namespace monolith::hf {
 namespace {
 
-// The context length of models without attention, whose state does not grow with the context.
+// The context length for models without attention, whose state does not grow with the context.
 constexpr int64_t kBoundlessContext = 1 << 20;
 
-// Returns setting `name` from the text section, or from the top level if the text section does not have it.
+// Returns setting `name` from the text section, or from the top level if the text section does not contain it.
 JsonValue text_setting(const JsonValue& config, std::string_view name) {
   const JsonValue inner = config["text_config"][name];
   return inner.exists() ? inner : config[name];
@@ -33,7 +33,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
     const auto stated = count.integer();
     return stated && stated->value_or(0) > 0;
   };
-  const auto has_expert_layers = [&] {  // Used by Nemotron H.
+  const auto has_expert_layers = [&] {  // Nemotron H.
     const JsonValue kinds = text_setting(config, "layers_block_type");
     for (size_t i = 0; i < kinds.items().size(); ++i)
       if (kinds.item(i).text() == "moe") return true;
@@ -49,7 +49,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
   return false;
 }
 
-// Multimodal classes that accept any text model. The type of the text section determines the architecture.
+// Multimodal classes that accept any text model. The type in the text section determines the architecture.
 constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
                                             "LlavaForConditionalGeneration",    "LlavaNextForConditionalGeneration",
                                             "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
@@ -92,7 +92,7 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    // The first Gemma checkpoints specify "gelu" but mean the tanh approximation.
+    // The first Gemma checkpoints specify "gelu" but mean its tanh approximation.
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");
@@ -112,7 +112,7 @@ void translate_scales(Translation& t, int64_t layers, int64_t embedding) {
   t.out().number(t.key("logit_scale"), static_cast<double>(embedding) / t.needed_number("dim_model_base"));
 }
 
-// Rejects settings that change the computation and have no GGUF key, unless they have a value that disables them.
+// Rejects settings that change the computation but have no GGUF key, unless their value disables them.
 void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
@@ -127,7 +127,8 @@ bool has_windows(const Architecture& architecture) {
   return architecture.family == Family::kPlain || architecture.family == Family::kGemma4;
 }
 
-// SmolLM3 has no RoPE in every fourth layer. Its config.json has a list of these layers, which must match that pattern.
+// SmolLM3 does not apply RoPE in every fourth layer. Its config.json lists these layers; the list must match that
+// pattern.
 void check_unrotated_layers(Translation& t) {
   if (t.architecture().gguf != "smollm3") return;
   const JsonValue list = t.find("no_rope_layers");
@@ -153,7 +154,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   result.quantization = *quantization;
   AssembledFile& out = file;
   out.string("general.architecture", (*architecture)->gguf);
-  // translate_family() runs before the general keys are written, because the first value of a key is kept.
+  // translate_family() runs before the general keys are written because the first value of a key is kept.
   const int64_t embedding = t.needed({"hidden_size"});
   if (t.find("hybrid_override_pattern").exists() || t.find("layers_block_type").exists()) {
     const JsonValue kinds = t.first_of({"hybrid_override_pattern", "layers_block_type"});
@@ -203,7 +204,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);
   if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
-    // Attention scores are scaled by head size ^ -1/2, except in the largest model of each generation, which GGUF
+    // Attention scores are scaled by head_dim ^ -1/2, except in the largest model of each generation, which GGUF
     // readers recognize by its number of layers.
     const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));
     const bool largest = result.layers == 46 || result.layers == 62;
@@ -212,7 +213,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
     if (scaled != expected)
       t.fail(t.find("query_pre_attn_scalar").unsupported("differs from the head size, which is not supported"));
   }
-  // Some files omit this setting although the embeddings are tied, so the architecture's default applies.
+  // Some files omit this setting although the embeddings are tied; the architecture's default then applies.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
   result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();

@@ -13,42 +13,42 @@
 
 namespace monolith::hf {
 
-// Numbers and sizes of the heads of a delta-net layer.
+// The numbers and sizes of heads in a delta-net layer.
 struct DeltaNetHeads {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
 };
 
-// The sizes of a head's key and value parts in kv_b_proj of MLA.
+// The sizes of the key and value parts of a head in MLA's kv_b_proj.
 struct LatentHeads {
-  int64_t key_dim = 0, value_dim = 0;  // key_dim counts only the part of the key without RoPE.
+  int64_t key_dim = 0, value_dim = 0;  // key_dim counts only the key values without RoPE.
 };
 
-// MiMo V2.5: queries, keys and values share one matrix, which consists of `shards` equal ranges of rows. Each range
+// MiMo V2.5 stores queries, keys and values in one matrix, which consists of `shards` equal ranges of rows. Each range
 // holds its share of the query heads, then of the key heads, then of the value heads.
 struct ShardedHeads {
   int64_t shards = 0, key_dim = 0, value_dim = 0;
-  std::vector<int32_t> kv_heads = {};  // One value per layer.
+  std::vector<int32_t> kv_heads = {};  // One entry per layer.
 };
 
 struct StateSpace {
   int64_t inner = 0, groups = 0, state = 0, heads = 0;
 };
 
-// Constant factors of Falcon H1's matrices.
+// Constant factors for Falcon H1's matrices.
 struct Multipliers {
   float embedding = 1, output = 1, attention_in = 1, attention_out = 1, key = 1, ssm_in = 1, ssm_out = 1, gate = 1,
         down = 1;
-  std::vector<float> ssm = {1, 1, 1, 1, 1};  // Factors of z, x, B, C and dt.
+  std::vector<float> ssm = {1, 1, 1, 1, 1};  // Factors for z, x, B, C and dt.
 };
 
-// The settings that the tensor translation needs.
+// The settings needed to translate the tensors.
 struct Config {
   const Architecture* architecture = nullptr;
   int64_t layers = 0, heads = 0, kv_heads = 0, experts = 0;
-  bool tied = false;       // Whether the output matrix is the embedding table.
-  int64_t table_rows = 0;  // Number of used rows of the embedding table, if some belong to no token; 0: all rows.
+  bool tied = false;       // The embedding table is also the output matrix.
+  int64_t table_rows = 0;  // Number of embedding rows in use, if some belong to no token; 0: all rows.
   int64_t streams = 1;     // Number of residual streams.
-  int64_t mtp_layers = 0;  // Number of MTP layers after `layers` whose tensors the folder contains.
+  int64_t mtp_layers = 0;  // Number of MTP layers, stored after the others, that the folder contains.
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
   ShardedHeads sharded = {};

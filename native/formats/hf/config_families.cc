@@ -9,7 +9,7 @@
 namespace monolith::hf {
 namespace {
 
-// Gemma 4: layers without a sliding window have a head size of their own, the last layers reuse the keys and values of
+// Gemma 4: layers without a sliding window have a different head size. The last layers reuse the keys and values of
 // earlier ones, and their feed-forward networks may be twice as wide.
 int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim) {
   constexpr int64_t kUsualGlobalHead = 512;
@@ -18,8 +18,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   const auto size = [&](std::string_view name, int64_t value) {
     out.integer(t.key(name), static_cast<uint64_t>(value));
   };
-  // A config.json without this setting means no cap, but GGUF readers assume a default cap if the key is missing. The
-  // value 0 disables it.
+  // A config.json without this setting means no cap, but GGUF readers assume a default cap if the key is missing.
+  // Writing 0 disables it.
   if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists()) out.number(t.key(kCap), 0.0);
   size("attention.key_length", global_head_dim);
   size("attention.value_length", global_head_dim);
@@ -51,7 +51,7 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   return global_head_dim;
 }
 
-// Kimi Linear: layers that are not in the list (numbered from 1) are delta-net layers with the same number of heads.
+// Kimi Linear: layers that are not in this list (numbered from 1) are delta-net layers with the same number of heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
   std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));
@@ -70,7 +70,7 @@ void put_kimi_layers(Translation& t, const Config& config) {
     t.fail(net["num_heads"].unsupported("differs from 'num_attention_heads', which is not supported"));
 }
 
-// DeepSeek V3.2: settings of the sparse attention indexer.
+// DeepSeek V3.2: settings of the sparse-attention indexer.
 void put_index(Translation& t, const Config& config) {
   t.out().integer(t.key("attention.indexer.head_count"), static_cast<uint64_t>(t.needed({"index_n_heads"})));
   t.out().integer(t.key("attention.indexer.key_length"), static_cast<uint64_t>(t.needed({"index_head_dim"})));
@@ -84,8 +84,8 @@ void put_index(Translation& t, const Config& config) {
   t.out().integers(t.key("attention.indexer.types"), own);
 }
 
-// MLA as in DeepSeek V2 and its successors. GGUF describes the cached data as one head (latent plus RoPE part), and
-// states the actual head sizes separately.
+// MLA as in DeepSeek V2 and its successors. GGUF describes the cached data as one head (latent plus RoPE part) and
+// gives the actual head sizes separately.
 int64_t translate_latents(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -118,7 +118,7 @@ int64_t translate_latents(Translation& t, Config& config) {
   return config.latents.key_dim + turning;
 }
 
-// Returns a setting that is either one number or a list with the same number for every layer.
+// Returns a setting that is either a single number or a list with the same number for every layer.
 int64_t same_of_all_layers(Translation& t, std::string_view name) {
   const JsonValue value = t.find(name);
   if (!value.is_array()) return t.needed({name});
@@ -144,7 +144,7 @@ void translate_gemma3n(Translation& t, Config& config) {
   if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
   size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
   config.table_rows = t.integer("vocab_size_per_layer_input", 0);
-  // GGUF files do not store the activation sparsity. The engine assumes that the first ten layers drop 95 % of the
+  // GGUF files do not store the activation sparsity. The engine assumes that the first ten layers drop 95% of the
   // activations, so other patterns are rejected.
   const JsonValue sparse = t.find("activation_sparsity_pattern");
   auto shares = sparse.numbers();
@@ -155,7 +155,7 @@ void translate_gemma3n(Translation& t, Config& config) {
           sparse.item(i).unsupported("differs from the published models: 0.95 for the first ten layers, then 0"));
 }
 
-// Step 3.5: layers with a sliding window have more heads and rotate the whole head.
+// Step 3.5: layers with a sliding window have more heads and apply RoPE to the whole head.
 void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"),
                   bases = t.find("rope_theta");
@@ -170,7 +170,8 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
                 kv_heads = own("num_attention_groups", config.kv_heads);
   std::vector<bool> windowed;
   std::vector<int32_t> all_heads, all_kv_heads;
-  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};  // Index 0: without a sliding window, index 1: with one.
+  // Index 0: layers without a sliding window; index 1: layers with one.
+  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};
   for (size_t i = 0; i < layers; ++i) {
     windowed.push_back(types.item(i).text() == "sliding_attention");
     all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMaxHeads)));
@@ -188,7 +189,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
     return t.fail(shares.unsupported("must be at most 0.5 for layers without a sliding window"));
-  // For layers without a sliding window, GGUF states twice the number of rotated dimensions.
+  // For layers without a sliding window, GGUF states twice the number of RoPE dimensions.
   size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
   size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
   if (bases.is_array()) {
@@ -216,7 +217,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   }
 }
 
-// Translates settings of single architectures that have no family of their own.
+// Translates settings of architectures that are not in a family.
 void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
   const auto size = [&](std::string_view name, int64_t value) {
@@ -240,7 +241,7 @@ void translate_plain(Translation& t, Config& config) {
     size("expert_shared_feed_forward_length",
          t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
     if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not supported"));
-  } else if (gguf.starts_with("qwen3vl")) {  // The number of text layers that receive deepstack image features.
+  } else if (gguf.starts_with("qwen3vl")) {  // Number of text layers that receive deepstack image features.
     if (const JsonValue taken = t.find("vision_config")["deepstack_visual_indexes"]; taken.is_array())
       size("n_deepstack_layers", static_cast<int64_t>(taken.items().size()));
   } else if (gguf == "command-r" || gguf == "cohere2") {
@@ -250,8 +251,8 @@ void translate_plain(Translation& t, Config& config) {
   }
 }
 
-// Llama 4: transposed expert matrices, chunked attention instead of a sliding window, and no RoPE in every fourth
-// layer.
+// Llama 4: transposed expert matrices, chunked attention instead of a sliding window, and every fourth layer without
+// RoPE.
 void translate_llama4(Translation& t, const Config& config) {
   t.copy_integer("intermediate_size_mlp", "feed_forward_length");
   t.copy_integer("intermediate_size", "expert_feed_forward_length");
@@ -265,7 +266,7 @@ void translate_llama4(Translation& t, const Config& config) {
   expect("attn_scale", 0.1);
   if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(grammar::JsonDocument::Kind::kFalse))
     t.fail(tuned.unsupported("is false, which is not supported"));
-  constexpr int64_t kUnnormed = 128;  // The number of experts of Llama 4 Maverick, which has no QK norm.
+  constexpr int64_t kUnnormed = 128;  // Llama 4 Maverick, which has this number of experts, has no QK norm.
   const bool normed = t.integer("num_local_experts", 0) != kUnnormed;
   if (t.boolean("use_qk_norm", normed) != normed)
     t.fail(t.find("use_qk_norm").unsupported("contradicts the setting that GGUF implies for this number of experts"));
@@ -280,7 +281,7 @@ void translate_llama4(Translation& t, const Config& config) {
   }
 }
 
-// MiMo V2: layers with a sliding window have a different number of key heads and a different RoPE base, and values are
+// MiMo V2: layers with a sliding window have a different number of KV heads and a different RoPE base, and values are
 // shorter than keys.
 void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
@@ -319,7 +320,7 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
       t.fail(t.find(windows).unsupported("differs from '" + std::string(all) + "'"));
 }
 
-// Returns the number of leading layers of kind `first`. All later layers must be of kind `other`.
+// Returns the number of leading layers of kind `first`. All subsequent layers must be of kind `other`.
 int64_t leading_layers(Translation& t, std::string_view list, std::string_view first, std::string_view other) {
   const JsonValue kinds = t.find(list);
   size_t count = 0;
@@ -330,8 +331,8 @@ int64_t leading_layers(Translation& t, std::string_view list, std::string_view f
   return static_cast<int64_t>(count);
 }
 
-// Returns the number of positions per compressed block for each layer, 0 for layers without blocks. Checkpoints state
-// it as a list of numbers, which may include the MTP layers, or in newer files as one name per layer.
+// Returns the number of positions per compressed block for each layer; 0 for layers without blocks. Checkpoints list
+// one number per layer, possibly including the MTP layers; newer files list one name per layer.
 std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
   const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"),
                   rates = t.find("compress_rates");
@@ -356,8 +357,8 @@ std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
   return blocks;
 }
 
-// DeepSeek V4: attention to a sliding window and to compressed blocks of earlier positions, and hyper-connections with
-// several residual streams.
+// DeepSeek V4: attention over a sliding window and over compressed blocks of earlier positions, and hyper-connections
+// with several residual streams.
 void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -371,7 +372,7 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   size("attention.output_group_count", t.needed({"o_groups"}));
   size("attention.output_lora_rank", t.needed({"o_lora_rank"}));
-  // Newer files have separate RoPE settings for layers with and without compressed blocks (config_rope.cc).
+  // Newer files have separate RoPE settings for layers with and without compressed blocks (see config_rope.cc).
   const JsonValue kinds = t.find("rope_parameters"), blocked = kinds["compress"]["rope_theta"];
   t.out().number(t.key("attention.compress_rope_freq_base"), kinds["main"].exists() && blocked.exists()
                                                                  ? t.take(blocked.number(), 1.0)
@@ -389,8 +390,8 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
-// EAGLE head: settings that are missing come from the target model, which is not known here. The folder's token map
-// stores each token id as its distance from the row of its logit.
+// EAGLE head: settings that are missing here are those of the target model, which is not known yet. The folder's token
+// map stores the difference between each token ID and the row of its logit.
 void translate_eagle(Translation& t, const Config& config) {
   if (config.layers != 1)
     t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));

@@ -1,5 +1,5 @@
-// Translates models in which some layers, or parts of all layers, have a recurrent state: delta nets, state-space
-// models, short convolutions.
+// Translates models in which some layers, or parts of all layers, have recurrent state: delta nets, state-space models,
+// short convolutions.
 #include <algorithm>
 #include <cmath>
 
@@ -9,9 +9,9 @@
 namespace monolith::hf {
 namespace {
 
-enum class Kind : uint8_t { kOther, kAttention, kNetwork };  // The kind of a layer.
+enum class Kind : uint8_t { kOther, kAttention, kNetwork };
 
-// Reads the kind of each layer from a string with one letter per layer or a list of names. Layers that are neither
+// Reads the kind of each layer from a string with one letter per layer or from a list of names. Layers that are neither
 // attention nor feed-forward layers are recurrent and must have one of the names in `state_names`.
 std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
                              std::initializer_list<std::string_view> state_names) {
@@ -74,9 +74,10 @@ void translate_nemotron(Translation& t, Config& config) {
     t.fail(latent.unsupported("is set: experts with another width than the model are not supported"));
 }
 
-// Granite 4: each layer is a state-space layer or an attention layer, followed by a feed-forward network.
+// Granite 4: each layer is either a state-space layer or an attention layer, followed by a feed-forward network.
 void translate_granite(Translation& t, Config& config, int64_t embedding) {
-  if (t.integer("num_local_experts", 0) == 0)  // Without experts the shared expert is the whole feed-forward network.
+  // Without routed experts, the shared expert is the whole feed-forward network.
+  if (t.integer("num_local_experts", 0) == 0)
     t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
   if (t.architecture().gguf != "granitehybrid") return;
   put_kv_heads(t, config, read_kinds(t, t.find("layer_types"), config.layers, {"mamba"}));
@@ -134,7 +135,7 @@ void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
   t.out().integer(t.key("feed_forward_length"), 0);
 }
 
-// LFM2: the feed-forward width may be a fraction of the stated one, rounded up to a multiple.
+// LFM2: the feed-forward width may be a fraction of the stated width, rounded up to a multiple.
 void translate_short_convolutions(Translation& t, Config& config) {
   const JsonValue list = t.find("layer_types");
   std::vector<Kind> kinds;
@@ -180,7 +181,7 @@ void translate_delta_nets(Translation& t, Config& config) {
   size("ssm.group_count", heads.key_heads);
   size("ssm.time_step_rank", heads.value_heads);
   size("ssm.inner_size", heads.value_dim * heads.value_heads);
-  // GGUF can only express full attention in every n-th layer.
+  // GGUF can express full attention only in every n-th layer.
   constexpr int64_t kUsualInterval = 4;
   int64_t interval = t.integer("full_attention_interval", kUsualInterval);
   if (const JsonValue types = t.find("layer_types"); types.exists()) {
@@ -192,7 +193,7 @@ void translate_delta_nets(Translation& t, Config& config) {
         return t.fail(types.item(i).unsupported("breaks the regular interval of attention layers"));
   }
   size("full_attention_interval", interval);
-  // The M-RoPE sections of Qwen3.5 if the checkpoint does not state them.
+  // Qwen3.5's M-RoPE sections, in case the checkpoint does not state them.
   if (t.architecture().gguf != "qwen3next" &&
       !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
     t.out().integers(t.key("rope.dimension_sections"), {11, 11, 10, 0});

@@ -1,4 +1,5 @@
-// Translates a checkpoint's RoPE settings to GGUF keys, and adds the factor tensors of scaling methods that need them.
+// Translates a checkpoint's RoPE settings to GGUF keys, and adds the factor tensors of the scaling methods that need
+// them.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -9,8 +10,8 @@
 namespace monolith::hf {
 namespace {
 
-// Expresses Llama 3 RoPE scaling as frequency factors: long wavelengths are stretched by the full factor, short ones
-// not at all, and those in between by an interpolated factor.
+// Expresses Llama 3 RoPE scaling as frequency factors: long wavelengths are scaled by the full factor, short ones not
+// at all, and those in between by an interpolated factor.
 void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int64_t dims) {
   const auto value = [&](std::string_view name, double fallback) { return t.take(rope[name].number(), fallback); };
   const double factor = value("factor", 8), low = value("low_freq_factor", 1), high = value("high_freq_factor", 4);
@@ -29,7 +30,7 @@ void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int6
   t.out().tensor("rope_freqs.weight", factors);
 }
 
-// Adds LongRoPE scaling: two sets of factors and the attention scale that belongs to them.
+// Adds LongRoPE scaling: two sets of factors, and the attention scale that goes with them.
 void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   const int64_t original = t.take(t.first_of({"original_max_position_embeddings"}).integer(1, kMax),
                                   t.take(rope["original_max_position_embeddings"].integer(1, kMax), context));
@@ -42,7 +43,7 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   const double magnitude = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original))) : 1;
   t.out().string(t.key("rope.scaling.type"), "longrope");
   t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(original));
-  // Phi-3.5-MoE states the attention scale for short and long contexts separately.
+  // Phi-3.5-MoE states the attention scale separately for short and long contexts.
   const JsonValue near = rope["short_mscale"], far = rope["long_mscale"];
   const double stated = t.take(far.number(), magnitude);
   if (t.take(near.number(), stated) != stated)
@@ -52,8 +53,8 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   t.out().tensor("rope_factors_short.weight", *shorter);
 }
 
-// DeepSeek's two YaRN settings: the magnitude of the rotated part is m(mscale) / m(mscale_all_dim), where m(x) = 1 +
-// 0.1 x ln(factor), and the attention scores are multiplied by m(mscale_all_dim)^2.
+// DeepSeek's two YaRN settings: RoPE scales the rotated values by m(mscale) / m(mscale_all_dim), where m(x) = 1 + 0.1 x
+// ln(factor), and the attention scores are multiplied by m(mscale_all_dim)^2.
 void add_yarn_scale(Translation& t, const JsonValue& rope) {
   const YarnScale kind = t.architecture().yarn_scale;
   const JsonValue one = rope["mscale"], all = rope["mscale_all_dim"];
@@ -84,8 +85,7 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   copy("extrapolation_factor", "rope.scaling.yarn_ext_factor");
   copy("beta_fast", "rope.scaling.yarn_beta_fast");
   copy("beta_slow", "rope.scaling.yarn_beta_slow");
-  // The checkpoint states the total magnitude of the rotated values, and GGUF states the factor by which it differs
-  // from 0.1 ln(factor) + 1.
+  // The checkpoint states the total scale of the rotated values; GGUF states that scale divided by 0.1 ln(factor) + 1.
   const double factor = t.take(rope["factor"].number(), 1.0);
   if (rope["attention_factor"].exists() && factor > 0) {
     const double magnitude = t.take(rope["attention_factor"].number(), 1.0);
@@ -94,8 +94,8 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   add_yarn_scale(t, rope);
 }
 
-// Only the first share of a head's pairs rotates, at the frequencies that the full head width implies. The factors of
-// the other pairs are so large that these pairs do not rotate.
+// RoPE rotates only the first `share` of a head's pairs, at the frequencies that the full head width implies. The
+// factors of the other pairs are so large that these pairs do not rotate.
 void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
   constexpr float kNever = 1e30f;
   if (head_dim < 2 || head_dim > 1 << 16)
@@ -111,7 +111,7 @@ void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
 
 namespace {
 
-// M-RoPE sections: the number of pairs that rotate by time, height and width.
+// M-RoPE sections: the number of pairs rotated by time, height and width.
 void put_sections(Translation& t, const JsonValue& sections) {
   std::vector<int32_t> parts;
   for (size_t i = 0; i < std::min<size_t>(sections.items().size(), 4); ++i)
@@ -123,13 +123,13 @@ void put_sections(Translation& t, const JsonValue& sections) {
 }  // namespace
 
 void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
-  // Old checkpoints have the base next to "rope_scaling". New ones have everything in "rope_parameters", in some cases
+  // Old checkpoints have the base next to "rope_scaling". New ones have everything in "rope_parameters", sometimes
   // separately for each kind of layer.
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   const JsonValue windowed = rope["sliding_attention"];
   if (rope["full_attention"].exists()) rope = rope["full_attention"];
-  // In DeepSeek V4, layers without compressed blocks use RoPE parameters of their own ("main"). Only the parameters of
-  // layers with compressed blocks ("compress") may have scaling.
+  // In DeepSeek V4, layers without compressed blocks have separate RoPE parameters ("main"). Only the parameters of
+  // layers with compressed blocks ("compress") may include scaling.
   const JsonValue plain = rope["main"];
   if (plain.exists()) rope = rope["compress"];
   if (const JsonValue kind = plain["rope_type"]; kind.exists() && kind.text() != "default")
@@ -158,8 +158,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
 
-  // "dynamic" scaling affects only positions beyond the context length that the model was trained for, and no longer
-  // context is served.
+  // "dynamic" scaling affects only positions beyond the context length for which the model was trained, and longer
+  // contexts are not served.
   if (kind.empty() || kind == "default" || kind == "mrope" || kind == "dynamic") return;
   if (kind == "linear") {
     t.out().string(t.key("rope.scaling.type"), "linear");

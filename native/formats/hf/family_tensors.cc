@@ -1,6 +1,6 @@
-// Converts tensors whose order or values in GGUF differ from the checkpoints of their model family. The checkpoint's
-// order is that of the transformers modeling file named above each function. GGUF's order is the one that llama.cpp's
-// converter produces.
+// Converts tensors whose order or values in GGUF differ from those in the model family's checkpoints. The checkpoint's
+// order is defined by the transformers modeling file named above each function; GGUF's order is the one that
+// llama.cpp's converter produces.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxNumbers = 1024;  // Maximum number of layers, the same limit as in the model.
 
-// Converts the checkpoint's A_log to the decay rate: -exp(A_log).
+// Converts the checkpoint's A_log to the decay rate, -exp(A_log).
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
 
 // Whether the tensor is a depthwise convolution kernel: [channels, 1, taps] or [channels, taps].
@@ -63,9 +63,9 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
 }
 
 // See modeling_qwen3_next.py (fix_query_key_value_ordering) and modeling_qwen3_5.py in transformers. The checkpoint
-// stores value heads grouped by key head: all of the first key head, then all of the second. GGUF keeps this order for
-// qwen3next. For other architectures it interleaves them: the first value head of each key head, then the second of
-// each.
+// stores value heads grouped by key head: all those of the first key head, then all those of the second, and so on. For
+// qwen3next, GGUF keeps this order. For other architectures, GGUF interleaves the value heads: the first value head of
+// each key head, then the second of each, and so on.
 Status Translator::add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor,
                                     TensorType type) {
   const DeltaNetHeads& net = config_.delta_net;
@@ -73,7 +73,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
   const bool dealt = config_.architecture->gguf != "qwen3next" && net.value_heads != net.key_heads;
   const Rows rows = rows_of(tensor, type);
   const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-  // Adds a matrix of value heads with `width` rows each, preceded by `lead` other rows.
+  // Adds a matrix with `width` rows per value head, preceded by `lead` other rows.
   const auto put_values = [&](const std::string& name, std::vector<int64_t> to, const Rows& from, int64_t lead,
                               int64_t width) -> Status {
     const int64_t expected = lead + net.value_heads * width;
@@ -108,7 +108,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
              moved_columns(rows, net.value_dim, dealt_order(net.key_heads, net.value_heads, 1)));
     return {};
   }
-  if (part == "in_proj_qkvz.weight") {  // For each key head: query, key, the values of its value heads, their gates.
+  if (part == "in_proj_qkvz.weight") {  // For each key head: query, key, and the values and gates of its value heads.
     const int64_t run = net.value_heads / net.key_heads * net.value_dim, head = 2 * net.key_dim + 2 * run;
     if (tensor.shape.size() != 2 || tensor.shape[0] != net.key_heads * head)
       return misfit(tensor, "the model's heads", net.key_heads * head);
@@ -128,7 +128,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
 }
 
 // See modeling_mamba2.py (Mamba2Mixer) in transformers. In GGUF, decay rates and skip weights have an additional
-// dimension of length 1, and the norm weights are shaped by normalization group.
+// dimension of length 1, and norm weights have one row per normalization group.
 Status Translator::add_of_state_space(const std::string& block, std::string_view part, const Safetensor& tensor,
                                       TensorType type) {
   const StateSpace& space = config_.state_space;
@@ -154,9 +154,9 @@ Status Translator::add_of_state_space(const std::string& block, std::string_view
   return {};
 }
 
-// See modeling_deepseek_v3.py (kv_b_proj) in transformers. For each head the checkpoint stores the part that maps
-// latents to keys, then the part that maps latents to values. GGUF stores them separately and transposes the key part,
-// which is applied to queries instead.
+// See modeling_deepseek_v3.py (kv_b_proj) in transformers. For each head, the checkpoint stores the part that maps
+// latents to keys, followed by the part that maps latents to values. GGUF stores the two separately and transposes the
+// key part, which is applied to queries instead.
 Status Translator::add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type) {
   const auto& [key_dim, value_dim] = config_.latents;
   const int64_t both = key_dim + value_dim, heads = config_.heads;
@@ -171,8 +171,8 @@ Status Translator::add_latent_heads(const std::string& block, const Safetensor& 
   return {};
 }
 
-// See modeling_kimi.py (KimiDeltaAttention) in moonshotai/Kimi-Linear. There is one convolution each for q, k and v,
-// and A_log has the shape [1, 1, heads, 1].
+// See modeling_kimi.py (KimiDeltaAttention) in moonshotai/Kimi-Linear. Each of q, k and v has its own convolution, and
+// A_log has the shape [1, 1, heads, 1].
 Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_view rest, const Safetensor& tensor,
                                          TensorType type) {
   for (const std::string_view which : {"q", "k", "v"}) {
@@ -189,7 +189,7 @@ Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_v
   return true;
 }
 
-// See activations.py (XIELUActivation) in transformers, used by Apertus. Each layer has scalar parameters, which GGUF
+// See activations.py (XIELUActivation) in transformers; used by Apertus. Each layer has scalar parameters, which GGUF
 // stores as metadata.
 Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor,
                                          TensorType type) {
@@ -225,8 +225,8 @@ Status Translator::add_turned_experts(const std::string& block, std::string_view
   return {};
 }
 
-// modeling_falcon_h1.py in transformers multiplies the inputs and outputs of its matrices by constants. GGUF stores
-// matrices that already include these factors.
+// modeling_falcon_h1.py in transformers multiplies the inputs and outputs of matrices by constants. In GGUF, the
+// matrices already include these factors.
 Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (config_.architecture->family != Family::kFalconH1) return rows;
   const Multipliers& by = config_.multipliers;
@@ -244,7 +244,7 @@ Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (ends(".ssm_out.weight")) return all(by.ssm_out);
   if (!ends(".ssm_in.weight")) return rows;
   const StateSpace& space = config_.state_space;
-  std::vector<float> factors;  // One factor per row: z, x, B, C, dt.
+  std::vector<float> factors;  // One factor per row, in the order z, x, B, C, dt.
   const int64_t counts[] = {space.inner, space.inner, space.groups * space.state, space.groups * space.state,
                             space.heads};
   for (size_t i = 0; i < 5; ++i) {

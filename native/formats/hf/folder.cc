@@ -24,7 +24,7 @@ Status add_chat_template(const std::string& folder, const JsonValue& settings, A
   const std::string_view key = "tokenizer.chat_template";
   if (const std::string path = folder + "/chat_template.jinja"; is_file(path)) {
     std::error_code unknown;
-    if (std::filesystem::file_size(path, unknown) == 0) {  // an empty file cannot be mapped
+    if (std::filesystem::file_size(path, unknown) == 0) {  // An empty file cannot be mapped.
       file.string(key, "");
       return {};
     }
@@ -46,7 +46,7 @@ Status add_chat_template(const std::string& folder, const JsonValue& settings, A
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  auto shards = open_shards(folder);  // An error here is returned only after errors in config.json.
+  auto shards = open_shards(folder);  // An error here is returned only after any error in config.json.
   std::vector<MappedFile> mapped;
   std::vector<Safetensor> tensors;
   for (size_t i = 0; shards && i < shards->size(); ++i) {

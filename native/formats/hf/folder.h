@@ -1,5 +1,5 @@
-// Presents a Hugging Face folder as the GGUF file that it would be converted to: config.json, *.safetensors,
-// tokenizer.json and smaller files. Tensors stay in the mapped files, and rows are reordered when they are read.
+// Presents a Hugging Face folder (config.json, *.safetensors, tokenizer.json and smaller files) as the GGUF file to
+// which it would be converted. Tensors remain in the mapped files; rows are reordered when they are read.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace monolith::hf {
 
-// Error messages name the file in the folder and the key or tensor in that file.
+// Error messages name the file in the folder, and the key or tensor in that file.
 Result<std::unique_ptr<GgufFile>> open_folder(const std::string& path);
 
 }  // namespace monolith::hf

@@ -27,8 +27,8 @@ Result<std::string> read_text(const std::string& path, size_t most) {
 
 namespace {
 
-// Python's json module writes numbers that JSON does not allow. Infinity becomes a number that is out of every range,
-// and NaN becomes null.
+// Python's json module writes numbers that JSON does not allow. Infinity is replaced with a number beyond any valid
+// range, and NaN with null.
 void replace_python_numbers(std::string& text) {
   bool quoted = false;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -91,7 +91,7 @@ Result<std::optional<int64_t>> JsonValue::integer(int64_t low, int64_t high) con
   auto value = number();
   if (!value) return value.error();
   if (!*value) return std::optional<int64_t>();
-  // The comparison uses doubles, because converting an out-of-range double to an integer is undefined behavior.
+  // Compares as doubles, because converting an out-of-range double to an integer is undefined behavior.
   if (**value != std::floor(**value) || **value < static_cast<double>(low) || **value > static_cast<double>(high))
     return invalid("is " + document_->text(id_).substr(0, 32) + ", expected an integer from " + std::to_string(low) +
                    " to " + std::to_string(high));

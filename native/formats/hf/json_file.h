@@ -1,4 +1,4 @@
-// JSON files of a model folder, with typed access to their values by name. Used on the thread that opens the model.
+// The JSON files of a model folder, with typed access to their values by name. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ inline constexpr size_t kMaxJsonBytes = size_t{100} << 20;
 Result<std::string> read_text(const std::string& path, size_t most);
 bool is_file(const std::string& path);
 
-// A value in a JSON document, with its path for error messages: "config.json: 'rope_scaling.factor'". A null value
-// counts as absent.
+// A value in a JSON document, with its path for error messages: "config.json: 'rope_scaling.factor'". Null counts as
+// absent.
 class JsonValue {
  public:
   JsonValue() = default;  // An absent value.
@@ -40,14 +40,14 @@ class JsonValue {
 
   // Returns an absent value if this value is not an object or has no such member.
   JsonValue operator[](std::string_view name) const;
-  // The elements of an array; empty if the value is not an array.
+  // The elements of an array; empty if this value is not an array.
   std::span<const JsonId> items() const;
   JsonValue item(size_t i) const;  // Returns an absent value if the index is out of range.
   std::span<const JsonDocument::Member> members() const;
   JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
 
-  // These getters return nullopt if the value is absent, and an error that names the file and the key if it has another
-  // type or is out of range.
+  // These getters return nullopt if the value is absent, and an error that names the file and the key if the value has
+  // another type or is out of range.
   Result<std::optional<int64_t>> integer(int64_t low = 0, int64_t high = int64_t{1} << 53) const;
   Result<std::optional<double>> number() const;
   Result<std::optional<bool>> boolean() const;
@@ -57,8 +57,8 @@ class JsonValue {
   std::string_view text() const;
 
   std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
-  Error invalid(std::string_view what) const;      // A kInvalidFile error whose message is where() followed by `what`.
-  Error unsupported(std::string_view what) const;  // A kUnsupported error with the same message.
+  Error invalid(std::string_view what) const;      // Returns a kInvalidFile error: where(), then `what`.
+  Error unsupported(std::string_view what) const;  // Returns a kUnsupported error with the same message.
   const JsonDocument* document() const { return document_; }
   JsonId id() const { return id_; }
 
@@ -72,8 +72,7 @@ class JsonValue {
 
 class JsonFile {
  public:
-  // Reads file `name` in `folder`. A missing file is a kIo error; with `optional` it yields a document whose root is
-  // absent.
+  // Reads file `name` in `folder`. A missing file is a kIo error or, with `optional`, a document whose root is absent.
   static Result<JsonFile> read(const std::string& folder, const std::string& name, bool optional = false);
   JsonValue root() const { return {document_.get(), root_, name_}; }
   size_t bytes() const { return bytes_; }

@@ -1,5 +1,5 @@
-// Opens a model or its vision encoder by path. GGUF files and Hugging Face folders have the same interface. Can be
-// called from any thread.
+// Opens a model or its vision encoder by path. GGUF files and Hugging Face folders share one interface. May be called
+// from any thread.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@
 namespace monolith {
 
 struct ModelFileOptions {
-  // The type to which float matrices are converted at load time: Q8_0, Q6_K, Q4_K or Q4_0, or F8_E4M3, to which the
+  // The type to which float matrices are converted at load time: Q8_0, Q6_K, Q4_K or Q4_0; or F8_E4M3, to which the
   // backend converts them.
   std::optional<TensorType> quantize;
-  int threads = 0;  // Number of threads that quantize; 0: the number of usable processors.
+  int threads = 0;  // Number of threads for quantization; 0: the number of usable processors.
 };
 
 // Error messages start with the path.
 Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path, const ModelFileOptions& options = {});
 
-// Opens a vision encoder and its projector: a GGUF file ("mmproj"), or the folder that contains them together with the
-// text model. Error messages start with the path.
+// Opens a vision encoder and its projector from a GGUF file ("mmproj") or from the folder that contains them along with
+// the text model. Error messages start with the path.
 Result<std::unique_ptr<const GgufFile>> open_vision_file(const std::string& path);
 
-// Opens the model at `path`, calls `read` and returns its Result. Error messages, including those of `read`, start with
-// the path. The model's files are closed on return.
+// Opens the model at `path`, calls `read` and returns its Result. All error messages, including those of `read`, start
+// with the path. The model's files are closed on return.
 template <typename Read>
 std::invoke_result_t<Read, const GgufFile&> read_model_file(const std::string& path, const ModelFileOptions& options,
                                                             Read&& read) {

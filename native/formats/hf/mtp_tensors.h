@@ -1,4 +1,4 @@
-// Finds the MTP layers of a folder: the names of their tensors and the number of layers. Can be called from any thread.
+// Finds a folder's MTP layers: the names of their tensors and the number of layers. May be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 namespace monolith::hf {
 
 struct DraftName {
-  int64_t level = -1;     // Index of the MTP layer, from 0. -1: a tensor outside the layers that all MTP layers share.
-  std::string_view rest;  // The tensor name within the layer, or after the prefix for shared tensors.
+  int64_t level = -1;     // Index of the MTP layer; -1: a tensor shared by all MTP layers.
+  std::string_view rest;  // Tensor name within the layer; for shared tensors, the name after the prefix.
 };
 
-// Parses a tensor name that starts with "mtp."; nullopt if the tensor belongs to the network itself. Only for
+// Parses a tensor name that starts with "mtp.". Returns nullopt if the tensor belongs to the network itself. Only for
 // MtpPlacement::kMtp.
 std::optional<DraftName> mtp_name(std::string_view name);
 
-// Returns the number of MTP layers after the network's `layers` layers. Returns 0 if the tensors of the first MTP layer
-// are missing, because many folders declare MTP layers that they do not contain. The result is at most `stated`.
+// Returns the number of MTP layers after the network's `layers` layers, at most `stated`. Returns 0 if the tensors of
+// the first MTP layer are missing, because many folders declare MTP layers that they do not contain.
 int64_t count_mtp_layers(const std::vector<Safetensor>& tensors, MtpPlacement drafts, int64_t layers,
                          std::optional<int64_t> stated);
 

@@ -6,8 +6,8 @@
 
 namespace monolith::hf {
 
-// Collects the two tensors of one gpt-oss expert matrix: codes [experts, rows, blocks, 16] and scales [experts, rows,
-// blocks]. They can come in either order.
+// Collects the two tensors of one gpt-oss expert matrix, which may come in either order: codes [experts, rows, blocks,
+// 16] and scales [experts, rows, blocks].
 Status Translator::add_packed(const Safetensor& tensor) {
   for (const std::string_view part : {"_blocks", "_scales"}) {
     if (!tensor.name.ends_with(part)) continue;
@@ -57,7 +57,7 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
   return {};
 }
 
-// Expert biases have the shape [experts, rows]; in gate_up_proj_bias gate and up rows alternate.
+// Expert biases have the shape [experts, rows]; in gate_up_proj_bias, gate and up rows alternate.
 Status Translator::add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor,
                                    TensorType type) {
   const std::vector<int64_t>& shape = tensor.shape;

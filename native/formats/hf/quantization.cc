@@ -31,8 +31,8 @@ Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
   return invalid(tensor, "has the shape " + shape_text(tensor.shape) + ", expected " + shape_text(expected));
 }
 
-// Joins the several tensors of each quantized matrix into one. Holds the checkpoint's tensors by name and records which
-// of them have been merged into another one.
+// Joins the tensors of each quantized matrix into one. Holds the checkpoint's tensors by name and records which of them
+// have been merged into another.
 class Joiner {
  public:
   Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors)
@@ -63,7 +63,7 @@ class Joiner {
   void take(const Safetensor* tensor) {
     if (tensor != nullptr) taken_.insert(by_name_.at(tensor->name));
   }
-  // Like find(), but returns an error that names both `name` and `of` if the tensor is missing.
+  // Like find(), but if the tensor is missing, returns an error that names both `name` and `of`.
   Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
     if (const Safetensor* found = find(name)) return found;
     return invalid(of, "requires the tensor " + quoted(name));
@@ -104,23 +104,23 @@ class Joiner {
     if (weight.type != "F8_E4M3") return {};
     const Safetensor* scale = find(weight.name + "_scale_inv");
     if (scale == nullptr) scale = find(weight.name + "_scale");
-    if (scale == nullptr) scale = find(stem + ".scale");  // The name used by DeepSeek V4.
+    if (scale == nullptr) scale = find(stem + ".scale");  // The name in DeepSeek V4.
     if (scale == nullptr) return invalid(weight, "requires the tensor " + quoted(weight.name + "_scale_inv"));
     const size_t n = weight.shape.size();
     if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
       return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is not an FP8 matrix");
     auto scales = grid(*scale);
     if (!scales) return scales.error();
-    // Each shard of rows has scale blocks of its own and is treated as a separate matrix.
+    // Each shard of rows has its own scale blocks and is treated as a separate matrix.
     const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") &&
                          weight.shape[0] % settings_.qkv_shards == 0;
     const int64_t matrices = n == 3 ? weight.shape[0] : sharded ? settings_.qkv_shards : 1;
     const int64_t rows = weight.shape[n - 2] / (sharded ? matrices : 1), cols = weight.shape[n - 1];
     const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
-    // There is one scale for the whole matrix, one per row, or one per block.
+    // There is one scale for the whole matrix, per row, or per block.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
-    // The product is bounded by the number of bytes in the file.
+    // The product cannot overflow, because the number of bytes in the file limits it.
     for (const int64_t length : scale->shape) count *= length;
     if (count != 1) {
       const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
@@ -155,7 +155,7 @@ class Joiner {
     return {};
   }
 
-  // Experts of DeepSeek V4: two E2M1 codes per byte, low nibble first, and a power-of-two scale per 32 codes.
+  // DeepSeek V4 experts: two E2M1 codes per byte, low nibble first, and a power-of-two scale per 32 codes.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
     // MiMo V2.5 uses the name "weight_scale".
     const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);

@@ -1,7 +1,7 @@
-// Quantized checkpoints: reads their settings from config.json, and replaces the several tensors of each matrix by one
-// that is produced at load time. Supported formats: FP8 with a scale per block or matrix (as published by DeepSeek and
-// Qwen), GPTQ, AWQ, NVFP4 and FP8 of ModelOpt, and compressed-tensors with FP8, NVFP4, 4-bit and 8-bit integers. Used
-// on the thread that opens the model.
+// Quantized checkpoints: reads their settings from config.json, and replaces the tensors of each matrix with a single
+// tensor that is produced at load time. Supported formats: FP8 with a scale per block or matrix (as published by
+// DeepSeek and Qwen), GPTQ, AWQ, ModelOpt NVFP4 and FP8, and compressed-tensors with FP8, NVFP4, 4-bit and 8-bit
+// integers. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@
 namespace monolith::hf {
 
 struct Quantization {
-  // kPacked: packed integers of compressed-tensors.
+  // kPacked: packed integers from compressed-tensors.
   enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };
   Method method = Method::kNone;
   int bits = 4;
-  int64_t block_rows = 0, block_cols = 0;  // Block size of FP8 scales; 0: determined by the shape of the scales.
-  bool zeros_less_one = false;             // Whether zero points are stored minus one, as in the original GPTQ format.
-  // Number of equal row ranges of "qkv_proj" whose FP8 scale blocks each start at the range's first row (MiMo V2.5).
+  int64_t block_rows = 0, block_cols = 0;  // FP8 scale blocks; 0: derived from the shape of the scales.
+  bool zeros_less_one = false;             // Zero points are stored minus one, as in the original GPTQ format.
+  // Number of equal row ranges in "qkv_proj" whose FP8 scale blocks each start at the range's first row (MiMo V2.5).
   int64_t qkv_shards = 1;
 };
 
 // Returns kUnsupported, naming the setting, for methods and formats that are not supported.
 Result<Quantization> read_quantization(const JsonValue& settings);
 
-// Replaces the several tensors of each quantized matrix by one, and drops activation scales. Errors name the file and
-// the tensor. kInvalidFile: a tensor is missing or has the wrong shape. kUnsupported: the tensor type is not supported.
+// Replaces the tensors of each quantized matrix with a single one, and drops activation scales. Errors name the file
+// and the tensor. kInvalidFile: a tensor is missing or has the wrong shape. kUnsupported: the tensor type is not
+// supported.
 Status join_quantized(const Quantization& quantization, std::vector<Safetensor>& tensors);
 
 }  // namespace monolith::hf

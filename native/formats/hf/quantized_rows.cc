@@ -13,7 +13,7 @@ namespace monolith::hf {
 namespace {
 
 constexpr int kBlock = 32;           // Values per block of Q4_0, Q5_0 and Q8_0.
-constexpr int64_t kRowsAtOnce = 16;  // The packed int32 words of 16 outputs fill one 64-byte cache line.
+constexpr int64_t kRowsAtOnce = 16;  // The packed int32 words of 16 outputs fill a 64-byte cache line.
 
 uint32_t word_at(std::span<const std::byte> words, int64_t i) {
   uint32_t word;
@@ -108,7 +108,7 @@ class Fp4Rows final : public RowMaker {
   int64_t cols() const override { return m_.cols; }
   TensorType exact_type() const override { return type_; }
   float factor() const override { return factor_; }
-  // Blocks of 64 values: four scales, then for each 16 values eight bytes with the first eight values in the low
+  // Blocks of 64 values: four scales, then for each 16 values eight bytes, with the first eight values in the low
   // nibbles and the last eight in the high nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
@@ -142,7 +142,7 @@ class Fp4Rows final : public RowMaker {
 
  private:
   static constexpr int64_t kFp4Block = 16, kStored = 64;
-  static constexpr uint8_t kE4m3Nan = 0x7f;  // Codes from 0x7f up are NaN or negative.
+  static constexpr uint8_t kE4m3Nan = 0x7f;  // Codes of 0x7f and above are NaN or negative.
   static float value(int code) { return 0.5f * static_cast<float>(kMxfp4Levels[code]); }
 
   Fp4Matrix m_;
@@ -164,8 +164,8 @@ class Mxfp4Rows final : public RowMaker {
     store(first, count, blocks.data());
     dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
   }
-  // A block is the exponent, then 16 bytes with the first sixteen values in the low nibbles and the last sixteen in the
-  // high nibbles.
+  // A block is the exponent, then 16 bytes, with the first sixteen values in the low nibbles and the last sixteen in
+  // the high nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     const std::byte* codes = codes_.data() + first * cols_ / 2;
     const std::byte* scale = scales_.data() + first * cols_ / kBlock;
@@ -228,7 +228,7 @@ class IntegerRows final : public RowMaker {
     if (m_.group_of.empty()) return input / (m_.in / m_.groups);
     return word_at(m_.group_of, input);
   }
-  // Bit offset of an output within its packed word.
+  // Returns the bit offset of an output within its packed word.
   int place(int64_t output) const {
     constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // The inverse of the permutation 0 2 4 6 1 3 5 7.
     const auto at = static_cast<int>(output % per_word());
@@ -275,7 +275,7 @@ class IntegerRows final : public RowMaker {
     return symmetric ? TensorType::kQ8_0 : TensorType::kF32;
   }
 
-  // Writes the codes of 32 values with a common scale. The caller has already written the scale.
+  // Writes the codes of 32 values that share a scale. The caller has already written the scale.
   std::byte* put_block(const int16_t* codes, std::byte* out) const {
     const auto nibbles = [&](int added) {
       for (int i = 0; i < kBlock / 2; ++i)
@@ -295,7 +295,7 @@ class IntegerRows final : public RowMaker {
     return out;
   }
 
-  // Calls use(row, q - z of all inputs) for each row. Several rows are unpacked at a time, because they share packed
+  // Calls use(row, (q - z) of all inputs) for each row. Several rows are unpacked at a time because they share packed
   // words.
   template <typename Use>
   void each(int64_t first, int64_t count, const Use& use) const {

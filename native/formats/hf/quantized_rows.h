@@ -1,5 +1,5 @@
 // Row makers for the quantization formats of checkpoints. Each produces the rows of the weight matrix in the order in
-// which the computation needs them. The callers in quantization.cc have checked all shapes. Immutable; can be used from
+// which the computation needs them. The callers in quantization.cc have checked all shapes. Immutable; may be used from
 // any thread.
 #pragma once
 
@@ -26,9 +26,9 @@ struct ScaleGrid {
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
               int64_t block_cols);
 
-// E2M1 codes in rows of `cols`, two per byte, low nibble first. Each code is multiplied by a step: the E4M3 scale of
-// its block of 16, multiplied by `factor` or divided by it (`divides`). Stored as NVFP4, with factor() kept separately,
-// if a row divides into blocks of 64 and no scale is negative or NaN. Otherwise stored as F32.
+// E2M1 codes in rows of `cols`, two per byte, low nibble first. Each code is multiplied by the E4M3 scale of its block
+// of 16, which is in turn multiplied by `factor` or (with `divides`) divided by it. Stored as NVFP4, with factor() kept
+// separately, if a row divides into blocks of 64 and no scale is negative or NaN. Otherwise stored as F32.
 struct Fp4Matrix {
   int64_t cols = 0;
   std::span<const std::byte> codes, scales;
@@ -36,12 +36,12 @@ struct Fp4Matrix {
   bool divides = false;
 };
 Rows fp4_rows(const Fp4Matrix& matrix);
-// E2M1 codes in rows of `cols`, packed two per byte, low nibble first. Each code is multiplied by the power of two
-// (E8M0) of its block of 32. Stored as MXFP4.
+// E2M1 codes in rows of `cols`, two per byte, low nibble first. Each code is multiplied by the power of two (E8M0) of
+// its block of 32. Stored as MXFP4.
 Rows mxfp4_rows(std::span<const std::byte> codes, int64_t cols, std::span<const std::byte> scales);
 
-// A matrix of 4-bit or 8-bit integers. A value is (q - z) * scale, where the zero point z and the scale belong to the
-// input's group.
+// A matrix of 4-bit or 8-bit integers. A value is (q - z) * scale, with the zero point z and the scale of the input's
+// group.
 struct IntegerMatrix {
   enum class Layout : uint8_t {
     kInputsPacked,   // GPTQ: [in / n, out]; a word holds n inputs, the first in the lowest bits.
@@ -55,18 +55,18 @@ struct IntegerMatrix {
   // Zero points as packed int32 words. GPTQ and AWQ: [groups, out / n]. compressed-tensors: [out / n, groups]. If
   // empty, every zero point is half of the code range.
   std::span<const std::byte> zeros = {};
-  // Added to each stored zero point; 1 for the original GPTQ format, which stores them minus one.
+  // Added to each stored zero point: 1 for the original GPTQ format, which stores them minus one.
   int added_to_zeros = 0;
   ScaleGrid scales = {};  // [groups, out], or [out, groups] for kRowsPacked.
-  // The group of each input, int32 [in], all below `groups`. If empty, groups are consecutive ranges of inputs.
+  // The group of each input: int32 [in], all below `groups`. If empty, groups are consecutive ranges of inputs.
   std::span<const std::byte> group_of = {};
 };
 // 4-bit values are stored as Q4_0 if every zero point is 8, otherwise as Q5_0. 8-bit values are stored as Q8_0 if every
-// zero point is 128. These types require that F16 represents every scale exactly and that each block of 32 inputs lies
-// within one group. All other matrices are stored as F32.
+// zero point is 128. These types require that every scale is exact in F16 and that each block of 32 inputs lies within
+// one group. All other matrices are stored as F32.
 Rows integer_rows(const IntegerMatrix& matrix);
 
-// The same matrix with F32 as its storage type.
+// Returns the same matrix with F32 as its storage type.
 Rows float_rows(const Rows& of);
 
 }  // namespace monolith::hf

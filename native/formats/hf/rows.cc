@@ -159,8 +159,8 @@ class MovedColumns final : public Derived {
   MovedColumns(Rows of, int64_t width, std::vector<int32_t> order)
       : Derived(std::move(of)), width_(width), order_(std::move(order)) {}
 
-  // Quantized blocks can be moved as a whole if the column width is a multiple of the block size. Otherwise the values
-  // are decoded and moved one by one.
+  // Quantized blocks can be moved whole if the column width is a multiple of the block size. Otherwise, the values are
+  // decoded and moved one by one.
   TensorType exact_type() const override {
     const TensorType type = of().exact_type();
     return width_ % traits_of(type).block_values == 0 ? type

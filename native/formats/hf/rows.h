@@ -1,5 +1,5 @@
-// Matrices of a checkpoint whose rows are produced on demand, including conversions to GGUF's order. Immutable; can be
-// used from any thread.
+// Checkpoint matrices whose rows are produced on demand, including conversions to GGUF's order. Immutable; may be used
+// from any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +23,25 @@ struct Run {
   int64_t first, count;
 };
 // Concatenates runs of rows with the same row length and the same exact type; each run must lie within its matrix. The
-// type is F32 if the matrix factors differ.
+// result is F32 if the matrices have different factors.
 Rows joined_rows(std::vector<Run> runs);
-// The same for stacked matrices whose factors are stored separately for each; factor() of the result is 1.
+// Like joined_rows(), but for stacked matrices whose factors are stored separately, one per matrix; factor() of the
+// result is 1.
 Rows stacked_rows(std::vector<Run> runs);
 // Row i of the result is row order[i].
 Rows picked_rows(const Rows& of, std::vector<int32_t> order);
-// Returns the row order that interleaves `count` heads of `width` rows each, which are stored group by group in
-// `groups` groups: first the first head of every group, then every second head: 0, n, 2n, ..., 1, n + 1, ... with n =
-// count / groups.
+// Returns the row order that interleaves `count` heads of `width` rows each, which are stored in `groups` consecutive
+// groups: first the first head of every group, then the second head of every group, and so on. In heads, with n = count
+// / groups, this is 0, n, 2n, ..., 1, n + 1, ...
 std::vector<int32_t> dealt_order(int64_t groups, int64_t count, int64_t width);
 // Reorders blocks of `width` columns: block i of the result is block order[i].
 Rows moved_columns(const Rows& of, int64_t width, std::vector<int32_t> order);
-// Splits the rows into `heads` equal runs, takes `count` rows of each run, starting at row `first` of the run, and
+// Splits the rows into `heads` equal runs. From each run, takes `count` rows, starting at the run's row `first`, and
 // transposes them.
 Rows transposed_heads(const Rows& of, int64_t heads, int64_t first, int64_t count);
-// Applies a function to every value; the type is F32.
+// Applies a function to every value. The result is F32.
 Rows mapped_rows(const Rows& of, float (*function)(float));
-// Multiplies row i by factors[i]; the type is F32.
+// Multiplies row i by factors[i]. The result is F32.
 Rows scaled_rows(const Rows& of, std::vector<float> factors);
 
 }  // namespace monolith::hf

@@ -34,7 +34,7 @@ Error invalid(const std::string& file, const std::string& what) {
   return {ErrorCode::kInvalidFile, file + ": " + what};
 }
 
-// Reads the entry of one tensor. `begin` and `end` are relative to the first byte after the header.
+// Reads one tensor's entry. `begin` and `end` are relative to the first byte after the header.
 Status read_entry(const JsonValue& entry, const std::string& where, size_t data_bytes, Safetensor& tensor,
                   uint64_t& begin, uint64_t& end) {
   const auto wrong = [&](const std::string& what) { return Error{ErrorCode::kInvalidFile, where + " " + what}; };

@@ -18,16 +18,16 @@ namespace monolith::hf {
 
 struct Safetensor {
   std::string name;
-  std::string type;            // The type as written in the file, for example "BF16".
+  std::string type;            // As written in the file, for example "BF16".
   std::vector<int64_t> shape;  // The row length comes last.
   std::span<const std::byte> data;
   std::string file = {};  // Name of the file that contains the tensor.
-  // Set for a quantized matrix that quantization.h joined from several tensors. Then `data` is empty.
+  // Set for a quantized matrix that quantization.h has joined from several tensors; `data` is then empty.
   std::shared_ptr<const RowMaker> rows = nullptr;
 };
 
-// Returns the tensors of a file with contents `bytes` in header order. `file` is its name for error messages. `bytes`
-// must outlive the result. Overlapping tensors and bytes that belong to no tensor are rejected.
+// Returns the tensors of a file, in header order. `bytes` is the file's contents and must outlive the result; `file` is
+// its name for error messages. Overlapping tensors and bytes that belong to no tensor are rejected.
 Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
 
 }  // namespace monolith::hf

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxShards = 4096;
 
-// Returns the names of the files that hold the tensors.
+// Returns the names of the files that contain the tensors.
 Result<std::vector<std::string>> list_shards(const std::string& folder) {
   if (is_file(folder + "/model.safetensors.index.json")) {
     auto index = JsonFile::read(folder, "model.safetensors.index.json");
@@ -23,7 +23,7 @@ Result<std::vector<std::string>> list_shards(const std::string& folder) {
     std::set<std::string> names;
     for (const auto& [tensor, file] : map.members()) {
       const std::string name(JsonValue(map.document(), file, {}).text());
-      // Accepts only the name of a file in the folder, not a path that leads elsewhere.
+      // Accepts only the name of a file in the folder, not a path to another directory.
       if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
           !name.ends_with(".safetensors"))
         return map.invalid("names the file " + monolith::quoted(name));

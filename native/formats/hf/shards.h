@@ -1,4 +1,4 @@
-// Opens the files of a folder that hold its tensors. Used on the thread that opens the model.
+// Opens the files in a folder that contain its tensors. Used on the thread that opens the model.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct Shard {
   std::vector<Safetensor> tensors;
 };
 
-// Opens the files that model.safetensors.index.json lists, or model.safetensors, or the folder's only .safetensors
-// file. Errors name the file.
+// Opens the files listed in model.safetensors.index.json, or model.safetensors, or the folder's only .safetensors file.
+// Errors name the file.
 Result<std::vector<Shard>> open_shards(const std::string& folder);
 
 }  // namespace monolith::hf

@@ -13,26 +13,26 @@ struct Name {
 constexpr Name kOfModel[] = {
     {"embed_tokens", "token_embd"},
     {"norm", "output_norm"},
-    {"embed_tokens_per_layer", "per_layer_token_embd"},  // Used by Gemma 4.
+    {"embed_tokens_per_layer", "per_layer_token_embd"},  // Gemma 4.
     {"per_layer_model_projection", "per_layer_model_proj"},
     {"per_layer_projection_norm", "per_layer_proj_norm"},
     {"wte", "token_embd"},
-    {"ln_f", "output_norm"},            // Used by Exaone.
-    {"tok_embeddings", "token_embd"},   // Used by InternLM 2.
-    {"word_embeddings", "token_embd"},  // Used by Ling.
+    {"ln_f", "output_norm"},            // Exaone.
+    {"tok_embeddings", "token_embd"},   // InternLM 2.
+    {"word_embeddings", "token_embd"},  // Ling.
     {"embeddings", "token_embd"},
-    {"norm_f", "output_norm"},              // Used by Mamba 2 and Nemotron H.
-    {"embedding_norm", "token_embd_norm"},  // Used by LFM2.
-    {"final_layernorm", "output_norm"},     // Used by Falcon H1.
-    {"input_norm", "enc.output_norm"},      // Used by EAGLE-3.
-    {"embed", "token_embd"},                // Used by DeepSeek V4.
+    {"norm_f", "output_norm"},              // Mamba 2 and Nemotron H.
+    {"embedding_norm", "token_embd_norm"},  // LFM2.
+    {"final_layernorm", "output_norm"},     // Falcon H1.
+    {"input_norm", "enc.output_norm"},      // EAGLE-3.
+    {"embed", "token_embd"},                // DeepSeek V4.
 };
 
 // Names of the output matrix, without the model prefix.
 constexpr std::string_view kOutputs[] = {"lm_head.weight", "output.weight", "head.weight"};
 
-// Names within a layer. The meaning of post_attention_layernorm depends on the architecture; see
-// Translator::layer_name().
+// Names within a layer. The meaning of post_attention_layernorm depends on the architecture (see
+// Translator::layer_name()).
 constexpr Name kOfLayer[] = {
     {"input_layernorm", "attn_norm"},
     {"post_self_attn_layernorm", "post_attention_norm"},
@@ -63,11 +63,11 @@ constexpr Name kOfLayer[] = {
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
     {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
     {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
-    // Names used by Ling.
+    // Ling.
     {"attention.dense", "attn_output"},
     {"attention.query_layernorm", "attn_q_norm"},
     {"attention.key_layernorm", "attn_k_norm"},
-    // Names used by Gemma 4.
+    // Gemma 4.
     {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
     {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
     {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
@@ -75,7 +75,7 @@ constexpr Name kOfLayer[] = {
     {"per_layer_input_gate", "inp_gate"},
     {"per_layer_projection", "proj"},
     {"post_per_layer_input_norm", "post_norm"},
-    // Names used by Gemma 3n.
+    // Gemma 3n.
     {"altup.correction_coefs", "altup_correct_coef"},
     {"altup.prediction_coefs", "altup_predict_coef"},
     {"altup.modality_router", "altup_router"},
@@ -83,10 +83,10 @@ constexpr Name kOfLayer[] = {
     {"laurel.linear_left", "laurel_l"},
     {"laurel.linear_right", "laurel_r"},
     {"laurel.post_laurel_norm", "laurel_post_norm"},
-    // Names used by Apertus.
+    // Apertus.
     {"attention_layernorm", "attn_norm"},
     {"feedforward_layernorm", "ffn_norm"},
-    // Names used by Step 3.5.
+    // Step 3.5.
     {"self_attn.g_proj", "attn_gate"},
     {"moe.gate", "ffn_gate_inp"},
     {"moe.gate_proj", "ffn_gate_exps"},
@@ -95,7 +95,7 @@ constexpr Name kOfLayer[] = {
     {"share_expert.gate_proj", "ffn_gate_shexp"},
     {"share_expert.up_proj", "ffn_up_shexp"},
     {"share_expert.down_proj", "ffn_down_shexp"},
-    // Names used by Exaone.
+    // Exaone.
     {"ln_1", "attn_norm"},
     {"ln_2", "ffn_norm"},
     {"attn.attention.q_proj", "attn_q"},
@@ -105,10 +105,10 @@ constexpr Name kOfLayer[] = {
     {"mlp.c_fc_0", "ffn_gate"},
     {"mlp.c_fc_1", "ffn_up"},
     {"mlp.c_proj", "ffn_down"},
-    // Names used by Qwen3-Next and Qwen3.5. family_tensors.cc handles the other tensors of their delta-net layers.
+    // Qwen3-Next and Qwen3.5. family_tensors.cc handles the other tensors of their delta-net layers.
     {"linear_attn.in_proj_ba", "ssm_ba"},
     {"linear_attn.norm", "ssm_norm"},
-    // Names used by DeepSeek V2 and its successors.
+    // DeepSeek V2 and its successors.
     {"self_attn.q_a_proj", "attn_q_a"},
     {"self_attn.q_a_layernorm", "attn_q_a_norm"},
     {"self_attn.q_b_proj", "attn_q_b"},
@@ -118,19 +118,19 @@ constexpr Name kOfLayer[] = {
     {"self_attn.indexer.wk", "indexer.attn_k"},
     {"self_attn.indexer.k_norm", "indexer.k_norm"},
     {"self_attn.indexer.weights_proj", "indexer.proj"},
-    {"hidden_norm", "attn_norm_2"},  // Used by EAGLE-3.
-    // Names of MTP layers that follow the network's own layers.
+    {"hidden_norm", "attn_norm_2"},  // EAGLE-3.
+    // MTP layers that follow the network's own layers.
     {"eh_proj", "nextn.eh_proj"},
     {"enorm", "nextn.enorm"},
     {"hnorm", "nextn.hnorm"},
     {"embed_tokens", "nextn.embed_tokens"},
     {"shared_head.norm", "nextn.shared_head_norm"},
     {"shared_head.head", "nextn.shared_head_head"},
-    {"transformer.shared_head.norm", "nextn.shared_head_norm"},  // Used by Step 3.5.
+    {"transformer.shared_head.norm", "nextn.shared_head_norm"},  // Step 3.5.
     {"transformer.shared_head.output", "nextn.shared_head_head"},
-    {"pre_mlp_layernorm", "ffn_norm"},  // Used by MiMo V2.
+    {"pre_mlp_layernorm", "ffn_norm"},  // MiMo V2.
     {"final_layernorm", "layer_output_norm"},
-    // Names used by Mamba 2 and Nemotron H.
+    // Mamba 2 and Nemotron H.
     {"norm", "attn_norm"},
     {"mixer.in_proj", "ssm_in"},
     {"mixer.out_proj", "ssm_out"},
@@ -143,13 +143,13 @@ constexpr Name kOfLayer[] = {
     {"mixer.gate", "ffn_gate_inp"},
     {"mixer.shared_experts.up_proj", "ffn_up_shexp"},
     {"mixer.shared_experts.down_proj", "ffn_down_shexp"},
-    // Names used by Granite 4 and Falcon H1.
+    // Granite 4 and Falcon H1.
     {"mamba.in_proj", "ssm_in"},
     {"mamba.out_proj", "ssm_out"},
     {"feed_forward.gate_proj", "ffn_gate"},
     {"feed_forward.up_proj", "ffn_up"},
     {"feed_forward.down_proj", "ffn_down"},
-    // Names used by LFM2.
+    // LFM2.
     {"operator_norm", "attn_norm"},
     {"self_attn.out_proj", "attn_output"},
     {"self_attn.q_layernorm", "attn_q_norm"},
@@ -157,19 +157,19 @@ constexpr Name kOfLayer[] = {
     {"conv.in_proj", "shortconv.in_proj"},
     {"conv.out_proj", "shortconv.out_proj"},
     {"feed_forward.gate", "ffn_gate_inp"},
-    // Names used by Hunyuan.
+    // Hunyuan.
     {"self_attn.query_layernorm", "attn_q_norm"},
     {"self_attn.key_layernorm", "attn_k_norm"},
     {"mlp.gate.wg", "ffn_gate_inp"},
     {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp"},
     {"mlp.shared_mlp.up_proj", "ffn_up_shexp"},
     {"mlp.shared_mlp.down_proj", "ffn_down_shexp"},
-    // Names used by Llama 4.
+    // Llama 4.
     {"feed_forward.router", "ffn_gate_inp"},
     {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"},
     {"feed_forward.shared_expert.up_proj", "ffn_up_shexp"},
     {"feed_forward.shared_expert.down_proj", "ffn_down_shexp"},
-    // Names used by Kimi Linear.
+    // Kimi Linear.
     {"self_attn.f_a_proj", "ssm_f_a"},
     {"self_attn.f_b_proj", "ssm_f_b"},
     {"self_attn.g_a_proj", "ssm_g_a"},
@@ -179,7 +179,7 @@ constexpr Name kOfLayer[] = {
     {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"},
     {"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"},
     {"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"},
-    // Names used by DeepSeek V4.
+    // DeepSeek V4.
     {"attn_norm", "attn_norm"},
     {"attn.wq_a", "attn_q_a"},
     {"attn.q_norm", "attn_q_a_norm"},
@@ -200,7 +200,7 @@ constexpr Name kOfLayer[] = {
     {"ffn.shared_experts.w1", "ffn_gate_shexp"},
     {"ffn.shared_experts.w3", "ffn_up_shexp"},
     {"ffn.shared_experts.w2", "ffn_down_shexp"},
-    // Names used by InternLM 2.
+    // InternLM 2.
     {"attention_norm", "attn_norm"},
     {"ffn_norm", "ffn_norm"},
     {"attention.wo", "attn_output"},
@@ -209,7 +209,7 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.w2", "ffn_down"},
 };
 
-// Names under "mtp." outside the MTP layers (Qwen, EXAONE).
+// Names under "mtp." but outside the MTP layers (Qwen, EXAONE).
 constexpr Name kOfDrafts[] = {
     {"fc", "nextn.eh_proj"},
     {"pre_fc_norm_embedding", "nextn.enorm"},
@@ -223,13 +223,13 @@ constexpr Name kOfExpert[] = {
     {"w1", "ffn_gate_exps"},        {"w3", "ffn_up_exps"},      {"w2", "ffn_down_exps"},
 };
 
-// Full names within a layer that have no ".weight" or ".bias" suffix.
+// Full names within a layer that do not end in ".weight" or ".bias".
 constexpr Name kPlainOfLayer[] = {
     {"self_attn.sinks", "attn_sinks.weight"},
-    {"self_attn.attention_sink_bias", "attn_sinks.weight"},  // Used by MiMo V2.
-    {"self_attn.dt_bias", "ssm_dt.bias"},                    // Used by Kimi Linear.
+    {"self_attn.attention_sink_bias", "attn_sinks.weight"},  // MiMo V2.
+    {"self_attn.dt_bias", "ssm_dt.bias"},                    // Kimi Linear.
     {"layer_scalar", "layer_output_scale.weight"},
-    // Names used by DeepSeek V4.
+    // DeepSeek V4.
     {"attn.attn_sink", "attn_sinks.weight"},
     {"attn.compressor.ape", "attn_compressor_ape.weight"},
     {"attn.indexer.compressor.ape", "indexer_compressor_ape.weight"},
@@ -239,13 +239,13 @@ constexpr Name kPlainOfLayer[] = {
     {"hc_ffn_fn", "hc_ffn_fn.weight"},
     {"hc_ffn_base", "hc_ffn_base.weight"},
     {"hc_ffn_scale", "hc_ffn_scale.weight"},
-    {"altup.correct_output_scale", "altup_correct_scale.weight"},  // Used by Gemma 3n.
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},  // Gemma 3n.
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
     {"experts.down_proj", "ffn_down_exps.weight"},
 };
 
-// Biases that are added to the router scores only for the selection of experts: a vector with one value per expert.
+// Biases added to the router scores only for selecting experts: a vector with one value per expert.
 constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias",
                                               "mlp.gate.expert_bias",
                                               "mlp.moe_statics.e_score_correction_bias",
@@ -257,7 +257,7 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
                                               "moe.router_bias",
                                               "ffn.gate.bias"};
 
-// Prefixes before the number of an expert.
+// Prefixes before an expert's number.
 constexpr std::string_view kExpertPrefixes[] = {"mlp.experts.", "block_sparse_moe.experts.", "mixer.experts.",
                                                 "feed_forward.experts.", "ffn.experts."};
 
@@ -292,14 +292,14 @@ bool is_output(std::string_view name) { return contains(kOutputs, name); }
 bool is_choice_bias(std::string_view name) { return contains(kChoiceBiases, name); }
 
 // Matches tensors that the text model does not use: vision and audio encoders, MTP layers, and RoPE frequencies, which
-// are computed from the settings.
+// are computed from the settings instead.
 bool is_left_out(std::string_view name) {
   for (const std::string_view part :
        {"vision_tower.", "vision_model.", "visual.", "audio_tower.", "multi_modal_projector.",
         "connector.modality_projection.", "mm_projector.", "embed_vision.", "embed_audio.", "model.mtp_",
         "audio_encoder.", "speech_embeddings.", "sound_encoder.", "sound_projection."})
     if (name.find(part) != std::string_view::npos) return true;
-  if (name == "image_newline" || name == "model.image_newline") return true;  // Used by LLaVA 1.6.
+  if (name == "image_newline" || name == "model.image_newline") return true;  // LLaVA 1.6.
   if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return true;
   return name.ends_with(".rotary_emb.inv_freq");
 }

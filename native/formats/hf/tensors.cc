@@ -77,7 +77,7 @@ Status Translator::add(const Safetensor& tensor) {
   }
   if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
   if (is_output(rest)) {
-    // With tied embeddings, an output matrix is a copy of the embedding table, which some tools write.
+    // With tied embeddings, any output matrix is a copy of the embedding table, which some tools write.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
   if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
@@ -88,7 +88,7 @@ Status Translator::add(const Safetensor& tensor) {
     if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
   }
   const auto [stem, suffix] = split_suffix(rest);
-  // Gemma 3n: the projections into each residual stream except the first, and back.
+  // Gemma 3n: the projections to each residual stream except the first, and back.
   for (const auto& [list, joined] :
        {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
         std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
@@ -127,7 +127,7 @@ Result<int64_t> Translator::finish() {
       runs.push_back({rows_of(*expert, experts.type), 0, shape[1]});
       alike = alike && runs.back().of->exact_type() == experts.type;
     }
-    if (!alike)  // The storage type of a quantized matrix depends on its zero points and scales, so experts can differ.
+    if (!alike)  // A quantized matrix's storage type depends on its zero points and scales, so experts can differ.
       for (Run& run : runs) run.of = float_rows(run.of);
     std::vector<float> factors;
     for (const Run& run : runs) factors.push_back(run.of->factor());
@@ -183,7 +183,7 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   return put(block + std::string(name) + std::string(suffix), tensor, type);
 }
 
-// DeepSeek V4: adds the table of the experts of each token, which replaces routing in the first layers.
+// DeepSeek V4: adds the table of each token's experts, which replaces the router in the first layers.
 Status Translator::add_expert_numbers(const Safetensor& tensor) {
   std::string_view rest = tensor.name;
   if (rest.starts_with("layers.")) rest.remove_prefix(7);
@@ -199,7 +199,7 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
   return {};
 }
 
-// Adds the token id of each logit of an EAGLE head (d2t). The inverse map t2d follows from it and is ignored.
+// Adds the token ID of each of an EAGLE head's logits (d2t). The inverse map, t2d, is redundant and is ignored.
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
   if (tensor.type != "I64" && tensor.type != "I32")
@@ -210,9 +210,9 @@ Status Translator::add_token_numbers(const Safetensor& tensor) {
   return {};
 }
 
-// Adds a tensor of the MTP layers, which transformers does not load. The names are those of vLLM's qwen3_next_mtp.py,
-// qwen3_5_mtp.py and exaone_moe_mtp.py and of MiMo V2 checkpoints. Tensors outside the layers are shared, so each MTP
-// layer gets them.
+// Adds a tensor of the MTP layers, which transformers does not load. The names are those in vLLM's qwen3_next_mtp.py,
+// qwen3_5_mtp.py and exaone_moe_mtp.py and in MiMo V2 checkpoints. Tensors outside the layers are shared, so they are
+// added to each MTP layer.
 Status Translator::add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type) {
   if (draft.level >= config_.mtp_layers)
     return invalid(tensor, "belongs to none of the " + std::to_string(config_.mtp_layers) + " MTP layers");
@@ -241,7 +241,7 @@ Status Translator::add_expert(const std::string& name, int64_t expert, int64_t c
 }
 
 // Splits a fused gate and up matrix [experts..., 2 * width, embedding], in which the gate comes first. In a model
-// without experts the shared expert is the feed-forward network.
+// without routed experts, the shared expert is the feed-forward network.
 Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor,
                              TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
@@ -284,11 +284,11 @@ Status Translator::add_grouped(const std::string& block, std::string_view suffix
   return add_part("attn_v", queries + 1, 1);
 }
 
-// Splits a fused query, key and value matrix that is stored in tensor-parallel shards, for engines that run one shard
-// per device.
+// Splits a fused query, key and value matrix that is stored in tensor-parallel shards, meant for engines that run one
+// shard per device.
 Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorType type) {
   const auto& [shards, key_dim, value_dim, kv_heads] = config_.sharded;
-  const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has rejected layers beyond the end.
+  const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has rejected layers that do not exist.
   const int64_t counts[] = {config_.heads * key_dim, own * key_dim, own * value_dim},
                 all_rows = counts[0] + counts[1] + counts[2];
   if (tensor.shape.size() != 2 || tensor.shape[0] != all_rows || config_.heads % shards != 0 || own % shards != 0)
@@ -367,7 +367,8 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
   if (changed)
     put_rows(name, shape, std::move(rows));
   else
-    file_.tensor(name, shape, rows->exact_type(), tensor.data);  // The tensor stays in the mapped file unchanged.
+    // The tensor's data stays in the mapped file, unchanged.
+    file_.tensor(name, shape, rows->exact_type(), tensor.data);
   return {};
 }
 

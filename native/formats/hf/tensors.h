@@ -1,4 +1,4 @@
-// Translates the tensors of a checkpoint to GGUF names and GGUF row order. Used on the thread that opens the model.
+// Translates a checkpoint's tensors to GGUF names and GGUF row order. Used on the thread that opens the model.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace monolith::hf {
 
-// Adds every tensor that is used in the computation, and returns the number of rows of the embedding table. The tensors
-// of separate experts are joined. Tensors without a GGUF name keep their own name, so that the model can report them as
-// unknown. Errors name the tensor. kUnsupported: types other than F32, F16 and BF16. kInvalidFile: an invalid shape, a
-// missing expert, or no embedding table.
+// Adds every tensor that the computation uses, and returns the number of rows in the embedding table. Experts that are
+// stored as separate tensors are joined. Tensors without a GGUF name keep their own name, so that the model can report
+// them as unknown. Errors name the tensor. kUnsupported: a type other than F32, F16 or BF16. kInvalidFile: an invalid
+// shape, a missing expert, or no embedding table.
 Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file);
 
 }  // namespace monolith::hf

@@ -1,6 +1,6 @@
-// Default settings for the text section of a multimodal checkpoint. The transformers library saves only the settings
-// that differ from the class defaults. Published config.json files therefore omit, for example, the number of heads of
-// Gemma 3 and the width of LLaVA 1.5.
+// Default settings for the text section of a multimodal checkpoint. The transformers library saves only settings that
+// differ from the class defaults, so published config.json files omit, for example, the number of heads of Gemma 3 and
+// the width of LLaVA 1.5.
 #pragma once
 
 #include <string_view>

@@ -135,12 +135,12 @@ class Reader {
     if (!invert) return invert.error();
     const std::string_view pattern = expression(step["pattern"]);
     const auto stage = find_split_stage(pattern);
-    // After ByteLevel the text consists of GPT-2's characters for bytes. Among those, ASCII digits stand for
+    // After ByteLevel, the text consists of GPT-2's characters for bytes. In this alphabet, ASCII digits map to
     // themselves.
     if (!stage || (is_bytes_ && *stage != SplitStage::kThreeDigits))
       return step["pattern"].unsupported("splits by a regular expression that is not supported: " +
                                          quoted(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
-    // "Removed" with "invert" drops the text between two matches. That is harmless if the expression matches every
+    // "Removed" with "invert" drops the text between two matches. That has no effect if the expression matches every
     // character.
     const bool keeps_matches = how == "Removed" && invert->value_or(false) && matches_everything(*stage);
     if (how != "Isolated" && !keeps_matches)
@@ -151,7 +151,7 @@ class Reader {
 
   Status split_pieces(const JsonValue& step) {
     const std::string_view type = step["type"].text();
-    // Gemma splits at spaces, but its normalizer has already replaced all of them.
+    // Gemma splits at spaces, but its normalizer has already replaced all spaces.
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
     if (type != "Metaspace") return not_supported(step);
     const JsonValue replacement = step["replacement"];
@@ -207,7 +207,7 @@ class Reader {
 
   JsonValue tokenizer_;
   bool unigram_;
-  bool replaces_spaces_ = false;  // Whether a step replaces spaces by "▁".
+  bool replaces_spaces_ = false;  // Whether a step replaces spaces with "▁".
   bool is_bytes_ = false;         // Whether a ByteLevel step has been read.
   TextSteps steps_;
 };

@@ -1,4 +1,4 @@
-// Reads the text processing steps of tokenizer.json ("normalizer", "pre_tokenizer" and "decoder") and maps them to the
+// Reads the text processing steps in tokenizer.json ("normalizer", "pre_tokenizer" and "decoder") and maps them to the
 // options that the tokenizer supports. Used on the thread that opens the model.
 #pragma once
 
@@ -12,21 +12,21 @@
 namespace monolith::hf {
 
 struct TextSteps {
-  bool byte_level = false;  // Bytes are represented by printable characters. If false, spaces are represented by "▁".
-  NormalForm normal_form = NormalForm::kNone;  // Unicode normalization, applied before all other steps.
+  bool byte_level = false;  // Bytes are written as printable characters; otherwise spaces are written as "▁".
+  NormalForm normal_form = NormalForm::kNone;  // Applied before all other steps.
   bool normalizes = false;                     // Whether the file has any normalizer.
-  std::vector<std::string> stages;             // Pre-tokenizer split stages, if byte_level is true.
-  // The following fields apply only if byte_level is false.
-  bool space_prefix = false;        // A space is added at the start of the text.
-  bool prefix_once = false;         // The space is added only to the first text, not after special tokens.
-  bool prefix_spared = false;       // The space is not added if the text already starts with one.
+  std::vector<std::string> stages;             // Pre-tokenizer split stages, if byte_level is set.
+  // The remaining fields apply only if byte_level is not set.
+  bool space_prefix = false;        // Add a space at the start of the text.
+  bool prefix_once = false;         // Add the space only to the first text, not after special tokens.
+  bool prefix_spared = false;       // Do not add the space if the text already starts with one.
   bool words_apart = false;         // Each space starts a new word, and tokens never merge across words.
-  bool collapses_spaces = false;    // Several consecutive spaces are collapsed into one.
+  bool collapses_spaces = false;    // Collapse runs of spaces to one space.
   bool strips_first_space = false;  // Decoding removes the first space.
   std::string charsmap;             // Precompiled normalization table, in base64.
 };
 
-// Returns kUnsupported for a step that is not supported. The message names the step and contains a regular expression
+// Returns kUnsupported for a step that is not supported. The message names the step and quotes any regular expression
 // in full.
 Result<TextSteps> read_text_steps(const JsonValue& tokenizer);
 

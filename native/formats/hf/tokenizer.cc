@@ -17,11 +17,10 @@ namespace {
 
 constexpr int64_t kMaxTokens = 1 << 22;
 
-// The vocabulary under construction. Ids without a token are marked unused.
+// The vocabulary under construction. IDs without a token are marked unused.
 class Tokens {
  public:
-  // Sets a token of the vocabulary or an added token. An added token may change the kind of an existing id but not its
-  // text.
+  // Sets a vocabulary token or an added token. An added token may change the kind of an existing ID but not its text.
   Status set(int64_t id, std::string text, TokenKind kind, const JsonValue& from) {
     if (id < 0 || id >= kMaxTokens) return from.invalid("gives a token the id " + std::to_string(id));
     const size_t i = static_cast<size_t>(id);
@@ -45,7 +44,7 @@ class Tokens {
   }
   size_t size() const { return texts_.size(); }
   TokenKind kind(size_t i) const { return static_cast<TokenKind>(kinds_[i]); }
-  // Returns the id of a text, or -1 if there is none. Uses linear search, so call it only for a few look-ups.
+  // Returns the ID of a text, or -1 if there is none. A linear search, so use it sparingly.
   int64_t find(std::string_view text) const {
     if (text.empty()) return -1;
     const auto found = std::ranges::find(texts_, text);
@@ -60,7 +59,7 @@ class Tokens {
   std::vector<bool> claimed_;
 };
 
-// Whether an added token that is not marked "special" is nevertheless special by its name.
+// Whether an added token that is not marked "special" has a name that makes it special.
 bool looks_special(std::string_view text) {
   return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>")) ||
          text == "<start_of_turn>" || text == "<end_of_turn>";
@@ -94,8 +93,8 @@ class Translator {
   }
 
  private:
-  // Follows tokenization_kimi.py: its regular expression, whole words before merges, and the tokens after the ranks
-  // that the settings list.
+  // Follows tokenization_kimi.py: its regular expression, whole words before merges, and the tokens that the settings
+  // list after the ranked ones.
   Status read_ranks(const RankedTokens& ranks) {
     const JsonValue code = files_.settings["auto_map"]["AutoTokenizer"];
     const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
@@ -237,7 +236,7 @@ class Translator {
       const int32_t number = static_cast<int32_t>(**id);
       if (before->value_or(false)) strips_before_.push_back(number);
       if (behind->value_or(false)) strips_behind_.push_back(number);
-      // A vocabulary token that can also result from merges. It decodes to spaces, not to "▁".
+      // This vocabulary token can also result from merges. It decodes to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
       // Special tokens come from chat templates and are matched in the unnormalized text.
@@ -258,7 +257,7 @@ class Translator {
     return {};
   }
 
-  // The id of a special token from the settings, which specify it as a string or as an object that holds its text.
+  // Returns the ID of a special token that the settings specify as a string or as an object that contains its text.
   int64_t id_of_setting(std::string_view name) const {
     const JsonValue value = files_.settings[name];
     return tokens_.find(value.is_object() ? value["content"].text() : value.text());
@@ -294,7 +293,7 @@ class Translator {
     return {};
   }
 
-  // Reads which tokens are added around a single text: BOS before it, EOS after it, or none.
+  // Reads which tokens are added around a text: BOS before it, EOS after it, both or neither.
   Status read_template() {
     auto add_bos = files_.settings["add_bos_token"].boolean(), add_eos = files_.settings["add_eos_token"].boolean();
     for (const auto* flag : {&add_bos, &add_eos})

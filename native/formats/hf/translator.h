@@ -1,5 +1,5 @@
-// Translates the tensors of one checkpoint to GGUF names and row order. The implementation is shared by tensors.cc,
-// packed_experts.cc and family_tensors.cc. Used on the thread that opens the model.
+// Translates the tensors of one checkpoint to GGUF names and row order. Implemented in tensors.cc, packed_experts.cc
+// and family_tensors.cc. Used on the thread that opens the model.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class Translator {
   Translator(const Config& config, AssembledFile& file) : config_(config), file_(file) {}
 
   Status add(const Safetensor& tensor);
-  // Returns the number of rows of the embedding table.
+  // Returns the number of rows in the embedding table.
   Result<int64_t> finish();
 
  private:
@@ -44,7 +44,7 @@ class Translator {
   Status add_token_numbers(const Safetensor& tensor);
   Status add_expert_numbers(const Safetensor& tensor);
   Status add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type);
-  // Adds one of `count` matrices that GGUF stacks in one tensor.
+  // Adds one of `count` matrices that GGUF stacks into one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
   Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
@@ -61,7 +61,7 @@ class Translator {
   // factors are 1.
   void put_scale(std::string_view name, const std::vector<float>& factors);
 
-  // Functions for gpt-oss, in packed_experts.cc.
+  // For gpt-oss; implemented in packed_experts.cc.
   Status add_packed(const Safetensor& tensor);
   Status put_packed(const std::string& name, const Packed& packed);
   Status add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
@@ -90,10 +90,10 @@ class Translator {
 Error invalid(const Safetensor& tensor, const std::string& what);
 // Parses "N." at the start of `rest` and removes it. Returns -1 if there is no such number.
 int64_t take_number(std::string_view& rest);
-// Splits "norm.weight" into "norm" and ".weight". The suffix is empty for a name that ends in neither ".weight" nor
+// Splits "norm.weight" into "norm" and ".weight". The suffix is empty if the name ends in neither ".weight" nor
 // ".bias".
 std::pair<std::string_view, std::string_view> split_suffix(std::string_view name);
-// The rows are as long as the last dimension, or hold one number each if the tensor has one dimension.
+// The row length is the tensor's last dimension; for a one-dimensional tensor, each row is one number.
 Rows rows_of(const Safetensor& tensor, TensorType type);
 
 }  // namespace monolith::hf

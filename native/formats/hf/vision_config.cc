@@ -15,22 +15,22 @@
 namespace monolith::hf {
 namespace {
 
-// Upper bounds of these settings; the vision encoder checks each value more strictly.
+// Upper bounds for these settings; the vision encoder checks each value more strictly.
 constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxEncoderLayers = 512;
 constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
-constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Resampling filter numbers of Pillow.
+constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Pillow's resampling filter numbers.
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
 // Pairs of height and width.
 constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
 constexpr size_t kMaxGrids = 4096;
-// The values that the image processor of Gemma 4 accepts.
+// The values that Gemma 4's image processor accepts.
 constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
                  kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
-// The defaults of a transformers class for settings that config.json omits, and its resampling filter.
+// A transformers class's defaults for settings that config.json omits, and its resampling filter.
 struct Defaults {
   EncoderKind kind;
   const char* projector;  // Value of clip.projector_type.
@@ -63,7 +63,7 @@ struct Class {
   std::string_view name;     // Name in "architectures" of config.json.
   std::string_view encoder;  // Value of vision_config.model_type; empty: any value.
   EncoderKind kind;
-  bool grids = false;  // LLaVA 1.6: images are cut into the best-fitting of several tile grids.
+  bool grids = false;  // LLaVA 1.6: images are split according to the best-fitting of several tile grids.
 };
 constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", EncoderKind::kIdefics3},
@@ -136,7 +136,8 @@ class EncoderTranslation {
     out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
   }
 
-  // An integer. The sides of a square may also be written as a list of equal numbers or as equal height and width.
+  // Returns an integer. The side of a square may also be written as a list of equal numbers or as equal height and
+  // width.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMaxSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
@@ -176,7 +177,7 @@ class EncoderTranslation {
   }
 
   void sizes() {
-    // In Qwen2-VL "hidden_size" is the width of the text model.
+    // In Qwen2-VL, "hidden_size" is the width of the text model.
     const bool qwen2 = encoder_.kind == EncoderKind::kQwen2Vl;
     const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width)
                                 : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
@@ -197,7 +198,7 @@ class EncoderTranslation {
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
 
-  // The feed-forward width, if it is given as a multiple of the encoder width.
+  // Returns the feed-forward width if it is given as a multiple of the encoder width.
   int64_t times_wide(int64_t width) {
     const JsonValue value = vision_["mlp_ratio"];
     const auto ratio = value.number();
@@ -221,7 +222,7 @@ class EncoderTranslation {
   }
 
   void colours() {
-    // Mean and deviation have no meaning if the processor does not normalize.
+    // Mean and deviation are meaningless if the processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
     const bool none = encoder_.kind == EncoderKind::kGemma4 && !normalizes->value_or(false);
@@ -235,7 +236,7 @@ class EncoderTranslation {
     }
   }
 
-  // Checks the preprocessing steps that all image processors have in common.
+  // Checks the preprocessing steps that all image processors share.
   void steps() {
     for (const char* name : {"do_resize", "do_rescale"}) expect_boolean(processor_[name], true);
     if (encoder_.kind != EncoderKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
@@ -248,7 +249,7 @@ class EncoderTranslation {
   // Requires that the features come from the last layer.
   void last_layer_only() { expect(config_["vision_feature_layer"], -1, -1); }
 
-  // Checks that the tile size of the image processor equals the image size of the encoder.
+  // Checks that the image processor's tile size equals the encoder's image size.
   void same_side(const JsonValue& side) {
     if (integer(side, image_) != image_)
       fail(side.unsupported("differs from the encoder's image size, " + std::to_string(image_)));
@@ -270,7 +271,7 @@ class EncoderTranslation {
     expect_boolean(processor_["do_pan_and_scan"], false);
   }
 
-  // Adds the pixel limits for encoders whose input size follows the image size.
+  // Adds the pixel limits for encoders whose input size depends on the image size.
   void pixels(const JsonValue& least, const JsonValue& most) {
     if (least.exists()) put("image_min_pixels", integer(least, 1, 1, int64_t{1} << 40));
     if (most.exists()) put("image_max_pixels", integer(most, 1, 1, int64_t{1} << 40));
@@ -282,7 +283,7 @@ class EncoderTranslation {
     expect(vision_["temporal_patch_size"], 2, 2);
     same(processor_["patch_size"], encoder_.patch);
     same(processor_["merge_size"], merge);
-    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
+    image_ = 20 * merge * encoder_.patch;  // Not used: the input size depends on the image size.
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
@@ -301,7 +302,7 @@ class EncoderTranslation {
     std::vector<int64_t> full;
     for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, encoder_.layers - 1));
     if (!list.exists()) full = {7, 15, 23, 31};
-    // A vision file can only express full attention in every n-th layer.
+    // A vision file can express full attention only in every n-th layer.
     const int64_t every = full.empty() ? 0 : full.front() + 1;
     for (size_t i = 0; i < full.size(); ++i)
       if (full[i] + 1 != static_cast<int64_t>(i + 1) * every ||
@@ -359,7 +360,7 @@ class EncoderTranslation {
   }
 
   // LLaVA 1.6. Tiles already have the encoder's size before cropping, and padding several images to the same number of
-  // tiles does not change the result. These settings are therefore ignored.
+  // tiles does not change the result, so the settings for both are ignored.
   void grids() {
     if (const JsonValue size = processor_["size"]; size.exists())
       same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
@@ -369,7 +370,7 @@ class EncoderTranslation {
     out_.integers("clip.vision.image_grid_pinpoints", own);
   }
 
-  // Reads pairs of height and width. The result has the width first, as in a vision file.
+  // Reads pairs of height and width. In the result, as in a vision file, the width comes first.
   std::vector<int32_t> pinpoints(const JsonValue& list) {
     std::vector<int32_t> pairs;
     if (!list.exists()) {
@@ -430,11 +431,11 @@ class EncoderTranslation {
     if (merge > kMaxMerge || encoder_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
                                   " and " + std::to_string(encoder_.patch)));
-    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
+    image_ = 20 * merge * encoder_.patch;  // Not used: the input size depends on the image size.
     put("image_max_pixels", tokens * merge * merge * encoder_.patch * encoder_.patch);
   }
 
-  // Reads the settings of Kimi K2.5 or Kimi-VL. For still images both have the same vision encoder.
+  // Reads the settings of Kimi K2.5 or Kimi-VL. For still images, both have the same vision encoder.
   void kimi() {
     const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
     if (merge > kMaxMerge || encoder_.patch > kMaxPatch)
@@ -461,7 +462,7 @@ class EncoderTranslation {
       fail(processor_["pad_input"].unsupported("is not true: cropping images is not supported"));
     const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMaxKimiPatches)
                                : integer(processor_["in_patch_limit"], 16384, 1, kMaxKimiPatches);
-    image_ = 20 * merge * encoder_.patch;  // This value is not used: the input size follows the image size.
+    image_ = 20 * merge * encoder_.patch;  // Not used: the input size depends on the image size.
     put("image_max_pixels", std::max(patches, merge * merge) * encoder_.patch * encoder_.patch);
     put("image_min_pixels", std::max(int64_t{8}, merge * merge) * encoder_.patch * encoder_.patch);
   }

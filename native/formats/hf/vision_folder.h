@@ -1,6 +1,6 @@
-// Presents the vision encoder and projector of a Hugging Face folder as the GGUF vision file ("mmproj",
-// docs/reference/vision.md) that they would be converted to. Reads vision_config of config.json, the settings of the
-// image processor and the encoder's tensors, which stay in the mapped files.
+// Presents a Hugging Face folder's vision encoder and projector as the GGUF vision file ("mmproj",
+// docs/reference/vision.md) to which they would be converted. Reads vision_config in config.json, the image processor's
+// settings and the encoder's tensors, which remain in the mapped files.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace monolith::hf {
 
-// Error messages start with the path and name the file in the folder and the key or tensor in that file. kUnsupported:
+// Error messages start with the path and name the file in the folder, and the key or tensor in that file. kUnsupported:
 // this kind of vision encoder is not supported. kInvalidFile: the folder has no vision encoder.
 Result<std::unique_ptr<GgufFile>> open_vision_folder(const std::string& path);
 

@@ -17,16 +17,16 @@ struct Name {
   std::string_view hf, gguf;
 };
 
-// Tensor names relative to the encoder prefixes that part_of() strips. Each stem has a weight and a bias.
+// Tensor names without the encoder prefixes that part_of() strips. Each stem has a weight and a bias.
 constexpr Name kOfEncoder[] = {
-    {"embeddings.patch_embedding", "v.patch_embd"},  // Used by SigLIP and CLIP.
+    {"embeddings.patch_embedding", "v.patch_embd"},  // SigLIP and CLIP.
     {"embeddings.position_embedding", "v.position_embd"},
     {"pre_layrnorm", "v.pre_ln"},
     {"post_layernorm", "v.post_ln"},
-    {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // Used by InternVL.
-    {"patch_conv", "v.patch_embd"},                              // Used by Pixtral.
+    {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // InternVL.
+    {"patch_conv", "v.patch_embd"},                              // Pixtral.
     {"ln_pre", "v.pre_ln"},
-    {"patch_embed.proj", "v.patch_embd"},  // Used by Qwen.
+    {"patch_embed.proj", "v.patch_embd"},  // Qwen.
     {"pos_embed", "v.position_embd"},
     {"merger.ln_q", "v.post_ln"},
     {"merger.norm", "v.post_ln"},
@@ -34,18 +34,18 @@ constexpr Name kOfEncoder[] = {
     {"merger.mlp.2", "mm.2"},
     {"merger.linear_fc1", "mm.0"},
     {"merger.linear_fc2", "mm.2"},
-    {"patch_embedder.input_proj", "v.patch_embd"},  // Used by Gemma 4.
+    {"patch_embedder.input_proj", "v.patch_embd"},  // Gemma 4.
 };
-// Full tensor names without a separate weight or bias suffix.
+// Full names of tensors that are not split into a weight and a bias.
 constexpr Name kWhole[] = {
     {"embeddings.class_embedding", "v.class_embd"},
     {"embeddings.cls_token", "v.class_embd"},
     {"embeddings.position_embeddings", "v.position_embd.weight"},
-    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},  // Used by Gemma 4.
+    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},  // Gemma 4.
 };
 constexpr Name kOfLayer[] = {
     {"layer_norm1", "ln1"},
-    {"layer_norm2", "ln2"},  // Used by SigLIP and CLIP.
+    {"layer_norm2", "ln2"},  // SigLIP and CLIP.
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
     {"self_attn.v_proj", "attn_v"},
@@ -53,9 +53,9 @@ constexpr Name kOfLayer[] = {
     {"mlp.fc1", "ffn_up"},
     {"mlp.fc2", "ffn_down"},
     {"layernorm_before", "ln1"},
-    {"layernorm_after", "ln2"},  // Used by InternVL.
+    {"layernorm_after", "ln2"},  // InternVL.
     {"attention.q_proj", "attn_q"},
-    {"attention.k_proj", "attn_k"},  // Also used by Pixtral.
+    {"attention.k_proj", "attn_k"},  // Also Pixtral.
     {"attention.v_proj", "attn_v"},
     {"attention.projection_layer", "attn_out"},
     {"attention.o_proj", "attn_out"},
@@ -65,7 +65,7 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.up_proj", "ffn_up"},
     {"feed_forward.down_proj", "ffn_down"},
     {"norm1", "ln1"},
-    {"norm2", "ln2"},  // Used by Qwen.
+    {"norm2", "ln2"},  // Qwen.
     {"attn.qkv", "attn_qkv"},
     {"attn.proj", "attn_out"},
     {"mlp.gate_proj", "ffn_gate"},
@@ -92,7 +92,7 @@ constexpr Name kOfKimiLayer[] = {
     {"norm0", "ln1"},   {"norm1", "ln2"},      {"wqkv", "attn_qkv"},
     {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
 };
-// Limits to which the input and output of a linear layer are clamped. They are scalar tensors stored next to
+// Limits to which the input and output of a linear layer are clamped. They are scalar tensors, stored next to
 // "linear.weight".
 constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
 constexpr Name kOfStandardization[] = {{"std_bias", "v.std_bias"}, {"std_scale", "v.std_scale"}};
@@ -120,13 +120,13 @@ constexpr ProjectorName kOfProjector[] = {
     {EncoderKind::kLfm2, "linear_2", "mm.2"},
     {EncoderKind::kGemma4, "embedding_projection", "mm.input_projection"},
     {EncoderKind::kKimi, "pre_norm", "mm.input_norm"},
-    {EncoderKind::kKimi, "linear_1", "mm.1"},  // Used by Kimi-VL.
+    {EncoderKind::kKimi, "linear_1", "mm.1"},  // Kimi-VL.
     {EncoderKind::kKimi, "linear_2", "mm.2"},
-    {EncoderKind::kKimi, "proj.0", "mm.1"},  // Used by Kimi K2.5.
+    {EncoderKind::kKimi, "proj.0", "mm.1"},  // Kimi K2.5.
     {EncoderKind::kKimi, "proj.2", "mm.2"},
 };
 
-// Tensors of a vision encoder that the engine ignores: pooling heads, mask tokens, and tables that are derived from the
+// Tensors of vision encoders that the engine ignores: pooling heads, mask tokens, and tables that are derived from the
 // settings.
 constexpr std::string_view kUnused[] = {"head.",           "embeddings.mask_token",           "embeddings.position_ids",
                                         "rotary_pos_emb.", "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
@@ -150,7 +150,7 @@ constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6 inserts thi
 
 enum class Part : uint8_t { kNone, kEncoder, kProjector };
 
-// Strips the encoder or projector prefix from `name` and returns which part the tensor belongs to.
+// Strips the encoder or projector prefix from `name` and returns the part to which the tensor belongs.
 Part part_of(std::string_view& name) {
   take(name, "model.");
   if (name == kNewline) return Part::kProjector;
@@ -318,8 +318,8 @@ class EncoderTensors {
     return {};
   }
 
-  // Reorders the rows of each head: in the checkpoint, RoPE rotates pairs (i, i + n/2); in a vision file, it rotates
-  // adjacent pairs.
+  // Reorders the rows of each head: RoPE rotates pairs (i, i + n/2) in the checkpoint, but adjacent pairs in a vision
+  // file.
   Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                         TensorType type) {
     const int64_t n = tensor.shape[0], head = n / encoder_.heads;
@@ -333,8 +333,8 @@ class EncoderTensors {
     return {};
   }
 
-  // Reorders the query and key rows of each head. In the checkpoint the pairs rotate alternately by column and by row;
-  // in a vision file the column pairs come first. Value rows keep their order.
+  // Reorders the query and key rows of each head. In the checkpoint, pairs rotated by column and by row alternate; in a
+  // vision file, the column pairs come first. Value rows keep their order.
   Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                      TensorType type) {
     const int64_t n = tensor.shape[0], width = n / 3, head = width / encoder_.heads;

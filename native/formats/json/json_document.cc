@@ -232,7 +232,7 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
       value = add_number(std::move(string));
     }
     // Adds the value to the innermost open array or object. If that container closes here, it becomes the value to add
-    // to the next outer one.
+    // to the container around it.
     for (;;) {
       in.skip_space();
       if (open.empty()) {
@@ -263,8 +263,8 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
 
 namespace {
 
-// A JSON number as its significant digits and the power of ten of the last digit. Equal numbers compare equal
-// regardless of notation and length. Exponents saturate at 10^15, so their sums cannot overflow int64.
+// A JSON number as its significant digits and the power of ten of its last digit. Equal numbers compare equal, whatever
+// their notation and length. Exponents saturate at 10^15 so that their sums cannot overflow int64.
 struct Significant {
   bool negative = false;
   std::string digits;

@@ -1,6 +1,6 @@
-// A JSON document as a tree that keeps the order of object members. The parser does not recurse, and both the nesting
-// depth and the text's size are bounded. Existing values never change; new values can be added. A document is used by
-// one thread at a time.
+// A JSON document as a tree that preserves the order of object members. The parser is not recursive, and both the
+// nesting depth and the size of the text are limited. Existing values never change, but new values can be added. A
+// document may be used by only one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ class JsonDocument {
   static constexpr size_t kDeepest = 512;
   using Member = std::pair<std::string, JsonId>;
 
-  // Returns false and sets `error` if `text` is not valid JSON or exceeds a limit. On success `root` is the parsed
+  // Returns false and sets `error` if `text` is not valid JSON or exceeds a limit. On success, `root` is the parsed
   // value.
   bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMaxBytes);
 
   // Reading a value as another kind, or passing kNoJson, yields an empty result. Documents come from untrusted clients,
-  // so callers need not check the kind first.
+  // so this spares callers from checking the kind first.
   Kind kind(JsonId id) const { return id == kNoJson ? Kind::kNull : nodes_[id].kind; }
   bool is(JsonId id, Kind kind) const { return id != kNoJson && nodes_[id].kind == kind; }
   // The decoded text of a string (UTF-8; lone surrogates become U+FFFD), or a number as written.
@@ -39,12 +39,12 @@ class JsonDocument {
   std::span<const JsonId> items(JsonId id) const {
     return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>();
   }
-  // Members in document order. If a name occurs more than once, its last value counts, at the position of its first
+  // Members in document order. If a name occurs more than once, its last value is used, at the position of its first
   // occurrence.
   std::span<const Member> members(JsonId id) const {
     return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>();
   }
-  // kNoJson if the member is absent or `object` is not an object.
+  // Returns kNoJson if the member is absent or `object` is not an object.
   JsonId member(JsonId object, std::string_view name) const;
 
   JsonId add(Kind kind) { return push(kind, 0); }

@@ -46,7 +46,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
   const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
   const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
   const int64_t mixed = p.stream_mix.n_streams, numbers = p.stream_mix.mix(false).numbers();
-  // Width of pooled values and scores; twice the vector size if blocks overlap.
+  // Width of pooled values and scores: twice the vector size if blocks overlap.
   const auto pooled = [&](bool of_index) {
     return most(p, [&](const LayerParams& layer) {
       if (layer.block == 0 || (of_index && !layer.chooses)) return int64_t{0};
@@ -113,7 +113,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::joined, eagle ? std::min<int64_t>(rows, kJoinedRows) * eagle->sources_dim() : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
-  // The EAGLE-3 head reuses the same buffers after the model has finished.
+  // The EAGLE-3 head runs after the model and reuses the same buffers.
   if (eagle != nullptr) {
     const std::vector<ActivationBuffer> own = activation_buffers(eagle->own, limits);
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].count = std::max(buffers[i].count, own[i].count);
@@ -131,10 +131,10 @@ int64_t dense_ff(const HyperParams& p) {
 int64_t draft_dim(const HyperParams& p) { return p.draft.eagle ? p.draft.eagle->own.n_embd : p.n_embd; }
 
 int64_t widest_row(const HyperParams& p) {
-  // Inputs of batched matmuls with one matrix per head are padded to blocks of 32 values per head.
+  // In batched matmuls with one matrix per head, each head's input is padded to a multiple of 32 values.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  // The same padding applies to groups of heads.
+  // The same padding applies to each group of heads.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
   const int64_t drafting =

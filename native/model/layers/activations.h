@@ -1,5 +1,4 @@
-// The buffers that the layers of a model share during a step. They are allocated in the backend's memory during
-// loading.
+// The buffers that a model's layers share during a step. They are allocated in the backend's memory during loading.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ struct Activations {
   float* k = nullptr;
   float* v = nullptr;
   float* attended = nullptr;
-  float* mixer_gate = nullptr;  // Gate of the output of attention or a delta net.
+  float* mixer_gate = nullptr;  // Gate for the output of attention or a delta net.
   float* decay =
       nullptr;  // This and the next three buffers are for delta nets. Mamba-2 keeps its time steps in `beta`.
   float* beta = nullptr;
@@ -30,13 +29,14 @@ struct Activations {
   float* router = nullptr;     // Shape [tokens][n_experts].
   float* expert_in = nullptr;  // For ExpertParams::latent, [tokens][latent]: input and output of the experts.
   float* expert_out = nullptr;
-  float* shared = nullptr;       // Output of the gated shared expert, or of the experts next to a dense network.
+  // Output of the gated shared expert, or of the experts in parallel with a dense network.
+  float* shared = nullptr;
   float* shared_gate = nullptr;  // Shape [tokens].
   float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].
   float* head_q = nullptr;       // Queries before they are mapped to the latent space: [tokens][n_heads][key_dim].
-  // Attention output after it is mapped out of the latent space: [tokens][n_heads][value_dim].
+  // Attention output after it is mapped back from the latent space: [tokens][n_heads][value_dim].
   float* head_values = nullptr;
-  float* index_q = nullptr;  // Queries of the sparse attention indexer: [tokens][indexer heads][key_dim].
+  float* index_q = nullptr;  // Queries of the sparse-attention indexer: [tokens][indexer heads][key_dim].
   float* index_k = nullptr;
   float* index_weights = nullptr;
   // Input of block pooling, for block attention and its indexer: [tokens][BlockPool::width()].
@@ -45,10 +45,11 @@ struct Activations {
   float* index_values = nullptr;
   float* index_scores = nullptr;
   float* block_rows = nullptr;  // Pooled vectors of the blocks that end in a step.
-  // Positions that the indexer selected, 32-bit integers [tokens][top_k]; later layers read them too.
+  // Positions that the indexer selected: 32-bit integers [tokens][top_k]. Later layers read them too.
   float* chosen = nullptr;
   float* last_chosen = nullptr;
-  float* last_q = nullptr;  // The following buffers hold gathered rows: only the tokens whose logits are requested.
+  // The following buffers hold gathered rows: only those of the tokens whose logits are requested.
+  float* last_q = nullptr;
   float* last_x = nullptr;
   float* last_gate = nullptr;
   float* last_normed = nullptr;
@@ -69,15 +70,15 @@ struct Activations {
   float* laurel_inner = nullptr;  // Shape [tokens][rank].
   float* inputs = nullptr;        // Rows of embedding spans, [tokens][input_width], if they have DeepStack parts.
   float* deepstack = nullptr;     // One DeepStack part: [tokens][n_embd].
-  float* hidden = nullptr;        // Hidden states of the drafter; see MtpLayer.
+  float* hidden = nullptr;        // The drafter's hidden states (see MtpLayer).
   float* draft_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
-  // Hidden states that an EAGLE-3 head reads from the model: [EagleParams::kSources][tokens][n_embd].
+  // Hidden states of the model that an EAGLE-3 head reads: [EagleParams::kSources][tokens][n_embd].
   float* sources = nullptr;
-  float* joined = nullptr;  // The same hidden states for some tokens, concatenated per token.
+  float* joined = nullptr;  // The same hidden states for some of the tokens, concatenated per token.
   float* logits = nullptr;
 };
 
-// Number of floats of one buffer: some count per token of a step, or per token with logits.
+// Number of floats in a buffer. Some buffers have a row per token of a step, others a row per token with logits.
 struct ActivationBuffer {
   float* Activations::*place;
   int64_t count;
@@ -88,8 +89,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, cons
 inline constexpr int kJoinedRows = 128;
 
 inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
-// Values per token of a layer's queries, keys, values and attention output. For MLA: queries after the mapping to the
-// latent space, and latent vectors as keys.
+// Values per token of a layer's queries, keys, values and attention output. For MLA: queries after they are mapped to
+// the latent space, and latent vectors as keys.
 inline int64_t q_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.key_dim; }
 inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
 inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
@@ -108,7 +109,7 @@ inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }
 MixtureShape mixture_shape(const HyperParams& p);
-// Shape of the batched matmul of MLA, with one matrix per head.
+// Shape of MLA's batched matmul, with one matrix per head.
 HeadProductShape head_product_shape(const HyperParams& p);
 
 }  // namespace monolith

@@ -100,7 +100,7 @@ void BlockAttention::rotate(std::span<const Segment> segments, bool back, float*
                      n_heads, head_dim);
 }
 
-// Stores the vectors of all tokens, and of the blocks that end with them.
+// Stores the vectors of all tokens, and those of the blocks that end with them.
 void BlockAttention::store(const StepRows& rows) const {
   const std::span<const Segment> own = segments(rows);
   rotate(own, false, buffers_.q, layer_.n_heads, layer_.key_dim);

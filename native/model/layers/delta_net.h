@@ -26,7 +26,7 @@ class DeltaNet final : public LayerBlock {
   const Residual residual_;
   DeltaRule rule_;
   LayerSlots state_;  // State of the delta rule.
-  // One convolution over all channels, or one each for queries, keys and values. Each has its state and its first
+  // A single convolution over all channels, or one each for queries, keys and values. Each has its own state and first
   // channel.
   struct Convolved {
     Convolution convolution;

@@ -1,4 +1,4 @@
-// Weights that draft tokens: those of MTP layers and of EAGLE-3 heads.
+// Weights for drafting tokens: those of MTP layers and of EAGLE-3 heads.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of an MTP layer in addition to those of a regular layer (mtp_layers.h).
+// Weights that an MTP layer has in addition to those of a regular layer (mtp_layers.h).
 struct DraftWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
@@ -27,7 +27,7 @@ struct DraftWeights {
 // Lists the tensors of the layer that `list` has entered.
 void list_weights(DraftWeights& weights, WeightList& list);
 
-// Weights of an EAGLE-3 head from its own file (eagle_head.h).
+// Weights of an EAGLE-3 head, from its own file (eagle_head.h).
 struct EagleWeights {
   const float* sources_norm = nullptr;  // Used with EagleParams::norm_before_fc.
   std::unique_ptr<Matrix> fusion;       // Applied to the concatenated hidden states of the target model.
@@ -37,7 +37,7 @@ struct EagleWeights {
   NormWeights head_norm;
   std::unique_ptr<Matrix> embedding;  // Null: the target model's embedding table is used.
   std::unique_ptr<Matrix> head;       // Null: the target model's output matrix is used.
-  std::vector<int32_t> tokens;        // Token ids of the logits; empty: the whole vocabulary.
+  std::vector<int32_t> tokens;        // Token IDs of the logits; empty: the whole vocabulary.
 };
 
 void list_weights(const EagleParams& params, EagleWeights& weights, WeightList& list);

@@ -5,7 +5,7 @@
 
 namespace monolith {
 
-// Base class of the feed-forward blocks: holds their inputs and connects them to the residual stream.
+// Base class of the feed-forward blocks. It provides their input and adds their output to the residual stream.
 class FeedForward : public LayerBlock {
  public:
   explicit FeedForward(const LayerContext& context)
@@ -26,7 +26,7 @@ class FeedForward : public LayerBlock {
 };
 
 // Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
-// `use` states whether x is read again later.
+// `use` states whether x will be read again.
 void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
                    Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
                    bool add, InputUse use);

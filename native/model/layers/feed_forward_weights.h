@@ -12,7 +12,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of a dense feed-forward network, which is also used for shared experts.
+// Weights of a dense feed-forward network or of a shared expert.
 struct NetworkWeights {
   std::unique_ptr<Matrix> gate, up, down;  // `gate` is null for a network without a gate.
   const float* gate_bias = nullptr;
@@ -20,7 +20,7 @@ struct NetworkWeights {
   const float* down_bias = nullptr;
 };
 
-// Lists gate, up and down matrices; the gate only if the layer has one.
+// Lists the gate, up and down matrices; the gate only if the layer has one.
 void list_weights(const LayerParams& layer, NetworkWeights& weights, WeightList& list);
 
 // Weights of an MoE block.
@@ -28,12 +28,12 @@ struct ExpertWeights {
   std::unique_ptr<Matrix> router;                  // Shape [n_experts, n_embd].
   std::unique_ptr<Matrix> to_latent, from_latent;  // Projections for ExpertParams::latent.
   const float* router_bias = nullptr;              // Shape [n_experts].
-  const float* choice_bias = nullptr;   // Added to the router scores only for the selection of experts: [n_experts].
+  const float* choice_bias = nullptr;   // Added to the router scores only for selecting experts: [n_experts].
   std::vector<int32_t> of_token;        // See TokenExperts::of_token.
-  NetworkWeights all;                   // The matrices of all experts; see Mixture.
+  NetworkWeights all;                   // The matrices of all experts (see Mixture).
   std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
   // For experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): the norms of the experts' input
-  // and of both outputs, the factors that the norm of the router's input uses instead of weights, and a scale per
+  // and of both outputs, the factors that the norm of the router's input uses in place of weights, and a scale per
   // expert.
   NormWeights norm, post_norm, network_post_norm;
   const float* router_scale = nullptr;   // Shape [n_embd].

@@ -37,7 +37,7 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   residual_.add(weights_.post_norm, rows);
 }
 
-// Computes the queries, per head and mapped to the latent space, and the normalized latent vectors.
+// Computes the normalized latent vectors and, for each head, the query mapped to the latent space.
 void LatentAttention::project(StepRows& rows) const {
   const LatentParams& latents = params_.latents;
   const Activations& to = buffers_;
@@ -78,7 +78,7 @@ RopeParams LatentAttention::angles() const {
   return {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
 }
 
-// Stores the indexer keys and selects the positions that each token attends to.
+// Stores the indexer keys and selects the positions to which each token attends.
 void LatentAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   const Activations& to = buffers_;
@@ -112,7 +112,7 @@ void LatentAttention::store(const StepRows& rows) const {
                                      kv_layer_, cache_);
 }
 
-// Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
+// Reduces the step to the tokens with logits and returns their queries. Copies nothing if all tokens have logits.
 const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return buffers_.q;

@@ -1,5 +1,5 @@
-// The blocks that layers consist of. Each block reads the residual stream and adds to it. A new kind of layer is added
-// as a new block in its own file.
+// The blocks that layers consist of. Each block reads the residual stream and adds to it. To support a new kind of
+// layer, add a new block in its own file.
 //
 //   attention.h        stores keys and values of all tokens; each token attends to them
 //   latent_attention.h MLA: stores one latent vector per token for all heads
@@ -13,8 +13,7 @@
 //   streams.h          several residual streams, predicted and corrected around a layer (AltUp) or mixed around each
 //                      block (hyper-connections)
 //
-// *_weights.h hold the weights of related kinds. make_layer.h assembles the blocks of a
-// layer.
+// The *_weights.h files hold the weights of related kinds of blocks. make_layer.h assembles the blocks of a layer.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +25,20 @@
 
 namespace monolith {
 
-// The state of a step while it passes through the blocks.
+// The state of a step as it passes through the blocks.
 struct StepRows {
   std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
-  std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, among all tokens.
-  // The tokens with logits as segments of one token, for each page table. Empty for tables that no block reads after
-  // only these tokens are left, and if all tokens have logits.
+  std::span<const int32_t> logit_rows;               // Indices, among all tokens, of those whose logits are requested.
+  // The tokens with logits, as segments of one token, for each page table. Empty if all tokens have logits, and for
+  // tables that no block reads once only these tokens are left.
   std::span<const std::span<const Segment>> logit_tables;
-  float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
+  float* x;  // The residual stream of the tokens that are still being computed, [count][n_embd].
   int count;
-  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
+  bool all = true;  // True while all tokens of the step are computed; false once only those with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
-  std::span<const int32_t> tokens = {};  // Ids of all tokens.
-  // For hyper-connections: the streams of the tokens that are still computed, [count][n_streams][n_embd], from which x
-  // is mixed for each block, and the mixing weights, [count][numbers].
+  std::span<const int32_t> tokens = {};  // IDs of all tokens.
+  // For hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd], from
+  // which x is mixed for each block; and the mixing weights, [count][numbers].
   float* streams = nullptr;
   float* stream_numbers = nullptr;
   const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
@@ -47,7 +46,7 @@ struct StepRows {
   const float* mixer_input = nullptr;
 };
 
-// Everything that the blocks of a layer are constructed from.
+// Everything needed to construct the blocks of a layer.
 struct LayerContext {
   const HyperParams& params;
   const LayerParams& layer;  // Parameters that can differ per layer.
@@ -56,7 +55,7 @@ struct LayerContext {
   const Activations& activations;
   KvCache& cache;
   int index;         // Number of the layer.
-  int kv_layer;      // The cache layer whose keys and values the layer attends to.
+  int kv_layer;      // The cache layer whose keys and values the layer uses.
   int table;         // Page table of that cache layer.
   int max_rows;      // Maximum number of tokens per step.
   LayerSlots slots;  // The layer's part of the recurrent state.
@@ -65,8 +64,8 @@ struct LayerContext {
 class LayerBlock {
  public:
   virtual ~LayerBlock() = default;
-  // Adds the block's output to rows.x. `last` marks the last block of the model that stores data for later tokens.
-  // Everything after it serves only the logits, so that block reduces `rows` to the tokens with logits.
+  // Adds the block's output to rows.x. `last` is set for the model's last block that stores data for later tokens.
+  // Everything after it contributes only to the logits, so that block reduces `rows` to the tokens with logits.
   virtual void run(StepRows& rows, bool last) const = 0;
   // Whether tokens read other positions in this block.
   virtual bool mixes() const { return false; }
@@ -75,8 +74,8 @@ class LayerBlock {
   virtual bool keeps() const { return mixes(); }
 };
 
-// For the last block that mixes positions: reduces `rows` to the tokens with logits, and returns the rows of `mixed`,
-// the block's output with `dim` values per token, for these tokens only. Nothing is copied if all tokens have logits.
+// For the last block that mixes positions: reduces `rows` to the tokens with logits and returns, for these tokens only,
+// the rows of `mixed`, the block's output with `dim` values per token. Copies nothing if all tokens have logits.
 const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
                               const Activations& buffers, const float* mixed, int64_t dim);
 
@@ -84,7 +83,7 @@ const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operati
 class Residual {
  public:
   // `beside`: the block reads the normalized input that the layer's mixer has already computed. `mix`: hyper-connection
-  // weights of a block other than the mixer.
+  // weights, for a block other than the mixer.
   explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
       : params_(context.params),
         operations_(context.operations),
@@ -94,8 +93,8 @@ class Residual {
 
   // Returns the input of a block: x, normalized if the model has such a norm.
   const float* read(StepRows& rows, const NormWeights& norm) const;
-  // InputUse for the last read of the block's input. The residual stream itself and a norm shared with another block
-  // are read again later.
+  // Returns the InputUse for the last read of the block's input. The residual stream itself and a norm shared with
+  // another block are read again later.
   InputUse last_use() const {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }
@@ -105,7 +104,7 @@ class Residual {
     return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0;
   }
   float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
-  // Adds the output in target() to the residual stream. Does nothing if it was written there directly.
+  // Adds the output in target() to the residual stream. Does nothing if the output was written there directly.
   void add(const NormWeights& post_norm, const StepRows& rows) const;
 
  private:

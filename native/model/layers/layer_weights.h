@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Weights of blocks that the layer does not have are empty.
+// The weights of blocks that the layer does not have are empty.
 struct LayerWeights {
   AttentionWeights attention;
   LatentAttentionWeights latent_attention;

@@ -1,4 +1,4 @@
-// Assembles the blocks of a layer. This is the only place that knows all kinds of blocks.
+// Assembles the blocks of a layer. This is the only place that knows about all kinds of blocks.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// Returns the blocks in execution order. The error kUnsupported names what the engine or the backend does not support.
+// Returns the blocks in execution order. A kUnsupported error names what the engine or the backend does not support.
 Result<std::vector<std::unique_ptr<LayerBlock>>> make_layer(const LayerContext& context, const BackendMemory& backend);
 
 }  // namespace monolith

@@ -20,7 +20,7 @@ class Mamba2 final : public LayerBlock {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
-  const InputUse use_;  // Use of the normalized input: parallel attention reads it again.
+  const InputUse use_;  // Parallel attention reads the normalized input again.
   StateSpace space_;
   Convolution convolution_;
   LayerSlots state_, inputs_;  // States of the state-space model and of the convolution.

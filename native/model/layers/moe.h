@@ -1,4 +1,4 @@
-// MoE blocks: experts in place of a dense feed-forward network, or in parallel with one.
+// MoE blocks: experts instead of a dense feed-forward network, or in parallel with one.
 #pragma once
 
 #include "model/layers/feed_forward.h"
@@ -8,7 +8,7 @@ namespace monolith {
 // Returns the experts in the form that the backend's operations take.
 Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts);
 
-// Experts in place of a dense feed-forward network, optionally with a shared expert.
+// Experts instead of a dense feed-forward network, optionally with a shared expert.
 class ExpertMixture final : public FeedForward {
  public:
   using FeedForward::FeedForward;

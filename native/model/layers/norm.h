@@ -1,4 +1,4 @@
-// Norms over rows, of the kind (RMSNorm or LayerNorm) that the model uses.
+// Norms over rows, of the kind that the model uses (RMSNorm or LayerNorm).
 #pragma once
 
 #include "backend/operations.h"
@@ -8,7 +8,7 @@ namespace monolith {
 
 struct NormWeights {
   const float* weight = nullptr;
-  const float* bias = nullptr;  // Added after the weight is applied; null if there is no bias.
+  const float* bias = nullptr;  // Added after the weight has been applied; null if there is no bias.
 };
 
 // Computes out[row] = norm(x[row]). `out` may be `x`.

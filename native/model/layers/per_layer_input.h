@@ -1,4 +1,4 @@
-// Per-layer inputs: for each token and layer, an entry of a table plus a projection of the token's embedding. After the
+// Per-layer inputs: for each token and layer, a table entry plus a projection of the token's embedding. After the
 // layer, x += post_norm(W (activation(W_gate x) * input)).
 #pragma once
 
@@ -11,7 +11,7 @@ namespace monolith {
 void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& weights, Operations& operations,
                               const Activations& activations, std::span<const int32_t> tokens, const float* embedding);
 
-// Computes a layer's output from `x` and its per-layer input, normalizes it and stores it in activations.branch.
+// Computes a layer's contribution from `x` and its per-layer input, normalizes it and stores it in activations.branch.
 void run_per_layer_input(const LayerContext& context, const StepRows& rows, const float* x);
 
 class PerLayerInput final : public LayerBlock {

@@ -10,13 +10,12 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of a delta-net block. Weights that this kind of delta net does not have are null.
+// Weights of a delta-net block. Those that this kind of delta net does not have are null.
 struct DeltaNetWeights {
   NormWeights norm;
   std::unique_ptr<Matrix> mixed;    // Queries, keys and values in one matrix.
   std::unique_ptr<Matrix> q, k, v;  // Separate matrices for queries, keys and values.
-  // Output gate and decay. They are computed from the layer's input or from the outputs of the two low-rank matrices
-  // below.
+  // Output gate and decay, computed from the layer's input or from the outputs of the two low-rank matrices below.
   std::unique_ptr<Matrix> gate, decay;
   std::unique_ptr<Matrix> gate_low, decay_low;
   std::unique_ptr<Matrix> beta;
@@ -39,7 +38,7 @@ struct Mamba2Weights {
   std::unique_ptr<Matrix> gate, mixed, step;  // Parts of one tensor: z; x, B and C; the time steps of the heads.
   const float* convolution = nullptr;         // Shape [channels][taps].
   const float* convolution_bias = nullptr;
-  const float* rate = nullptr;  // This and the following two vectors: [n_heads].
+  const float* rate = nullptr;  // Shape of this and the following two vectors: [n_heads].
   const float* step_bias = nullptr;
   const float* skip = nullptr;
   const float* out_norm = nullptr;  // [groups][width / groups]; null: no norm.
@@ -52,7 +51,7 @@ void list_weights(Mamba2Weights& weights, WeightList& list);
 // Weights of a short convolution block.
 struct ShortConvolutionWeights {
   NormWeights norm;
-  // Parts of one tensor: the gate of the convolution's input, the gate of its output, and the input itself.
+  // Parts of one tensor: the gate for the convolution's input, the gate for its output, and the input itself.
   std::unique_ptr<Matrix> before, after, input;
   const float* convolution = nullptr;  // Shape [n_embd][taps].
   std::unique_ptr<Matrix> output;

@@ -1,4 +1,4 @@
-// Weights of the blocks that keep several residual streams: AltUp and hyper-connections.
+// Weights of the blocks that maintain several residual streams: AltUp and hyper-connections.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class WeightList;
 struct StreamProjections {
   std::vector<std::unique_ptr<Matrix>> to, from;  // Shape [n_embd, n_embd] each.
 };
-// Weights of one layer's AltUp streams, and of its LAuReL path in parallel with attention.
+// Weights for one layer's AltUp streams, and for its LAuReL path in parallel with attention.
 struct StreamWeights {
   const float* router_norm = nullptr;
   std::unique_ptr<Matrix> router;        // Shape [count, n_embd].
@@ -32,7 +32,7 @@ struct StreamWeights {
 void list_weights(StreamProjections& weights, WeightList& list);
 void list_weights(StreamWeights& weights, WeightList& list);
 
-// Weights of hyper-connections (HyperConnections), around each block and after the last layer.
+// Weights of hyper-connections (HyperConnections), used around each block and after the last layer.
 struct StreamMixWeights {
   std::unique_ptr<Matrix> numbers;  // Shape [HyperConnections::numbers(), n_streams * n_embd].
   const float* scale = nullptr;     // [3], or [1] if the streams are only read.

@@ -7,8 +7,8 @@
 
 namespace monolith {
 
-// AltUp: several residual streams, of which the first passes through the layer. LAuReL: a low-rank path in parallel
-// with attention (StreamParams).
+// AltUp: several residual streams, of which only the first passes through the layer. LAuReL: a low-rank path in
+// parallel with attention (StreamParams).
 //
 //   predicted[s] = stream[s] + sum over j of coefficient(stream[0])[s][j] * stream[j];   x = predicted[0]
 //   x = (attention(x) + laurel(x)) / sqrt(2), where both include the residual;   x = feed_forward(x)
@@ -18,7 +18,7 @@ namespace monolith {
 // Computes the streams from the embedding x, before the first layer.
 void open_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
                   const Activations& activations, int n_rows, int max_rows);
-// Computes the mean of the streams into x, after the last layer.
+// Computes x, the mean of the streams, after the last layer.
 void close_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
                    const Activations& activations, int n_rows, int max_rows);
 
@@ -59,7 +59,7 @@ class CorrectStreams final : public LayerBlock {
 };
 
 // Hyper-connections: several residual streams (HyperConnections). Each block reads a weighted mix of them and writes to
-// all of them. The functions apply before the first layer, around each block (Residual) and after the last layer.
+// all of them. These functions are used before the first layer, around each block (Residual) and after the last layer.
 
 // Initializes all streams with the embeddings. `repeated` holds each token's index, repeated once per stream.
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,

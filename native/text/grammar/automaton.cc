@@ -9,10 +9,11 @@ namespace {
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-// Maximum number of white-space characters in a row. An undecided model would otherwise emit white space forever.
+// Maximum number of consecutive whitespace characters. Without a limit, an undecided model may emit whitespace forever.
 constexpr uint32_t kMaxSpaces = 20;
 
-// First character of the names that stand for scalars among the items of an array. It is no character of a string.
+// First character of the names that represent scalar items of an array. It cannot occur in a string, so the name of a
+// scalar never equals that of a string.
 constexpr uint32_t kScalarName = 0x1FFFFF;
 
 }  // namespace
@@ -43,7 +44,7 @@ StateId Automaton::compute(StateId state, uint8_t byte) {
   const Header header = headers_[state];
   if (!pool_.fuel().spend(1 + header.n_places)) pool_.run_dry();
   for (uint32_t i = 0; i < header.n_places && !failed(); ++i) {
-    const Place place = places_[header.first_place + i];  // A copy, because places_ may be reallocated.
+    const Place place = places_[header.first_place + i];  // A copy because places_ may be reallocated.
     advance(place, byte);
   }
   if (failed()) return kDead;
@@ -88,7 +89,8 @@ StateId Automaton::intern(bool accepts) {
     const Lex& lex = lexes_[place.lex];
     if (!lex.between()) continue;
     uint32_t here = pool_.free_before(lex.expression);
-    // One more free character leaves more texts than an object can have names, so some text is not taken.
+    // Requiring room for one more free character leaves more possible texts than an object can have names, so at least
+    // one of them is not taken yet.
     if (lex.name != 0 && here != kUnbounded && here > 0) --here;
     free = std::max(free, here);
   }
@@ -102,14 +104,14 @@ StateId Automaton::intern(bool accepts) {
 }
 
 int Automaton::only_byte(StateId state) {
-  // A state with more configurations than this hardly ever has a single next byte.
+  // A state with more configurations than this almost never has a single next byte.
   constexpr uint32_t kMaxPlaces = 64;
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
   int only = kNoByte;
   if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMaxPlaces) {
     for (int i = 0; i < 256; ++i) {
-      const int byte = (i + 0x20) & 0xFF;  // Printable bytes come first, so that a second possible byte is found soon.
+      const int byte = (i + 0x20) & 0xFF;  // Printable bytes first, to find a second possible byte sooner.
       if (step(state, static_cast<uint8_t>(byte)) == kDead) continue;
       if (only != kNoByte) {
         only = kNoByte;
@@ -191,7 +193,7 @@ void Automaton::complete(uint32_t frame) {
     put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
-// The array that `frame` stands for if its items are distinct, else null.
+// Returns the array that `frame` represents if its items must be distinct, otherwise null.
 const ArrayShape* Automaton::unique_array(uint32_t frame) const {
   if (frame == 0 || frames_[frame].is_object) return nullptr;
   const ArrayShape& array = schema_.array(frames_[frame].shape);
@@ -202,11 +204,11 @@ uint32_t Automaton::begin_array(uint32_t array, uint32_t parent) {
   if (!schema_.array(array).unique) return intern_frame({false, array, 0, parent});
   Progress fresh;
   fresh.object = array;
-  fresh.next = UINT32_MAX;  // Never the progress of an object.
+  fresh.next = UINT32_MAX;  // Keeps the progress of arrays distinct from that of objects.
   return intern_frame({false, array, intern_progress(std::move(fresh)), parent});
 }
 
-// Called when a string or scalar of the text `name` has ended. An item that the array already has is not allowed.
+// Called at the end of a string or scalar whose text is `name`. An item that the array already contains is not allowed.
 void Automaton::complete_item(uint32_t frame_id, uint32_t name) {
   if (unique_array(frame_id) == nullptr) return complete(frame_id);
   Frame frame = frames_[frame_id];
@@ -218,7 +220,7 @@ void Automaton::complete_item(uint32_t frame_id, uint32_t name) {
   complete(intern_frame(frame));
 }
 
-// Advances within an array of distinct items, before or after an item.
+// Advances by one byte within an array of distinct items, before or after an item.
 void Automaton::advance_unique(const Place& place, uint8_t byte) {
   const Frame frame = frames_[place.frame];
   const ArrayShape& array = schema_.array(frame.shape);
@@ -388,7 +390,8 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (place.phase == Phase::kAfterItem && byte != ',') return;
       const size_t index = frame.progress;
       if (index >= array.most) return;
-      // Items are counted only as far as the count matters: an unbounded array needs no exact count past its minimum.
+      // Items are counted only as far as the count matters: for an array without a maximum, counting stops at the
+      // minimum or at the end of the prefix, whichever is larger.
       uint32_t count = frame.progress + 1;
       if (array.most == kUnbounded)
         count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
@@ -463,7 +466,7 @@ StateId Automaton::recall(Past& past, StateId state) {
   return now;
 }
 
-// Imports frames from the outermost to the innermost, without recursion: frames may nest as deeply as the text.
+// Imports frames from the outermost to the innermost. Not recursive, because frames may nest as deeply as the text.
 uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
   std::vector<uint32_t> open;
   for (; frame != 0 && !past.recalled_frames.contains(frame); frame = past.frames[frame].parent) open.push_back(frame);

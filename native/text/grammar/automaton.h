@@ -1,9 +1,11 @@
 // Pushdown automaton over bytes for a compiled schema, made deterministic lazily. A state is the set of configurations
-// that the text read so far can lead to, and each configuration has its own stack of open objects and arrays. States
-// are interned, so each transition and each token mask is computed once.
-// The automaton is bounded. When it reaches a size limit it fails, and the caller must build a new automaton, which can
-// import the states still in use with recall() (`Grammar` does so). When it runs out of fuel it stops; after
-// refuelling, the same call resumes from the work already done. An automaton may be used by one thread at a time.
+// that the text read so far can lead to; each configuration has its own stack of open objects and arrays. States are
+// interned, so each transition and each token mask is computed only once.
+//
+// The automaton is bounded. When it reaches a size limit, it fails, and the caller must build a new automaton, which
+// can import the states still in use with recall() (`Grammar` does this). When the automaton runs out of fuel, it
+// stops; after refuelling, the same call resumes where it left off. An automaton may be used by only one thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +26,21 @@ namespace monolith::grammar {
 using StateId = uint32_t;
 
 enum class PropertyOrder : uint8_t { kSchema, kAny };
-// kWithin: white space is allowed inside the value but not before it.
+// kWithin: whitespace is allowed inside the value but not before it.
 enum class WhiteSpace : uint8_t { kNone, kFlexible, kWithin };
 
 struct AutomatonOptions {
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
   std::string suffix;  // Bytes that must follow the value.
-  Lead lead;           // Prefix before the value: generated characters and a fixed text.
-  // Non-JSON syntax of the value, which is then an object. Its texts are bytes, with special tokens as symbols.
+  Lead lead;           // Prefix before the value: characters that the model generates, then a fixed text.
+  // The value's syntax if it is not JSON; the value is then an object. Texts in the spelling are bytes in which special
+  // tokens appear as symbols.
   std::optional<Spelling> spelling;
   size_t most_states = 200'000;
-  size_t most_places = 4'000'000;  // Maximum number of configurations in all states together.
-  size_t most_rows = 200'000;      // Maximum number of states with a transition table, of 1 KiB each.
-  // Maximum size of the cached token masks, in bytes. Beyond it the oldest mask is overwritten.
+  size_t most_places = 4'000'000;  // Maximum number of configurations across all states.
+  size_t most_rows = 200'000;      // Maximum number of states with a transition table (1 KiB each).
+  // Maximum size of the cached token masks, in bytes. When it is reached, the oldest mask is overwritten.
   size_t most_mask_bytes = 64 << 20;
 };
 
@@ -45,12 +48,12 @@ class Automaton {
  public:
   static constexpr StateId kDead = 0;
 
-  // The caller keeps `schema` and `trie` alive for longer than the automaton.
+  // `schema` and `trie` must outlive the automaton.
   Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options);
 
   StateId start() const { return start_; }
   // Returns the state after one more byte. Returns kDead if no valid text starts with these bytes, and also if failed()
-  // is true: a limit was reached or the fuel is used up.
+  // or spent() is true, that is, if a limit was reached or the fuel has run out.
   StateId step(StateId state, uint8_t byte) {
     const uint32_t row = rows_[state];
     if (row != kNoRow) {
@@ -62,29 +65,29 @@ class Automaton {
   // accepts(): the text so far is complete. ends(): it is complete and nothing can follow.
   bool accepts(StateId state) const { return headers_[state].accepts; }
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
-  // Returns the only byte that may come next. Returns kNoByte if there are several or none, or if the text may end
-  // here.
+  // Returns the only byte that may come next. Returns kNoByte if several bytes or none may come next, or if the text
+  // may end here.
   static constexpr int kNoByte = -1;
   int only_byte(StateId state);
-  // Returns whether some token starts with `text` and continues with a byte that is allowed at `state`.
+  // Returns whether any token starts with `text` and continues with a byte that is allowed at `state`.
   bool goes_on_in_a_token(std::string_view text, StateId state);
-  // Computes the tokens whose bytes may come next. `mask` has one bit per token of the trie.
+  // Computes the set of tokens that may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
-  // Like the overload above, but returns the cached mask. The reference is valid until a later call overwrites the
-  // cache entry.
+  // Like the overload above, but returns a cached mask. The reference is valid until a later call overwrites the cache
+  // entry.
   const TokenMask& allowed(StateId state);
-  // Returns whether the token mask of `state` is cached.
+  // Whether the token mask of `state` is cached.
   bool knows_allowed(StateId state) const { return masks_.contains(state); }
   bool knows_step(StateId state, uint8_t byte) const {
     return rows_[state] != kNoRow && transitions_[size_t{rows_[state]} * 256 + byte] != kUnknown;
   }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
-  // The states of an automaton that has reached its limits, without their transitions.
+  // The states of an automaton that has reached its limits, without the transitions.
   struct Past;
-  // Moves the states out. The automaton is empty afterwards.
+  // Moves the states out of the automaton and leaves it empty.
   std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);
-  // Imports a state of an earlier automaton of the same schema and options, and returns its id in this automaton.
+  // Imports a state of an earlier automaton with the same schema and options, and returns its ID in this automaton.
   // Returns kDead if failed().
   StateId recall(Past& past, StateId state);
   size_t bytes() const;
@@ -107,7 +110,7 @@ class Automaton {
     kNextKey,
     kArrayStart,
     kAfterItem,
-    // Phases of automaton_spelling.cc.
+    // Phases handled in automaton_spelling.cc.
     kLead,
     kLeadClose,
     kNameOpen,
@@ -121,7 +124,7 @@ class Automaton {
     kValueClose,
     kSeparator,
     kBraceClose,
-    // Phases of automaton_tags.cc.
+    // Phases handled in automaton_tags.cc.
     kItemOpen,
     kTagClose,
     kCloseName,
@@ -130,38 +133,39 @@ class Automaton {
 
   struct Place {
     Phase phase;
-    // kValue, kColon, kJsonOpen: the shape. kTextOpen, kStringOpen: the key of text_of(). kSuffix: bytes read.
+    // kValue, kColon, kJsonOpen: the shape. kTextOpen, kStringOpen: the argument of text_of(). kSuffix: bytes read.
     uint32_t what = 0;
-    uint32_t lex = 0;  // Where has_lex() is true: index into lexes_. Literals: bytes read. Other phases: spaces read.
+    uint32_t lex = 0;  // If has_lex(): index into lexes_. Literals: bytes read. Other phases: spaces read.
     uint32_t frame = 0;
     auto operator<=>(const Place&) const = default;
   };
   struct Header {
     uint32_t first_place, n_places;
     bool accepts;
-    uint32_t free;  // Number of arbitrary string characters that may follow without leaving the grammar.
+    uint32_t free;  // Number of arbitrary string characters that may come next without leaving the grammar.
   };
   struct Lex {
     ExprId expression;
-    uint32_t sub = 0;  // State within a character; see automaton_characters.cc.
+    uint32_t sub = 0;  // State within a character (see automaton_characters.cc).
     uint32_t more = 0;
-    bool between() const { return sub == 0; }  // True between two characters.
-    uint32_t name = 0;  // Node of the name tree, for objects whose member names are remembered; otherwise 0.
-    // Escapes are allowed only for characters that require them, in the short form if there is one.
+    bool between() const { return sub == 0; }  // Between two characters.
+    uint32_t name = 0;  // Node in the name tree, if the object's member names are remembered; otherwise 0.
+    // Only characters that require an escape may be escaped, in the short form if there is one.
     bool plain = false;
     auto operator<=>(const Lex&) const = default;
   };
   struct Frame {
     bool is_object;
-    uint32_t shape;     // Index into the schema's objects or arrays.
-    uint32_t progress;  // Object, array of distinct items: index into progress_. Other array: number of items so far.
+    uint32_t shape;  // Index into the schema's objects or arrays.
+    // Objects and arrays of distinct items: index into progress_. Other arrays: number of items so far.
+    uint32_t progress;
     uint32_t parent;
     // Tag syntax: 1 + the tag number of the member or item whose value is being written; 0 between members.
     uint32_t open = 0;
     uint32_t n_matches = 0;  // Array that counts matches: counted items so far.
     auto operator<=>(const Frame&) const = default;
   };
-  // The members that an object has so far, or the items of an array whose items are distinct.
+  // The members that an object has so far, or the items that an array of distinct items has so far.
   struct Progress {
     uint32_t object;
     std::vector<uint64_t> seen;
@@ -169,7 +173,7 @@ class Automaton {
     uint32_t others = 0;  // Number of members that are not declared properties.
     // Sorted names of the members counted in `others`, if the object's names are remembered.
     std::vector<uint32_t> names;
-    uint32_t marks = 0;  // The object's marks that its members carry.
+    uint32_t marks = 0;  // Marks of the object that its members carry so far.
     // Computed on first use by progress().
     bool known = false, may_close = false;
     ExprId keys = ExpressionPool::kNothing;
@@ -179,13 +183,13 @@ class Automaton {
     return phase == Phase::kText || phase == Phase::kScalar || phase == Phase::kString || phase == Phase::kKey ||
            phase == Phase::kName || phase == Phase::kBare || phase == Phase::kMarked || phase == Phase::kCloseName;
   }
-  // Returns whether member names, and strings restricted by the schema, must be escaped the way JSON encoders escape
-  // them. Input that the model did not generate in schema order (`kAny`) may use any valid escape.
+  // Whether member names and schema-restricted strings must be escaped as JSON encoders escape them. Input that the
+  // model did not generate in schema order (`kAny`) may use any valid escape.
   bool writes_plainly() const { return options_.order == PropertyOrder::kSchema; }
   StateId compute(StateId state, uint8_t byte);
   StateId intern(bool accepts);
   void advance(const Place& place, uint8_t byte);
-  void complete(uint32_t frame);  // Called when a value inside `frame` has ended.
+  void complete(uint32_t frame);  // Called at the end of a value inside `frame`.
   const ArrayShape* unique_array(uint32_t frame) const;
   void complete_item(uint32_t frame, uint32_t name);
   void advance_unique(const Place& place, uint8_t byte);
@@ -260,7 +264,7 @@ class Automaton {
   std::vector<uint32_t> tags_;  // Scratch.
   std::vector<Header> headers_;
   std::vector<Place> places_;
-  std::vector<uint32_t> rows_;       // Maps a state to its row of transitions_.
+  std::vector<uint32_t> rows_;       // Index of each state's row in transitions_, or kNoRow.
   std::vector<int16_t> only_bytes_;  // Cached only_byte() of each state, or kUnknownByte.
   std::vector<StateId> transitions_;
   std::unordered_multimap<uint64_t, StateId> states_by_hash_;
@@ -272,17 +276,17 @@ class Automaton {
   std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
   std::unordered_map<uint64_t, uint32_t> name_children_;  // Key: name << 21 | code point. Value: the child name.
   std::vector<uint64_t> name_origins_{0, 0};              // Inverse of name_children_. Name 1 is the empty name.
-  // Prefix counts of the names that one object already has: for each prefix, the possible next characters and the
+  // Counts, by prefix, of the names that one object already has: for each prefix, the possible next characters and the
   // number of names that continue with each.
   std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
   uint32_t taken_of_ = UINT32_MAX;  // Index into progress_ of the object that taken_ describes.
-  // Per object: an expression for each property's name, with its tag.
+  // For each object: the name expression of each property, with its tag.
   std::vector<std::vector<ExprId>> name_expressions_;
   std::unordered_map<uint32_t, ExprId> texts_;              // Cache of text_of().
   std::unordered_map<uint32_t, ExprId> tagged_texts_;       // Cache of tagged_text().
   std::unordered_map<uint64_t, std::string> closing_tags_;  // Key: object << 32 | property.
   std::unordered_map<ExprId, ExprId> python_;               // Cache of python_scalar().
-  std::vector<StateId> stack_;                              // Scratch of walk(): the state at each trie depth.
+  std::vector<StateId> stack_;                              // Scratch for walk(): the state at each trie depth.
   struct KnownMask {
     StateId state;
     TokenMask mask;
@@ -290,11 +294,11 @@ class Automaton {
   std::vector<KnownMask> known_masks_;  // Ring buffer.
   struct Walk {
     StateId state;
-    bool subtracts;  // The walk starts with all plain tokens allowed and removes the disallowed ones.
+    bool subtracts;  // The walk starts with all plain tokens allowed and removes those that are not.
     uint32_t tree, node;
   };
-  Walk unfinished_{kDead, false, 0, 0};  // Progress of the mask that is being computed; resumed after refuelling.
-  size_t next_mask_ = 0;                 // Index in known_masks_ of the entry to overwrite next.
+  Walk unfinished_{kDead, false, 0, 0};          // Progress of the mask being computed, to resume after refuelling.
+  size_t next_mask_ = 0;                         // Index in known_masks_ of the next entry to overwrite.
   std::unordered_map<StateId, uint32_t> masks_;  // Maps a state to its index in known_masks_.
 };
 

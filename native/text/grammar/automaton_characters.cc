@@ -1,4 +1,4 @@
-// Reads the characters of a string byte by byte: UTF-8, JSON escapes and surrogate pairs.
+// Reads string characters byte by byte, including UTF-8, JSON escapes and surrogate pairs.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-// State within a character of a string, in the low four bits of Lex::sub.
+// State within a string character, in the low four bits of Lex::sub.
 enum Sub : uint32_t {
   kBetween = 0,     // Between two characters.
   kUtf8 = 1,        // Bits 4..7: bytes to come. `more`: the bits so far.
@@ -15,7 +15,8 @@ enum Sub : uint32_t {
   kHigh = 4,        // After an escaped high surrogate, which is in `more`.
   kHighEscape = 5,  // After a high surrogate and a backslash.
   kLowHex = 6,      // Bits 4..7: digits so far. Bits from 8: their value. `more`: the high surrogate.
-  // In the states below, the exact character no longer matters: the expression is already the one after it.
+  // In the states below, it no longer matters which character it is: the expression is already the one after the
+  // character.
   kAnyUtf8 = 7,  // Bits 4..7: bytes to come.
   kAnyHex = 8,   // Bits 4..7: digits so far.
   kAnyHigh = 9,  // After any escaped high surrogate.
@@ -34,7 +35,7 @@ bool has_short_escape(uint32_t c) { return c == '\b' || c == '\t' || c == '\n' |
 
 }  // namespace
 
-// Reads one more character. Returns false if nothing matches afterwards.
+// Processes one complete character. Returns false if no text can match after it.
 bool Automaton::read(Lex& lex, uint32_t code_point) {
   lex.expression = pool_.derivative(lex.expression, pool_.partition().class_of(code_point));
   if (!pool_.alive(lex.expression)) return false;
@@ -59,8 +60,7 @@ bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   return n_texts > n_taken;
 }
 
-// Returns the single expression that follows every character in [first, last], or kNothing if the characters lead to
-// different expressions.
+// Returns the expression that follows if it is the same for every character in [first, last], otherwise kNothing.
 ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   if (pool_.free_characters(e) == kUnbounded && pool_.derivative(e, pool_.partition().class_of(0xE9)) == e) return e;
   ExprId one = ExpressionPool::kFailed;
@@ -74,14 +74,14 @@ ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   return same && one != ExpressionPool::kFailed && pool_.alive(one) ? one : ExpressionPool::kNothing;
 }
 
-// Drops the value of an unfinished character if it makes no difference, so that all its variants share one state.
+// Discards the value of an unfinished character if it makes no difference, so that all its variants share one state.
 void Automaton::forget(Lex& lex) {
   if (lex.name != 0) return;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
   uint32_t first, last, sub;
   switch (kind) {
     case kUtf8:
-      // After these first bytes, the range of the second byte is restricted.
+      // After these first bytes, only a limited range of second bytes is valid.
       if ((count == 2 && (lex.more == 0 || lex.more == 0xD)) || (count == 3 && (lex.more == 0 || lex.more == 4)))
         return;
       first = lex.more << (6 * count);
@@ -109,14 +109,14 @@ void Automaton::forget(Lex& lex) {
   lex.more = 0;
 }
 
-// Returns whether the unfinished character can become a character that matches.
+// Returns whether the unfinished character can still become a character that matches.
 bool Automaton::partial_is_alive(const Lex& lex) {
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
   switch (kind) {
     case kUtf8: {
       uint32_t first = lex.more << (6 * count), last = first | ((1u << (6 * count)) - 1);
-      // Overlong encodings are excluded: after the first byte of a three- or four-byte sequence, the range starts above
-      // the shorter forms.
+      // Excludes overlong encodings: after a first byte without value bits, the range starts above the code points that
+      // have shorter encodings.
       if (count == 2 && lex.more == 0) first = 0x800;
       if (count == 3 && lex.more == 0) first = 0x10000;
       if (count == 2 && lex.more == 0xD) last = 0xD7FF;
@@ -132,7 +132,7 @@ bool Automaton::partial_is_alive(const Lex& lex) {
           if (!has_short_escape(c) && any_alive(lex, c, c)) return true;
         return false;
       }
-      // Surrogates are not characters. A high surrogate is the first half of a pair.
+      // Surrogates are not characters, but a high surrogate may start a pair.
       if (first < 0xD800 && any_alive(lex, first, std::min(last, 0xD7FFu))) return true;
       if (last > 0xDFFF && any_alive(lex, std::max(first, 0xE000u), last)) return true;
       const uint32_t low = std::max(first, 0xD800u), high = std::min(last, 0xDBFFu);
@@ -154,13 +154,13 @@ bool Automaton::partial_is_alive(const Lex& lex) {
   }
 }
 
-// Reads one more byte of text outside JSON, where control characters and backslashes need no escape.
+// Reads one byte of text outside JSON, where control characters and backslashes are not escaped.
 bool Automaton::step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   if (lex.sub == kBetween && (byte < 0x20 || byte == '\\')) return at_boundary = true, read(lex, byte);
   return step_character(lex, byte, at_boundary);
 }
 
-// Reads one more byte of a string. Returns false if nothing matches afterwards.
+// Reads one byte of a string. Returns false if no text can match after it.
 bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   at_boundary = false;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
@@ -227,7 +227,7 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
       const uint32_t value = lex.more << 4 | static_cast<uint32_t>(digit);
       if (count < 3) return partial(kHex | (count + 1) << 4, value);
       if (lex.plain && (value > 0x1F || has_short_escape(value))) return false;
-      if (value >= 0xDC00 && value <= 0xDFFF) return false;  // A low surrogate alone is not a character.
+      if (value >= 0xDC00 && value <= 0xDFFF) return false;  // A lone low surrogate is not a character.
       if (value >= 0xD800 && value <= 0xDBFF) return partial(kHigh, value);
       return at_boundary = true, read(lex, value);
     }

@@ -1,4 +1,4 @@
-// Computes the mask of tokens that may come next at a state.
+// Computes the mask of tokens that may come next in a state.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr uint32_t kNodesOfAStep = 16;  // Trie nodes per fuel step, where the transitions are already cached.
+constexpr uint32_t kNodesOfAStep = 16;  // Trie nodes charged as one fuel step if their transitions are cached.
 
 }  // namespace
 
 void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask) {
   const auto& nodes = tree.nodes;
   if (first == end) return;
-  const uint32_t base = nodes[first].depth;  // The parent of the first node is at `state`.
+  const uint32_t base = nodes[first].depth;  // The parent of the first node corresponds to `state`.
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
   stack_[base - 1] = state;
   const bool plain = &tree == &trie_.plain();
@@ -37,12 +37,12 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
     stack_[node.depth] = next;
     ++i;
   }
-  // If this uses up the fuel, the next operation stops, but this walk still counts as done.
+  // If this uses up the fuel, the next operation stops, but this walk is still complete.
   pool_.fuel().spend(n_seen / kNodesOfAStep);
 }
 
-// Returns whether most tokens are allowed: after their first byte, arbitrary characters may follow. The mask then
-// starts with all tokens set, and only the remaining first bytes are checked.
+// Returns whether most tokens are allowed because arbitrary characters may follow their first byte. The mask then
+// starts with all tokens set, and only the other first bytes are checked.
 bool Automaton::mostly_free(StateId state) {
   const TokenTree& tree = trie_.plain();
   uint32_t n_free = 0;
@@ -54,7 +54,7 @@ bool Automaton::mostly_free(StateId state) {
   return n_free * 2 >= tree.tokens.size();
 }
 
-// Computes the mask one first byte at a time. When the fuel runs out, the finished first bytes are kept.
+// Computes the mask one first byte at a time. If the fuel runs out, the results for completed first bytes are kept.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
   Walk& done = unfinished_;
   if (done.state != state) {
@@ -101,7 +101,7 @@ const TokenMask& Automaton::allowed(StateId state) {
   masks_.erase(place.state);
   place.state = kDead;
   find_allowed(state, place.mask);
-  if (failed()) return place.mask;  // The cache entry stays free.
+  if (failed()) return place.mask;  // The cache entry remains free.
   place.state = state;
   masks_.emplace(state, static_cast<uint32_t>(next_mask_++));
   return place.mask;

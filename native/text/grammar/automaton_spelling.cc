@@ -5,8 +5,8 @@
 
 namespace monolith::grammar {
 
-// Returns whether the object of `frame` uses the non-JSON syntax: the outermost object always, and with `nested` every
-// object.
+// Returns whether the object of `frame` is written in the non-JSON syntax. The outermost object always is; nested
+// objects are if `nested` is set.
 bool Automaton::is_spelled(uint32_t frame) const {
   return options_.spelling && frame != 0 && frames_[frame].is_object &&
          (frames_[frame].parent == 0 || options_.spelling->nested);
@@ -71,7 +71,8 @@ void Automaton::end_literal(const Place& place) {
   }
 }
 
-// Starts an object before any of its members. If objects have braces in this syntax, the opening brace has been read.
+// Starts an object, before its first member. If objects have braces in this syntax, the opening brace has already been
+// read.
 void Automaton::begin_members(uint32_t object, uint32_t parent) {
   Progress fresh;
   fresh.object = object;
@@ -98,7 +99,7 @@ void Automaton::end_member(uint32_t frame) {
   if (has_members) begin_literal(Phase::kSeparator, 0, frame);
 }
 
-// Handles a name that may end here: `lex` carries the tags of the members with this name.
+// Called where a name may end: the expression in `lex` has the tags of the members with this name.
 void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   const Frame frame = frames_[frame_id];
   const ObjectShape& object = schema_.object(frame.shape);
@@ -118,7 +119,7 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
     Spelling::Kind kind = Spelling::Kind::kJson;
     if (is_outermost) kind = is_property ? spelling.kind_of(object.properties[tag].name) : spelling.others;
     const Shape& shape = schema_.shape(shape_id);
-    // If the opening literal distinguishes strings from other values, both are possible.
+    // If the opening literal tells strings from other values, both may follow.
     const bool told_apart = is_outermost && spelling.text_open != spelling.json_open;
     if (is_outermost && (told_apart || kind != Spelling::Kind::kJson)) {
       const uint32_t text = shape_id * 2 + (kind == Spelling::Kind::kNullable && !told_apart);
@@ -132,8 +133,8 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   }
 }
 
-// Expression for a name that the schema does not declare. In the non-JSON syntax, where no quotation marks delimit
-// names, only plain name characters are allowed.
+// Expression for a name that the schema does not declare. The non-JSON syntax has no quotation marks around names, so
+// there only plain name characters are allowed.
 ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   const ExprId name = schema_.object(object).others[index].name;
   if (!options_.spelling) return name;
@@ -144,7 +145,7 @@ ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
 }
 
-// Expression for an unquoted string. `what` is twice the shape, plus one if null is also allowed.
+// Expression for an unquoted string. `what` is twice the shape, plus 1 if null is allowed too.
 ExprId Automaton::text_of(uint32_t what) {
   if (const auto known = texts_.find(what); known != texts_.end()) return known->second;
   const Shape& shape = schema_.shape(what / 2);
@@ -154,7 +155,7 @@ ExprId Automaton::text_of(uint32_t what) {
   return text;
 }
 
-// Restricts `text` to texts that do not contain a string delimiter.
+// Restricts `text` to texts without a string delimiter.
 ExprId Automaton::without_end(ExprId text) {
   const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
   for (const std::string* end : {&options_.spelling->text_end, &options_.spelling->mark_text}) {
@@ -164,8 +165,8 @@ ExprId Automaton::without_end(ExprId text) {
   return text;
 }
 
-// Expression for a string inside JSON. It must not contain the delimiter of the text around the JSON, because parsers
-// look for the first delimiter. If no text remains under this restriction, the string is left unrestricted.
+// Expression for a string inside JSON. It must not contain the delimiter of the surrounding text, because parsers look
+// for the first delimiter. If this restriction leaves no possible text, the string is not restricted.
 ExprId Automaton::json_string_of(ShapeId shape) {
   if (!options_.spelling || options_.spelling->text_end.empty() ||
       schema_.shape(shape).string == ExpressionPool::kNothing)
@@ -191,8 +192,8 @@ void Automaton::end_text(Phase phase, uint32_t frame) {
     begin_literal(Phase::kStringClose, 0, frame);
 }
 
-// Advances by one byte of a name or an unquoted string. If the text may end after this byte, its continuations are
-// added too.
+// Advances by one byte of a name or an unquoted string. If the text may end after this byte, what may follow the text
+// is added too.
 void Automaton::advance_text(const Place& place, uint8_t byte) {
   Lex lex = lexes_[place.lex];
   bool at_boundary;

@@ -1,6 +1,6 @@
 // Tag syntax (Spelling::item): object members are written as <name>VALUE</name> and array items as <item>VALUE</item>,
-// nested to any depth. A string value is written without quotes, unless it could be mistaken for another JSON value
-// that its schema allows. Parsers distinguish the two by the types in the schema.
+// nested to any depth. A string value is written without quotes, unless it could be mistaken for a JSON value of
+// another type that its schema allows. Parsers distinguish the two cases by the types in the schema.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -16,12 +16,13 @@ ShapeId item_shape(const ArrayShape& array, size_t index) {
 
 }  // namespace
 
-// Returns the literal that closes the open member of `frame` or opens an item. For an undeclared name, the literal is
-// only the part before the name: any name then closes the member opened last, so names need not be remembered.
+// Returns the literal that closes the open member of `frame`, or the literal that opens an item. For an undeclared
+// name, the result is only the part before the name: any name is accepted in the closing tag, so names need not be
+// remembered.
 const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   const Frame& frame = frames_[frame_id];
   const Spelling& spelling = *options_.spelling;
-  constexpr uint32_t kItem = UINT32_MAX;  // Stands for an object id in the cache key.
+  constexpr uint32_t kItem = UINT32_MAX;  // Used in place of an object ID in the cache key.
   const auto keep = [&](uint32_t object, uint32_t property, const std::string& before,
                         const std::string& name) -> const std::string& {
     const auto [found, is_new] = closing_tags_.try_emplace(uint64_t{object} << 32 | property);
@@ -35,7 +36,7 @@ const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   return keep(frame.shape, frame.open, spelling.value_close, properties[frame.open - 1].name);
 }
 
-// Continues after the literal of closing_tag().
+// Continues after the literal returned by closing_tag().
 void Automaton::close_tag(uint32_t frame_id) {
   const Frame& frame = frames_[frame_id];
   if (!frame.is_object || frame.open <= schema_.object(frame.shape).properties.size()) return end_tag(frame_id);
@@ -43,13 +44,13 @@ void Automaton::close_tag(uint32_t frame_id) {
   put_lex(Phase::kCloseName, {name}, frame_id);
 }
 
-// Returns whether null is the only value of the shape that is not a string.
+// Returns whether the only value of the shape that is not a string is null.
 bool Automaton::is_nullable(const Shape& shape) {
   return shape.objects.empty() && shape.arrays.empty() && shape.scalar != ExpressionPool::kNothing &&
          !pool_.alive(pool_.both(shape.scalar, pool_.negate(pool_.literal("null"))));
 }
 
-// Expression for an unquoted string, or null where the shape allows it. Returns kNothing if no string is possible.
+// Expression for an unquoted string, or for null if the shape allows it. Returns kNothing if no string is possible.
 ExprId Automaton::tagged_text(ShapeId shape_id) {
   if (const auto known = tagged_texts_.find(shape_id); known != tagged_texts_.end()) return known->second;
   const Shape& shape = schema_.shape(shape_id);
@@ -69,7 +70,7 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
       const ExprId spaces = pool_.star(one_of("\t\n\r "));
       std::vector<ExprId> words;
       for (const std::string_view word : Spelling::kWords) words.push_back(pool_.literal(word));
-      // Also anything that consists of the characters of numbers.
+      // Also anything made up of characters that occur in numbers.
       words.push_back(pool_.concat(one_of("-0123456789"), pool_.star(one_of("+-.0123456789eE"))));
       std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any),
                                   pool_.concat(pool_.either(std::move(words)), spaces)};
@@ -80,18 +81,18 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
   return text;
 }
 
-// Starts a value after its opening tag.
+// Starts a value, after its opening tag.
 void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   const Shape& shape = schema_.shape(shape_id);
   const ExprId text = tagged_text(shape_id);
   const bool has_text = text != ExpressionPool::kNothing;
   if (has_text) begin_text(Phase::kBare, text, frame);
-  // Numbers, literal words and everything else that is written as JSON, where a string is also possible.
+  // Scalars and everything else that is written as JSON because the value may also be a string.
   const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
   const bool as_json = has_text ? has_others && !is_nullable(shape)
                                 : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
   if (as_json) put({Phase::kValue, shape_id, 0, frame});
-  // Empty content means the empty string if a string is allowed, else an empty array, else an empty object.
+  // Empty content means the empty string if a string is allowed, otherwise an empty array, otherwise an empty object.
   for (const uint32_t id : shape.objects) {
     Progress fresh;
     fresh.object = id;
@@ -109,7 +110,7 @@ void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   }
 }
 
-// Starts an item's value after the item's opening tag.
+// Starts an item's value, after the item's opening tag.
 void Automaton::begin_item(uint32_t frame_id) {
   const Frame frame = frames_[frame_id];
   const ArrayShape& array = schema_.array(frame.shape);
@@ -120,7 +121,7 @@ void Automaton::begin_item(uint32_t frame_id) {
   begin_tagged_value(shape, intern_frame({false, frame.shape, count, frame.parent, 1}));
 }
 
-// Handles the end of a closing tag of a member or item.
+// Called at the end of the closing tag of a member or item.
 void Automaton::end_tag(uint32_t frame_id) {
   Frame frame = frames_[frame_id];
   frame.open = 0;

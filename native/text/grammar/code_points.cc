@@ -27,7 +27,7 @@ void CodePointSet::add(uint32_t first, uint32_t last) {
     if (last > kLastSurrogate) add(kLastSurrogate + 1, last);
     return;
   }
-  // The first range that touches or follows [first, last].
+  // The first range that overlaps, touches or follows [first, last].
   auto at = std::lower_bound(ranges_.begin(), ranges_.end(), first,
                              [](const Range& range, uint32_t value) { return range.last + 1 < value; });
   auto end = at;
@@ -103,8 +103,8 @@ bool CharPartition::freeze() {
   std::sort(starts_.begin(), starts_.end());
   starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
 
-  // Two intervals are in one class if the same sets contain them. Each set has two random numbers, and an interval is
-  // identified by the sums of these numbers over the sets that contain it. A collision of both sums is practically
+  // Two intervals are in the same class if the same sets contain them. Each set has two random numbers, and an interval
+  // is identified by the sums of these numbers over the sets that contain it. A collision of both sums is practically
   // impossible.
   struct Sum {
     uint64_t a = 0, b = 0;

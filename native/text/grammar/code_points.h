@@ -1,5 +1,5 @@
-// Sets of Unicode code points as sorted ranges, and a partition of all code points into the classes that a given list
-// of sets distinguishes. Pure values; any thread.
+// Sets of Unicode code points, stored as sorted ranges, and the coarsest partition of all code points that
+// distinguishes the sets in a given list. Pure values; any thread.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace monolith::grammar {
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 inline constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
-// A set of code points as inclusive ranges, ascending, neither overlapping nor adjacent. Surrogates are never in a set.
+// A set of code points, stored as inclusive ranges in ascending order that neither overlap nor touch. Never contains
+// surrogates.
 class CodePointSet {
  public:
   struct Range {
@@ -40,13 +41,13 @@ class CodePointSet {
 
 using CharClassId = uint16_t;
 
-// Partition into equivalence classes: two code points share a class if every given set contains both or neither. Class
-// ids are dense from 0.
+// Partition into equivalence classes: two code points share a class if every given set contains either both or neither.
+// Class IDs are dense, starting at 0.
 class CharPartition {
  public:
   static constexpr size_t kMaxClasses = 4096;
 
-  // Adds a set whose members must be distinguished from all other code points. Only before freeze().
+  // Adds a set whose members must be distinguished from all other code points. Must not be called after freeze().
   void separate(const CodePointSet& set);
   void separate(uint32_t code_point);
   // Builds the classes. Returns false if there are more than kMaxClasses.
@@ -57,8 +58,8 @@ class CharPartition {
     if (code_point < 128) return ascii_[code_point];
     return wide_class_of(code_point);
   }
-  // Calls `visit(class, n)` for every interval of one class within [first, last]. `n` is the number of characters in
-  // the interval, or 0 for surrogates. A class may be visited several times.
+  // Calls `visit(class, n)` for each interval in [first, last] whose code points share a class. `n` is the number of
+  // characters in the interval, or 0 for surrogates. A class may be visited several times.
   template <typename Visit>
   void for_each_class(uint32_t first, uint32_t last, Visit&& visit) const {
     for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) {
@@ -77,7 +78,7 @@ class CharPartition {
   CharClassId wide_class_of(uint32_t code_point) const { return classes_[interval_of(code_point)]; }
 
   std::vector<std::vector<CodePointSet::Range>> sets_;
-  std::vector<uint32_t> starts_;  // First code point of each interval; all code points of an interval are in one class.
+  std::vector<uint32_t> starts_;      // First code point of each interval; an interval lies within one class.
   std::vector<CharClassId> classes_;  // Class of each interval.
   std::vector<uint32_t> examples_, sizes_;
   std::vector<uint32_t> points_;  // Boundaries collected before freeze().

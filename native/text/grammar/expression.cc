@@ -1,4 +1,4 @@
-// Constructors of expressions. Each expression exists once, in the simplest form that cheap checks find.
+// Constructors of expressions. Each distinct expression is stored once, in the simplest form that cheap checks find.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
     node.b = static_cast<uint32_t>(lists_.size());
   }
   const ExprId id = static_cast<ExprId>(nodes_.size());
-  // Without intersection and complement every expression built here matches some text; the constructors guarantee it.
+  // Without intersection and complement, the constructors guarantee that every expression matches some text.
   bool plain = node.kind != Kind::kBoth && node.kind != Kind::kNegate;
   switch (node.kind) {
     case Kind::kConcat: plain = life_[node.a] == Life::kAlive && life_[node.b] == Life::kAlive; break;
@@ -99,8 +99,8 @@ ExprId ExpressionPool::literal(std::string_view utf8) {
 
 ExprId ExpressionPool::literals(std::vector<std::string_view> texts) {
   std::sort(texts.begin(), texts.end());
-  // The path from the root of the trie to the last text. Entry i has the alternatives after i characters that are
-  // complete. Nodes are made from the leaves up, so equal suffixes become the same node.
+  // The path from the root of the trie to the last text. Entry i holds the completed alternatives after i characters.
+  // Nodes are created from the leaves up, so equal suffixes become the same node.
   std::vector<std::vector<ExprId>> path(1);
   std::vector<uint32_t> last, characters;
   const auto close = [&](size_t depth) {
@@ -134,7 +134,7 @@ ExprId ExpressionPool::concat(ExprId first, ExprId then) {
   if (first == kNothing || then == kNothing) return kNothing;
   if (first == kEmpty) return then;
   if (then == kEmpty) return first;
-  // Makes the chain right-associative. A chain of concatenations may be long, so there is no recursion.
+  // Makes the chain right-associative. Not recursive, because a chain of concatenations may be long.
   std::vector<ExprId> parts;
   while (nodes_[first].kind == Kind::kConcat) {
     parts.push_back(nodes_[first].a);
@@ -178,7 +178,7 @@ ExprId ExpressionPool::repeat(ExprId a, uint32_t least, uint32_t most) {
       if (whole) return kAnything;
     }
   }
-  // x{b,c}{l,m} equals x{lb,mc} if the counts leave no gap. Example: (x{1,3}){1,3} is x{1,9}.
+  // x{b,c}{l,m} equals x{lb,mc} if the resulting counts have no gaps. For example, (x{1,3}){1,3} is x{1,9}.
   if (const Node node = nodes_[a]; node.kind == Kind::kRepeat) {
     const uint64_t l = least, b = node.b, c = node.c;
     const bool gapless = node.c == kUnbounded ? (l > 0 || b <= 1) : l * (c - b) + 1 >= b;

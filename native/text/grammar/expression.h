@@ -1,9 +1,10 @@
 // Regular expressions over character classes, with intersection, complement and (possibly recursive) rules. Expressions
-// are hash-consed and stepped with Brzozowski derivatives (Brzozowski 1964): an expression is itself a state of its
-// automaton, so states are created only as they are reached. For nested rules, the concatenation that remains to be
-// read serves as the stack.
-// The pool is bounded by fuel and by a node limit. An expression that would exceed them is reported as a failure, never
-// as a wrong result. The pool is not thread-safe: one compiled grammar is used by one thread at a time.
+// are hash-consed and advanced with Brzozowski derivatives (Brzozowski 1964): an expression is itself a state of its
+// automaton, so states are created only as they are reached. For nested rules, the concatenation that is still to be
+// matched serves as the stack.
+//
+// The pool is bounded by fuel and by a node limit. Exceeding either is reported as a failure, never as a wrong result.
+// The pool is not thread-safe: a compiled grammar is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ class ExpressionPool {
   ExprId set(const CodePointSet& set);
   ExprId character(uint32_t code_point);
   ExprId literal(std::string_view utf8);
-  // Matches any of the texts, in any order and with repetitions. Common prefixes and suffixes share their nodes, so that
-  // a long list costs no more per character than a short one. Invalid UTF-8 matches no text.
+  // Matches any of the texts, which may be in any order and may contain duplicates. Common prefixes and suffixes share
+  // their nodes, so a long list costs no more per character than a short one. Invalid UTF-8 matches nothing.
   ExprId literals(std::vector<std::string_view> texts);
   ExprId concat(ExprId first, ExprId then);
   ExprId either(ExprId a, ExprId b);
@@ -47,24 +48,25 @@ class ExpressionPool {
   ExprId negate(ExprId a);                                 // Complement: matches every text that `a` does not match.
   ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
-  // Matches decimal digits that, read after digits whose remainder is `value`, make the number a multiple of `modulus`.
-  // Also matches the empty text if `value` is 0. The partition must have the ten digits in separate classes.
+  // Matches decimal digits that make a number a multiple of `modulus` when they are appended to digits whose remainder
+  // is `value`. Also matches the empty text if `value` is 0. The partition must have each of the ten digits in a class
+  // of its own.
   ExprId remainder(uint32_t modulus, uint32_t value);
   // The empty text with a mark that identifies which of several alternatives was completed. Allowed only at the end of
-  // alternatives of either(), and not inside both() or negate().
+  // an alternative of either(), and not inside both() or negate().
   ExprId tag(uint32_t value);
 
   // Matches whatever define() assigns to the rule. Not allowed inside both() or negate(). The rule must match at least
   // one non-empty text.
   ExprId rule(uint32_t index, bool nullable);
-  // Defines a rule. The definition may start with other rules as long as they do not lead back to this rule.
+  // Defines a rule. The definition may start with other rules, provided that they do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
   ExprId definition(uint32_t index) const { return definitions_[index]; }
   size_t n_rules() const { return definitions_.size(); }
-  // Every non-empty text of the rule.
+  // Matches every non-empty text of the rule.
   ExprId non_empty(ExprId rule);
   // Lists how the non-empty texts of `e` can begin: with a text of `first`, which is a set, a rule or a non_empty() of
-  // a rule, followed by `rest`. If `rests` is false, every `rest` is kEmpty.
+  // a rule, followed by a text of `rest`. If `rests` is false, `rest` is always kEmpty.
   struct Beginning {
     ExprId first, rest;
   };
@@ -75,28 +77,27 @@ class ExpressionPool {
   }
   bool is_set(ExprId e) const { return nodes_[e].kind == Kind::kSet; }
 
-  // Returns the expression for the rest of the text after a character of class `c`. Returns kNothing if the fuel runs
-  // out (failed() is then true).
+  // Returns the expression for the rest of the text after a character of class `c`, or kNothing if the fuel runs out
+  // (failed() is then true).
   ExprId derivative(ExprId e, CharClassId c);
-  // Returns whether the whole text matches.
+  // Returns whether the whole text matches `e`.
   bool fits(ExprId e, std::string_view utf8);
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
-  // Returns whether some text matches. The result is searched for once and cached. Returns false when out of fuel
-  // (check failed()).
+  // Returns whether any text matches. The answer is cached. Returns false if the fuel runs out (check failed()).
   bool alive(ExprId e);
-  // Returns the number of matching texts, up to `enough`. Returns `enough` when out of fuel (check failed()).
+  // Returns the number of matching texts, but at most `enough`. Returns `enough` if the fuel runs out (check failed()).
   uint64_t count(ExprId e, uint64_t enough);
-  // Returns the tags of the alternatives that are complete at `e`, in ascending order.
+  // Sets `out` to the tags of the alternatives that are complete at `e`, in ascending order.
   void tags(ExprId e, std::vector<uint32_t>& out) const;
-  // Returns a number of characters that may be arbitrary and still leave something that can be completed. Returns 0 if
-  // a cheap check cannot prove this.
+  // Returns a number of characters after which `e` can still be completed, whatever these characters are. Returns 0 if
+  // a cheap check cannot prove any.
   uint32_t free_characters(ExprId e) const;
-  // Like free_characters(), also for repeated characters that must not contain a certain text: that many characters
-  // cannot complete the forbidden text.
+  // Like free_characters(), but also covers repeated characters that must not contain a certain text: characters too
+  // few to complete the forbidden text are all allowed.
   uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
-  // True if the pool ran out of fuel and has no other failure. After refuel() the failed call can be repeated and
-  // resumes from the work already done.
+  // Whether the pool has run out of fuel but has not failed otherwise. After refuel(), the call that failed can be
+  // repeated and resumes where it left off.
   bool spent() const { return halt_ == Halt::kOutOfBudget; }
   void give_up() { halt_ = Halt::kFull; }
   void run_dry() {
@@ -108,14 +109,14 @@ class ExpressionPool {
     fuel_ = fuel;
     if (spent()) halt_ = Halt::kNone;
   }
-  // keep() marks all present nodes as permanent; later use may add up to `most_nodes` more. forget() removes the added
-  // nodes and clears a failure.
+  // keep() marks all existing nodes as permanent and allows `most_nodes` more to be added. forget() removes the added
+  // nodes and clears any failure.
   void keep(size_t most_nodes);
   void forget();
-  // Copy of the nodes added since keep(), taken before they are removed.
+  // A copy of the nodes added since keep(), made before they are removed.
   struct Past;
   std::unique_ptr<Past> forget_into_past();
-  // Returns the present equivalent of an expression saved in `past`, or kFailed if there is no room for it.
+  // Returns the current equivalent of an expression saved in `past`, or kFailed if there is no room for it.
   ExprId recall(Past& past, ExprId e);
   size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
@@ -140,9 +141,9 @@ class ExpressionPool {
   struct Node {
     Kind kind;
     bool nullable;
-    // Meaning of a, b, c by kind. Set: set index. Concat: first, then. Either, both: [a, b) of lists_. Negate: the
-    // operand. Repeat: the operand, least, most. Remainder: modulus, value. Rule: rule index. Non-empty: the rule
-    // expression. Tag: the value.
+    // Meaning of a, b, c by kind. Set: set index. Concat: first, then. Either, both: range [a, b) of lists_. Negate:
+    // operand. Repeat: operand, least, most. Remainder: modulus, value. Rule: rule index. Non-empty: rule expression.
+    // Tag: value.
     uint32_t a = 0, b = 0, c = 0;
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
@@ -193,8 +194,8 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  static constexpr size_t kMaxSearches = 8;  // Maximum number of interrupted searches that are kept.
-  static constexpr size_t kMaxCounts = 64;   // Maximum number of digit-count ranges compared in one check.
+  static constexpr size_t kMaxSearches = 8;  // Maximum number of interrupted searches to keep.
+  static constexpr size_t kMaxCounts = 64;   // Maximum number of digit-count ranges to compare in one check.
 
   const CharPartition& partition_;
   size_t most_nodes_;
@@ -202,15 +203,15 @@ class ExpressionPool {
   size_t words_per_set_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> lists_;
-  std::vector<uint64_t> sets_;  // Bit sets of character classes.
+  std::vector<uint64_t> sets_;  // Bit sets over character classes.
   std::unordered_multimap<uint64_t, ExprId> by_hash_;
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
   std::unordered_map<uint64_t, ExprId> derivatives_;  // Key: e << 16 | class.
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;  // Definitions of the rules, by rule index.
+  std::vector<ExprId> definitions_;  // By rule index.
   int depth_ = 0;                    // Current recursion depth of derivative().
   Halt halt_ = Halt::kNone;
-  std::vector<Search> searches_;  // Searches that ran out of fuel, the latest last.
+  std::vector<Search> searches_;  // Searches that ran out of fuel, most recent last.
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Derivatives: the expression for the rest of the text after a character.
+// Derivatives: expressions for the rest of the text after a given character.
 #include "text/grammar/expression.h"
 
 #include "text/tokenizer/unicode.h"
@@ -24,8 +24,8 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   return result;
 }
 
-// Computes the same derivative bottom-up without recursion. With nested rules an expression may be as deep as the text
-// is long.
+// Computes the same derivative bottom-up, without recursion: with nested rules, an expression may be as deep as the
+// text is long.
 ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
   std::vector<ExprId> open{e};
   const auto need = [&](ExprId part) {
@@ -73,7 +73,7 @@ ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
 }
 
 ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
-  const Node node = nodes_[e];  // A copy, because nodes_ may be reallocated.
+  const Node node = nodes_[e];  // A copy because nodes_ may be reallocated.
   switch (node.kind) {
     case Kind::kNothing:
     case Kind::kEmpty:
@@ -81,7 +81,8 @@ ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
     case Kind::kAnything: return kAnything;
     case Kind::kSet: return set_has(node.a, c) ? kEmpty : kNothing;
     case Kind::kConcat: {
-      // In a chain whose leading parts may be empty, any of these parts may consume the character.
+      // If leading parts of a concatenation may be empty, the character may belong to any of them or to the first part
+      // after them.
       std::vector<ExprId> ways;
       for (ExprId at = e;;) {
         const Node part = nodes_[at];
@@ -132,7 +133,7 @@ void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& ou
     const Beginning now = open.back();
     open.pop_back();
     if (!fuel_.spend()) run_dry();
-    const Node node = nodes_[now.first];  // A copy, because nodes_ may be reallocated.
+    const Node node = nodes_[now.first];  // A copy because nodes_ may be reallocated.
     switch (node.kind) {
       case Kind::kSet:
       case Kind::kRule:

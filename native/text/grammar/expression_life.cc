@@ -1,4 +1,4 @@
-// Decides whether some text matches an expression, by search or by arithmetic. The automaton never enters dead states.
+// Decides whether any text matches an expression, by search or by arithmetic. The automaton never enters dead states.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ bool ExpressionPool::alive(ExprId e) {
     return life_[id];
   };
   if (known(e) != Life::kUnknown) return life_[e] == Life::kAlive;
-  // A search that ran out of fuel resumes where it stopped.
+  // A search that ran out of fuel resumes where it left off.
   Search search{e, {{e, 0}}, {e}, {e}};
   const auto kept = std::ranges::find(searches_, e, &Search::root);
   if (kept != searches_.end()) {
@@ -47,13 +47,14 @@ bool ExpressionPool::alive(ExprId e) {
     search.seen.push_back(to);
     search.path.push_back({to, 0});
   }
-  for (const ExprId id : search.seen) life_[id] = Life::kDead;  // None of the visited expressions leads to a match.
+  // The search is exhausted, so none of the visited expressions leads to a match.
+  for (const ExprId id : search.seen) life_[id] = Life::kDead;
   return false;
 }
 
-// Counts matching texts by length. Different paths spell different texts, so a path counts as a text as soon as it can
-// be completed. A path longer than the number of expressions has visited one of them twice, so there are infinitely
-// many texts.
+// Counts matching texts by length. Different paths spell different texts, so each path that can be completed counts as
+// one text. A path longer than the number of expressions has visited some expression twice, so the number of texts is
+// infinite.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
   // Expressions reached by paths of the current length, with the number of paths to each.
   std::unordered_map<ExprId, uint64_t> ends;
@@ -82,8 +83,8 @@ uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
   return texts;
 }
 
-// Decides without a search where possible. Multiples within bounds have too many states for a search, but arithmetic on
-// digit counts decides them.
+// Decides without a search where possible. Multiples of a number within bounds have too many states for a search, but
+// arithmetic on digit counts decides them.
 ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   const Node& node = nodes_[e];
   if (node.kind == Kind::kConcat)
@@ -109,7 +110,7 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   return exact ? Life::kDead : Life::kUnknown;
 }
 
-// Returns the numbers of digits that all parts accept, whatever the digits are. `exact` becomes false if some part also
+// Returns the numbers of digits for which all parts accept every digit string. `exact` becomes false if some part also
 // matches other texts.
 std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
                                                                      bool& exact) const {
@@ -154,7 +155,7 @@ std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(ExprId e, i
   return {};
 }
 
-// Returns true only if a cheap check shows that no matching text begins with a digit.
+// Returns true only if a cheap check proves that no matching text starts with a digit.
 bool ExpressionPool::begins_without_digit(ExprId e) const {
   const Node& node = nodes_[e];
   switch (node.kind) {
@@ -175,7 +176,7 @@ bool ExpressionPool::begins_without_digit(ExprId e) const {
 // Returns whether appending `count` digits can make the remainder 0.
 bool ExpressionPool::digits_reach(const DigitCount& count, const Node& remainder) const {
   const uint64_t modulus = remainder.a;
-  uint64_t value = remainder.b, reach = 1;  // After n digits the remainder is `value` plus any number below `reach`.
+  uint64_t value = remainder.b, reach = 1;  // After n digits, the remainder is `value` plus any number below `reach`.
   for (uint32_t n = 0; n <= count.most; ++n) {
     if (n >= count.least && (value == 0 || reach >= modulus || modulus - value < reach)) return true;
     value = value * 10 % modulus;

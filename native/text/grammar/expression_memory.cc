@@ -1,4 +1,4 @@
-// Removes the expressions that use has added to a pool, and imports them again when needed.
+// Removes the expressions that were added to a pool during use, and imports them again when they are needed.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
   return past;
 }
 
-// Imports operands before the expressions that contain them, with an explicit stack: an expression may nest as deeply
-// as the text. An operand always has a lower id than its parent.
+// Imports operands before the expressions that contain them. Uses an explicit stack, because an expression may be as
+// deep as the text is long. The ID of an operand is always lower than that of its parent.
 ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
   const auto of_now = [&](ExprId e) { return e < past.first_node ? e : past.recalled.at(e); };
   const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };

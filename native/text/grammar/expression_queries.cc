@@ -1,4 +1,4 @@
-// Queries on expressions that need no derivatives.
+// Queries on expressions that do not need derivatives.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     case Kind::kBoth: {
       uint32_t least = kUnbounded;
       for (const uint32_t child : list(node)) {
-        // A part that may end at any point does not allow fewer characters than the other parts.
+        // Both kinds of part match any text up to their own limit, so the intersection matches any text up to the
+        // smallest limit.
         const Node& part = nodes_[child];
         if (part.kind == Kind::kNegate)
           least = std::min(least, free_before(child));
@@ -50,14 +51,14 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     }
     case Kind::kNegate: {
       const uint32_t length = shortest(node.a);
-      // After fewer characters than the shortest match, the empty text is not in the negated set.
+      // A text shorter than the operand's shortest match always matches the complement.
       return length == 0 ? 0 : length - 1;
     }
     default: return free_characters(e);
   }
 }
 
-// Returns a lower bound on the length of the texts of `e`, in characters.
+// Returns a lower bound on the length, in characters, of any text that matches `e`.
 uint32_t ExpressionPool::shortest(ExprId e, int depth) const {
   constexpr int kDeepest = 16;
   constexpr uint32_t kMax = 1 << 16;
@@ -86,7 +87,7 @@ void ExpressionPool::tags(ExprId e, std::vector<uint32_t>& out) const {
       case Kind::kEither:
         for (const uint32_t child : list(node)) open.push_back(child);
         break;
-      case Kind::kConcat: open.push_back(node.b); break;  // A tag is always last in a concatenation.
+      case Kind::kConcat: open.push_back(node.b); break;  // In a concatenation, a tag is always last.
       default: break;
     }
   }

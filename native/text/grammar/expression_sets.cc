@@ -1,4 +1,4 @@
-// Union and intersection. Parts that another part already covers are dropped, to keep the number of states small.
+// Union and intersection. Parts that another part already covers are dropped, which keeps the number of states small.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
       default: flat.push_back(part);
     }
   }
-  // Several character sets are merged into one.
+  // Merges all character sets into one.
   size_t n_sets = 0;
   for (const ExprId e : flat) n_sets += nodes_[e].kind == Kind::kSet;
   if (n_sets > 1) {
@@ -39,7 +39,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
-  // The empty text adds nothing to an alternative that already accepts it.
+  // The empty text is redundant if another alternative already accepts it.
   if (flat.size() > 1 && flat.front() == kEmpty) {
     const bool covered = std::any_of(flat.begin() + 1, flat.end(),
                                      [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
@@ -53,8 +53,8 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
   return intern({Kind::kEither, nullable}, flat);
 }
 
-// Drops alternatives that another alternative contains: in xy|y, if x may be empty, y is dropped. Ambiguous rules would
-// otherwise accumulate such alternatives. `ways` is sorted.
+// Drops alternatives that another alternative contains: in xy|y, y is dropped if x may be empty. Otherwise, ambiguous
+// rules would accumulate such alternatives. `ways` is sorted.
 void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
   if (ways.size() < 2) return;
   std::vector<ExprId> covered;
@@ -72,8 +72,8 @@ void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
     std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Drops a repetition if its counts lie within those of another repetition of the same operand. Nested counts would
-// otherwise multiply.
+// Drops a repetition if its counts lie within those of another repetition of the same operand. Otherwise, nested counts
+// would multiply.
 void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   const auto counted = [&](ExprId e) {
     const Node& head = nodes_[nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e];
@@ -102,7 +102,7 @@ void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
-// Cheap check: returns true only if every text of `narrow` is also a text of `wide`.
+// Cheap check that returns true only if every text of `narrow` is also a text of `wide`.
 bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
   for (;;) {
     if (wide == narrow) return true;
@@ -141,7 +141,7 @@ ExprId ExpressionPool::both(std::vector<ExprId> parts) {
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
-  // The intersection of x{a,b} and x{c,d}, with the same character set x, is one repetition.
+  // The intersection of x{a,b} and x{c,d}, where x is the same character set, is a single repetition.
   for (size_t i = 0; i < flat.size(); ++i) {
     Node one = nodes_[flat[i]];
     if (one.kind != Kind::kRepeat || nodes_[one.a].kind != Kind::kSet) continue;

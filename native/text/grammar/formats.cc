@@ -11,10 +11,10 @@ const std::string kDate =
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1["
     "0-9]|2[0-8]))"
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
-// Leap seconds are rejected: they are valid only at midnight UTC, which is not checked here.
+// Leap seconds are rejected because they are valid only at midnight UTC, which is not checked here.
 const std::string kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
-// RFC 3339, appendix A: a unit may follow only the next larger one.
+// RFC 3339, appendix A: a unit may be followed only by the next smaller one.
 const std::string kTimeSpan = "(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const std::string kHostname = kLabel + "(?:\\." + kLabel + ")*";
@@ -23,7 +23,7 @@ const std::string kIpv4 = kByte + "(?:\\." + kByte + "){3}";
 const std::string kGroup = "[0-9A-Fa-f]{1,4}";
 const std::string kLast = "(?:" + kGroup + ":" + kGroup + "|" + kIpv4 + ")";
 
-// RFC 4291: eight groups, with one run of zeros written as ::.
+// RFC 4291: eight groups, with at most one run of zeros abbreviated to "::".
 std::string ipv6() {
   std::string out = "(?:(?:" + kGroup + ":){6}" + kLast + "|::(?:" + kGroup + ":){5}" + kLast;
   out += "|(?:" + kGroup + ")?::(?:" + kGroup + ":){4}" + kLast;
@@ -54,7 +54,7 @@ const std::string kNoColon = "(?:[" + kUnreserved + kSub + "@]|" + kPercent + ")
 const std::string kRelative = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar +
                               "*)*)?|" + kNoColon + "+(?:/" + kPchar + "*)*|)" + kTail;
 
-// RFC 3987: a URI whose unreserved characters include characters beyond ASCII.
+// RFC 3987: a URI whose unreserved characters include non-ASCII characters.
 std::string international(std::string pattern) {
   const std::string wide = kUnreserved + "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{EFFFD}";
   for (size_t at = 0; (at = pattern.find(kUnreserved, at)) != std::string::npos; at += wide.size())
@@ -62,7 +62,7 @@ std::string international(std::string pattern) {
   return pattern;
 }
 
-// The mailboxes of RFC 5321 that common validators accept: no quoted local parts, and a domain of at least two labels.
+// The RFC 5321 mailboxes that common validators accept: no quoted local parts, and domains with at least two labels.
 const std::string kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const std::string kEmail = "(?:" + kAtom + "(?:\\." + kAtom + ")*)@(?:" + kLabel + "\\.)+" + kLabel;
 

@@ -1,12 +1,12 @@
-// The values of JSON Schema's `format` keyword that are enforced, as regular expressions over the characters of the
-// string.
+// Regular expressions for the values of JSON Schema's `format` keyword that are enforced. They match a string's
+// characters.
 #pragma once
 
 #include <string_view>
 
 namespace monolith::grammar {
 
-// Returns null for a format that is only an annotation. The returned text is a valid Regex for the whole string.
+// Returns a valid Regex for the whole string, or null if the format is only an annotation.
 const char* format_pattern(std::string_view name);
 
 }  // namespace monolith::grammar

@@ -1,4 +1,4 @@
-// Budget of a computation: a number of steps, a CPU-time deadline of the computing thread, and a cancellation flag.
+// Budget for a computation: a number of steps, a deadline in CPU time of the computing thread, and a cancellation flag.
 // Only the flag may be accessed by other threads.
 #pragma once
 
@@ -12,33 +12,33 @@ namespace monolith::grammar {
 class Fuel {
  public:
   Fuel() = default;
-  // `deadline` is a time in terms of thread_time().
+  // `deadline` is compared with thread_time().
   explicit Fuel(uint64_t steps, int64_t deadline = INT64_MAX, const std::atomic<bool>* cancelled = nullptr)
       : steps_(steps), deadline_(deadline), cancelled_(cancelled) {}
 
   uint64_t left() const { return steps_; }
-  // A copy limited to at most `steps` steps.
+  // Returns a copy limited to at most `steps` steps.
   Fuel within(uint64_t steps) const {
     Fuel fuel = *this;
     fuel.steps_ = std::min(steps_, steps);
     return fuel;
   }
-  // A copy that is cancelled when the flag is set.
+  // Returns a copy that is cancelled when `flag` is set.
   Fuel until(const std::atomic<bool>& flag) const {
     Fuel fuel = *this;
     fuel.cancelled_ = &flag;
     return fuel;
   }
 
-  // CPU time of the calling thread, in nanoseconds. CPU time is used so that load from other processes does not shorten
-  // a computation.
+  // CPU time of the calling thread, in nanoseconds. Unlike wall time, it keeps load from other processes from
+  // shortening a computation.
   static int64_t thread_time() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
 
-  // Returns false once the budget is used up, and from then on.
+  // Returns false if the budget is used up; from then on, every call returns false.
   bool spend(uint64_t steps = 1) {
     if (stopped_) return false;
     if (steps > steps_) {
@@ -52,12 +52,12 @@ class Fuel {
     until_look_ = kLook;
     if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
         (deadline_ != INT64_MAX && thread_time() >= deadline_))
-      stopped_ = true;  // `steps_` keeps its value, so that left() still shows how much was spent.
+      stopped_ = true;  // `steps_` keeps its value so that left() still shows how much was spent.
     return !stopped_;
   }
 
  private:
-  static constexpr int64_t kLook = 512;  // Steps between checks of the clock and the flag.
+  static constexpr int64_t kLook = 512;  // Number of steps between checks of the clock and the flag.
 
   uint64_t steps_ = UINT64_MAX;
   int64_t deadline_ = INT64_MAX;

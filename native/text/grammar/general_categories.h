@@ -1,4 +1,4 @@
-// Unicode general categories by the names used in patterns. Pure; any thread.
+// Unicode general categories, looked up by the names that patterns use. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace monolith::grammar {
 
-// Returns the set for a category name as in \p{…}: "Lu", "Uppercase_Letter", "L", "Letter", "LC" and so on. Surrogates
-// are left out. Returns nullopt for an unknown name.
+// Returns the set for a category name as used in \p{…}: "Lu", "Uppercase_Letter", "L", "Letter", "LC" and so on.
+// Surrogates are excluded. Returns nullopt for an unknown name.
 std::optional<CodePointSet> general_category(std::string_view name);
 
-// Returns the set for an emoji property as in \p{…}, such as "Extended_Pictographic". Returns nullopt for other names.
+// Returns the set for an emoji property as used in \p{…}, such as "Extended_Pictographic". Returns nullopt for any
+// other name.
 std::optional<CodePointSet> emoji_property(std::string_view name);
 
-// Starts of the runs of code points with one category, ascending from 0: the code point times 32, plus the index of the
-// category in the table of names. A run extends to the start of the next one.
+// One entry per run of code points with the same category, ascending from code point 0: the run's first code point
+// times 32, plus the index of the category in the table of names. A run extends to the start of the next one.
 std::span<const uint32_t> general_category_starts();
 
 }  // namespace monolith::grammar

@@ -115,7 +115,7 @@ Grammar::Urgent::Urgent(Grammar& grammar) {
   grammar.urgent_.store(false, std::memory_order_relaxed);
 }
 
-// Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
+// Starts a new automaton. The states of the previous one are kept so that its positions can be imported.
 void Grammar::begin() {
   auto expressions = schema_->expressions().forget_into_past();
   past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
@@ -140,8 +140,8 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
-// Runs `work` at the position. The work may spend the remaining budget of the position's state, and at most `fuel`. If
-// the automaton reaches its memory limit, the work is repeated once in a new automaton.
+// Runs `work` at the position. The work may spend at most `fuel`, and at most what is left of the budget of the
+// position's state. If the automaton reaches its memory limit, the work is repeated once in a new automaton.
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
@@ -195,7 +195,8 @@ void Grammar::settle(Position& position, StateId state, size_t n_read) {
   position = {epoch_, state, automaton_->accepts(state), automaton_->ends(state), static_cast<uint32_t>(n_read)};
 }
 
-// Moves the position into the present automaton, after all of `before`. If the fuel runs out, the next call resumes.
+// Moves the position into the current automaton and then past all of `before`. If the fuel runs out, the next call
+// resumes.
 void Grammar::renew(Position& position, std::span<const TokenId> before) {
   if (position.epoch != epoch_) {
     if (past_ && position.epoch + 1 == epoch_) {
@@ -292,8 +293,8 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   for (const TokenId token : tokens)
     if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
   if (spelled != text) return {};  // The vocabulary lacks some byte, so the tokens do not spell the text.
-  // If a longer token could start inside this text and continue into the text that follows, the last tokens may turn
-  // out differently. They are dropped.
+  // If a longer token could start inside this text and continue into the text that follows, the last tokens might be
+  // different. Such tokens are dropped.
   size_t kept = tokens.size();
   for (size_t at = 0; at < text.size() && kept > 0; ++at) {
     if (!schema_->expressions().fuel().spend(kStepsOfACut))
@@ -338,7 +339,7 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
   if (urgent_.load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
   const std::lock_guard lock(mutex_);
-  // The position is too old and must be recomputed from its own tokens. The owner asks again after that.
+  // The position is too old, so its owner must first recompute it from its own tokens and then call prepare() again.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
   Fuel left = fuel.until(urgent_);
   return bounded(position, {}, &left, [&] {

@@ -1,10 +1,9 @@
-// A compiled grammar: which texts are valid, and which tokens may come next. One grammar is shared by any number of
-// sequences, each with its own `Position`. All functions may be called from any thread.
-// - Memory is bounded. When the automaton reaches its limits, a new one is started, and it imports the positions of the
-//   previous one. A position older than that is recomputed from the sequence's own tokens.
+// A compiled grammar determines which texts are valid and which tokens may come next. Any number of sequences share one
+// grammar, each with its own `Position`. All functions may be called from any thread.
+// - Memory is bounded. When the automaton reaches its limits, the grammar starts a new one, which imports the positions
+//   of its predecessor. Older positions are recomputed from the sequence's own tokens.
 // - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
-//   limits apply). An operation that needs more can be repeated later, on this or another thread, and resumes from the
-//   work already done.
+//   limits apply). An operation that needs more can be repeated later, on any thread, and resumes where it left off.
 #pragma once
 
 #include <atomic>
@@ -26,13 +25,13 @@
 
 namespace monolith::grammar {
 
-// Total memory of an engine's grammars, and a use counter that orders them by last use.
+// Total memory used by an engine's grammars, and a use counter that orders the grammars by last use.
 class GrammarMemory {
  public:
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Records that the size of one grammar has changed from `before` to `now` bytes.
+  // Records that the size of a grammar has changed from `before` to `now` bytes.
   void change(size_t before, size_t now) { bytes_.fetch_add(now - before, std::memory_order_relaxed); }
-  // Returns a number that is higher than those of earlier uses.
+  // Returns a number higher than any returned before.
   uint64_t use() { return uses_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
@@ -45,40 +44,41 @@ struct GrammarOptions {
   Kind kind = Kind::kJson;
   std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
-  std::string suffix;  // Literal text after the value. Spellings of special tokens in it stand for those tokens.
-  // Prefix before the value. Spellings of special tokens in the prefix and in `spelling` stand for those tokens.
+  std::string suffix;  // Literal text after the value. A special token's spelling in it means that token.
+  // Prefix before the value. A special token's spelling in the prefix or in `spelling` means that token.
   Lead lead;
-  // Non-JSON syntax of the value. The schema must then be an object schema. `mark_text` is derived from `string_mark`.
+  // The value's syntax if it is not JSON. The schema must then be an object schema. `mark_text` is derived from
+  // `string_mark`.
   std::optional<Spelling> spelling;
   bool strict = true;
   bool one_of_as_any_of = false;
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
 
-  std::string key() const;  // Cache key: two keys are equal if and only if the options are equal.
+  std::string key() const;  // Cache key: two keys are equal if and only if the options are.
 };
 
 struct GrammarLimits {
   int compile_ms = 150;
   uint64_t compile_steps = 10'000'000;
   size_t most_expressions = 200'000, most_shapes = 20'000;
-  // Limits of one automaton while it is in use, until it is replaced by a new one.
+  // Limits for one automaton in use, until a new one replaces it.
   size_t most_new_expressions = 100'000, most_states = 50'000, most_rows = 16'000, most_places = 500'000;
   size_t most_mask_bytes = 8 << 20, most_run_bytes = 1 << 20;
-  uint64_t use_steps = 10'000'000;  // Maximum number of steps for one position in a text, over all calls.
+  uint64_t use_steps = 10'000'000;  // Maximum number of steps for one position in a text, across all calls.
 };
 
 class Grammar {
  public:
-  // Compiles a grammar. Returns null on failure, with the reason as the last entry of `problems`. On success `problems`
-  // lists the keywords that were ignored. `cancelled` may be null.
+  // Compiles a grammar. Returns null on failure, with the reason as the last entry of `problems`. On success,
+  // `problems` lists the keywords that were ignored. `cancelled` may be null.
   ~Grammar();
   static std::shared_ptr<Grammar> compile(const GrammarOptions& options,
                                           std::shared_ptr<const GrammarVocabulary> vocabulary,
                                           const GrammarLimits& limits, const std::atomic<bool>* cancelled,
                                           std::vector<SchemaProblem>& problems);
 
-  // A position in a text: the state of the automaton after the tokens read so far.
+  // A position in a text, that is, the automaton's state after the tokens read so far.
   struct Position {
     uint32_t epoch = 0;
     StateId state = 0;
@@ -86,44 +86,44 @@ class Grammar {
     bool ends = false;     // Nothing can follow.
     uint32_t n_read = 0;   // Tokens read since start().
   };
-  // kFailed: a limit was exceeded. kOutOfBudget: the fuel ran out before the result was known, and nothing has changed.
+  // kRefused: the token is not allowed. kFailed: a limit was exceeded. kOutOfBudget: the fuel ran out before the result
+  // was known; nothing has changed.
   enum class Outcome : uint8_t { kOk, kRefused, kFailed, kOutOfBudget };
 
   Position start();
-  // Reads `token`, or returns kRefused and changes nothing. `before` holds the tokens read since start().
+  // Reads `token`. If it is not allowed, returns kRefused and changes nothing. `before`: the tokens read since start().
   Outcome advance(Position& position, std::span<const TokenId> before, TokenId token, Fuel* fuel = nullptr);
-  // Writes the mask of tokens that may come next to `out`, which has one bit per token of the vocabulary. Never returns
-  // kRefused.
+  // Sets `out` to the mask of tokens that may come next, with one bit per vocabulary token. Never returns kRefused.
   Outcome allowed(Position& position, std::span<const TokenId> before, TokenMask& out, Fuel* fuel = nullptr);
-  // Writes the forced tokens to `out` (cleared first): the tokens that follow whatever the model predicts, because only
-  // one byte sequence is allowed. `tokenizer`, which must be the vocabulary's, splits these bytes. Trailing tokens that
-  // could be split differently once more text follows are left out. Returns at most kMaxForced tokens, possibly none.
+  // Replaces the contents of `out` with the forced tokens. These follow whatever the model predicts, because only one
+  // byte sequence is allowed. `tokenizer`, which must be the vocabulary's, splits these bytes. Trailing tokens that
+  // could be split differently once more text follows are omitted. There are at most kMaxForced tokens, possibly none.
   // The result depends only on the text so far. Never returns kRefused.
   Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
                  std::vector<TokenId>& out, Fuel* fuel = nullptr);
   static constexpr size_t kMaxForced = 64;
-  // Precomputes the result of allowed(), and of forced() if `tokenizer` is not null. With a token, it precomputes
-  // advance() by that token. Meant for a background thread: it stops when another thread needs the grammar. Returns
-  // kOutOfBudget if there is more to compute.
+  // Precomputes the result of allowed(), and of forced() if `tokenizer` is not null. If `token` is given, precomputes
+  // advance() by that token instead. Meant for a background thread: it stops as soon as another thread needs the
+  // grammar. Returns kOutOfBudget if there is more to compute.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
-  // Returns kOk if prepare() has finished for this position, otherwise kOutOfBudget. Never waits for the lock.
+  // Returns kOk if prepare() has finished for this position, otherwise kOutOfBudget. Never blocks on the lock.
   Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
                    TokenId token = kNoToken);
 
-  // Returns the bytes that may come next after `text`. For tests. Returns nullopt if no valid text starts with `text`,
-  // or if a limit is exceeded.
+  // Returns the bytes that may come next after `text`, or nullopt if no valid text starts with `text` or a limit is
+  // exceeded. For tests.
   struct Next {
     std::bitset<256> bytes;
     bool accepts = false;
   };
   std::optional<Next> follow(std::string_view text);
 
-  // Frees the states that can be recomputed, except those at which sequences stand. A second call in a row frees these
-  // too, and each sequence then recomputes its position from its own tokens.
+  // Frees the states that can be recomputed, except those of the sequences' current positions. A second consecutive
+  // call frees these too, and each sequence then recomputes its position from its own tokens.
   void shrink();
-  // From now on the size of this grammar is counted in `memory`. Call it once.
+  // Counts the size of this grammar in `memory` from now on. May be called only once.
   void count_in(std::shared_ptr<GrammarMemory> memory);
-  // Time of the last use, as a use number of `memory`. 0: not used since count_in().
+  // Last use, as a use number of `memory`; 0 if unused since count_in().
   uint64_t last_used() const { return used_.load(std::memory_order_relaxed); }
 
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
@@ -134,7 +134,7 @@ class Grammar {
   Grammar(std::shared_ptr<const GrammarVocabulary> vocabulary, const GrammarLimits& limits)
       : vocabulary_(std::move(vocabulary)), limits_(limits) {}
 
-  // Lock of a serving thread. A thread in prepare() yields to it.
+  // Lock taken by a serving thread. A thread in prepare() yields to it.
   class Urgent {
    public:
     explicit Urgent(Grammar& grammar);
@@ -167,7 +167,7 @@ class Grammar {
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;
   std::unique_ptr<Automaton::Past> past_;  // States of the previous epoch; null if there is none.
-  // Fuel already spent on unfinished states, in this epoch and in the previous one.
+  // Fuel spent so far on unfinished states, in this epoch and in the previous one.
   std::unordered_map<StateId, uint64_t> spent_, spent_before_;
   size_t schema_bytes_ = 0, run_bytes_ = 0;
   // Cached results of forced(), for states with a single next byte.

@@ -1,4 +1,4 @@
-// Mixes a number into a hash, for the tables of interned objects. Pure.
+// Mixes a number into a hash, for the hash tables of interned objects. Pure.
 #pragma once
 
 #include <cstdint>

@@ -18,13 +18,13 @@ class Ranges {
   }
   ExprId digits(uint32_t n) { return pool_.repeat(digit('0', '9'), n, n); }
   ExprId more_digits() { return pool_.star(digit('0', '9')); }
-  // 0, or digits without a leading zero.
+  // Either 0 or digits without a leading zero.
   ExprId whole() { return pool_.either(pool_.character('0'), pool_.concat(digit('1', '9'), more_digits())); }
   ExprId fraction() { return pool_.concat(pool_.character('.'), pool_.repeat(digit('0', '9'), 1, kUnbounded)); }
   ExprId zeros() { return pool_.star(pool_.character('0')); }
   ExprId optional(ExprId e) { return pool_.either(ExpressionPool::kEmpty, e); }
 
-  // Digit strings of the same length as `bound` that are at least (`at_least`) or at most the bound.
+  // Digit strings as long as `bound` that are at least the bound (`at_least`) or at most the bound (otherwise).
   ExprId same_length(const std::string& bound, bool at_least) {
     ExprId e = ExpressionPool::kEmpty;  // The bound itself, built from the last digit to the first.
     for (size_t i = bound.size(); i-- > 0;) {
@@ -48,11 +48,11 @@ class Ranges {
     return e;
   }
 
-  // Digits after the point, at least one, whose value is above or below the fraction `bound`. The bound itself is
-  // included unless `strict`.
+  // One or more digits after the decimal point whose value is above (`at_least`) or below the fraction `bound`. The
+  // bound itself is included unless `strict`.
   ExprId fraction_beyond(const std::string& bound, bool at_least, bool strict) {
     const ExprId equal_tail = strict ? ExpressionPool::kNothing : zeros();
-    // The part after all digits of the bound.
+    // Matches what may follow once all digits of the bound have matched.
     ExprId e;
     if (at_least)
       e = strict ? pool_.concat(zeros(), pool_.concat(digit('1', '9'), more_digits())) : more_digits();
@@ -63,7 +63,7 @@ class Ranges {
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
       ExprId way = pool_.concat(digit(d, d), e);
       way = pool_.either(way, pool_.concat(beyond, more_digits()));
-      // The number may end here: missing digits count as zeros.
+      // The number may end here because missing digits count as zeros.
       const bool rest_is_zero = bound.find_first_not_of('0', i) == std::string::npos;
       if (at_least ? (rest_is_zero && !strict) : (!rest_is_zero || !strict))
         way = pool_.either(way, ExpressionPool::kEmpty);
@@ -72,7 +72,7 @@ class Ranges {
     return e;
   }
 
-  // Numbers without sign and exponent that are at least (`at_least`) or at most the bound.
+  // Numbers without sign or exponent that are at least the bound (`at_least`) or at most the bound (otherwise).
   ExprId beyond(const Decimal& bound, bool at_least, bool strict) {
     const std::string& whole_part = bound.whole;
     ExprId e = ExpressionPool::kNothing;
@@ -166,8 +166,8 @@ int Decimal::compare(const Decimal& other) const {
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
   Ranges ranges(pool);
-  // Whole-number bounds, inclusive, by sign.
-  const auto least_whole = [&](const Decimal& bound) {  // For a non-negative bound: the smallest magnitude allowed.
+  // Inclusive bounds on whole numbers, by sign.
+  const auto least_whole = [&](const Decimal& bound) {  // For a non-negative bound: the smallest allowed magnitude.
     return bound.is_whole() && !bounds.above_least ? bound.whole : Ranges::plus_one(bound.whole);
   };
   const ExprId minus = pool.character('-');

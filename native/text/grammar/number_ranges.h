@@ -1,4 +1,4 @@
-// Expressions for JSON numbers within bounds. Pure.
+// Builds expressions for JSON numbers within bounds. Pure.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace monolith::grammar {
 
-// An exact decimal fraction: ±digits.digits without leading or trailing zeros.
+// An exact decimal number: ±digits.digits, without leading or trailing zeros.
 struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
-  // Parses a JSON number. Returns nullopt if the number, written out, has more than 64 digits on either side of the
-  // point.
+  // Parses a JSON number. Returns nullopt if the number, written without an exponent, has more than 64 digits on either
+  // side of the decimal point.
   static std::optional<Decimal> parse(const std::string& json);
   bool is_whole() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }
@@ -23,12 +23,12 @@ struct Decimal {
 
 struct NumberBounds {
   std::optional<Decimal> least, most;
-  bool above_least = false, below_most = false;  // The bound itself is excluded.
+  bool above_least = false, below_most = false;  // Whether the bound itself is excluded.
 };
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds);
-// Expression for all numbers within the bounds, including integers. Exponents are allowed only without bounds or with
-// the single bound "at least 0".
+// Expression for all numbers within the bounds, including integers. Exponents are allowed only if there are no bounds
+// or if the only bound is "at least 0".
 ExprId decimals(ExpressionPool& pool, const NumberBounds& bounds);
 
 }  // namespace monolith::grammar

@@ -6,13 +6,13 @@
 namespace monolith::grammar {
 namespace {
 
-// Set of numbers from 0 to `most`.
+// A set of numbers from 0 to `most`.
 class Numbers {
  public:
   explicit Numbers(size_t most) : words_(most / 64 + 1) {}
   void add(size_t number) { words_[number / 64] |= uint64_t{1} << (number % 64); }
   bool has(size_t number) const { return words_[number / 64] >> (number % 64) & 1; }
-  // Adds `more` to each number of `others` and inserts the sums. Sums beyond `most` are dropped.
+  // Adds `more` to each number in `others` and inserts the sums. Sums above `most` are dropped.
   void add(const Numbers& others, size_t more) {
     const size_t bits = more % 64;
     for (size_t to = words_.size(), from = to - more / 64; from-- > 0;) {
@@ -47,16 +47,17 @@ class OpenMembers {
     find_groups();
   }
 
-  // Returns whether between `least` and `most` of the members can occur, excluding the trivial cases of none and all.
+  // Returns whether the number of members present can be between `least` and `most`, ignoring the trivial cases of none
+  // and all.
   std::optional<bool> some_number_within(uint64_t least, uint64_t most, Fuel& fuel) const {
-    // Groups can be added one at a time, each after those it requires. The count then grows in steps of at most the
-    // largest group, so it cannot skip a window that is at least that wide.
+    // Groups can be added one at a time, each after the groups that it requires. Each step raises the count by at most
+    // the size of the largest group, so the count cannot skip a window at least that wide.
     if (*std::ranges::max_element(group_sizes_) <= most - least + 1) return true;
     const size_t n = needs_.size();
     std::vector<bool> placed(n);
     Numbers sums(n);
     sums.add(0);
-    size_t n_loose = 0;  // Number of members in components in which any count is possible.
+    size_t n_loose = 0;  // Number of members in components that allow any count.
     for (uint32_t i = 0; i < n; ++i) {
       if (placed[i]) continue;
       const std::vector<uint32_t> part = part_of(i, placed);
@@ -82,8 +83,8 @@ class OpenMembers {
 
   bool is_grouped(uint32_t member) const { return group_sizes_[group_of_[member]] > 1; }
 
-  // Finds the groups of members that require one another, directly or indirectly: strongly connected components (Tarjan
-  // 1972), without recursion.
+  // Finds the groups of members that require one another, directly or indirectly: the strongly connected components
+  // (Tarjan 1972), without recursion.
   void find_groups() {
     constexpr uint32_t kNew = UINT32_MAX;
     struct Visit {
@@ -140,7 +141,7 @@ class OpenMembers {
   }
 
   // Adds the possible member counts of one component. Each group is tried both included and excluded; the remaining
-  // members can then be added one by one. Returns false when out of fuel.
+  // members can then be added one by one. Returns false if the fuel runs out.
   bool add_sizes(std::span<const uint32_t> part, Numbers& sizes, Fuel& fuel) const {
     if (group_sizes_[group_of_[part.front()]] == part.size()) {
       sizes.add(0);
@@ -237,7 +238,7 @@ bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel) {
     may[need.first] = false;
     changed = true;
   };
-  // Passes alternate in direction, so that chains take two passes whichever way they run.
+  // Passes alternate in direction, so a chain of requirements takes at most two passes whichever way it runs.
   const size_t steps = steps_of(object) / 8;
   do {
     if (!fuel.spend(steps)) return false;

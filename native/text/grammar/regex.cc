@@ -19,7 +19,7 @@ CodePointSet word_characters() {
   return set;
 }
 
-// WhiteSpace and LineTerminator of ECMA-262.
+// WhiteSpace and LineTerminator in ECMA-262.
 CodePointSet white_space() {
   CodePointSet set = CodePointSet::of(0x09, 0x0D);
   for (const uint32_t c : {0x20u, 0xA0u, 0x1680u, 0x2028u, 0x2029u, 0x202Fu, 0x205Fu, 0x3000u, 0xFEFFu}) set.add(c, c);
@@ -157,7 +157,7 @@ class RegexParser {
     return add({Kind::kRepeat, out_.nodes_[part].asserts, part, least, most});
   }
 
-  // {2}, {2,} or {2,5}. Anything else is a literal brace.
+  // Parses {2}, {2,} or {2,5}. Anything else is a literal brace.
   bool counts(uint32_t& least, uint32_t& most) {
     size_t at = at_ + 1;
     const auto number = [&](uint32_t& value) {
@@ -245,7 +245,7 @@ class RegexParser {
     return failed_ ? 0 : add_set(CodePointSet::of(character));
   }
 
-  // Parses \d \D \w \W \s \S \p{…} or \P{…} after the backslash.
+  // Parses \d, \D, \w, \W, \s, \S, \p{…} or \P{…} after the backslash.
   std::optional<CodePointSet> class_escape() {
     switch (peek()) {
       case 'd': ++at_; return digits();
@@ -320,7 +320,7 @@ class RegexParser {
       }
       default: break;
     }
-    // Letters and digits are reserved. Any other escaped character stands for itself.
+    // Letters and digits are reserved. Any other escaped character is a literal.
     if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')) {
       refuse(std::string("unknown escape \\") + static_cast<char>(c));
       return 0;
@@ -365,7 +365,7 @@ class RegexParser {
       CodePointSet last_class;
       const std::optional<uint32_t> last = member(last_class);
       if (failed_) return 0;
-      if (!first || !last) {  // In [\w-.] the hyphen is one of the characters.
+      if (!first || !last) {  // In [\w-.], the hyphen is a literal character.
         set.add('-', '-');
         if (first)
           set.add(*first, *first);
@@ -386,7 +386,7 @@ class RegexParser {
     return add_set(inverted ? set.complement() : set);
   }
 
-  // Returns a single character, or nullopt after storing a class in `set`.
+  // Returns a single character; or stores a class in `set` and returns nullopt.
   std::optional<uint32_t> member(CodePointSet& set) {
     if (!take_if("\\")) return take();
     if (auto found = class_escape()) {
@@ -428,7 +428,7 @@ ExprId Regex::found_in(ExpressionPool& pool) const {
 
 ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
 
-// Texts that begin with a match of `node` and continue with `rest` to the end of the text.
+// Expression for texts that begin with a match of `node` and then match `rest` up to the end.
 ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
   const Node& node = nodes_[index];
   if (!node.asserts) return pool.concat(plain(pool, index), rest);
@@ -443,7 +443,7 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
       return pool.either(std::move(ways));
     }
     case Kind::kConcat: {
-      // An element is at the start of the text only if nothing but assertions precede it.
+      // An element is at the start of the text only if nothing but assertions precedes it.
       uint32_t first_real = node.a;
       while (
           first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
@@ -455,7 +455,7 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
       return e;
     }
     case Kind::kRepeat:
-      // Assertions within a repetition are supported only if the count is at most one.
+      // Assertions inside a repetition are supported only if the maximum count is 1.
       if (node.b == 0 && node.c == 1) return pool.either(build(pool, node.a, rest, at_start), rest);
       if (node.b == 1 && node.c == 1) return build(pool, node.a, rest, at_start);
       return ExpressionPool::kNothing;

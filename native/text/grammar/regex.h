@@ -1,6 +1,7 @@
 // Regular expressions in the dialect of JSON Schema: ECMA-262 with the u flag, matching anywhere in the text unless
-// anchored. A pattern is parsed to a tree and then converted to an expression. There is no backtracking: constructs
-// that no finite automaton can implement (back references, lookbehind) are rejected with a specific error. Pure.
+// anchored. A pattern is parsed into a tree and then converted to an expression. There is no backtracking: constructs
+// that no finite automaton can implement (back references) or that are not supported (lookbehind) are rejected with a
+// specific error. Pure.
 #pragma once
 
 #include <string>
@@ -18,19 +19,19 @@ class Regex {
   static constexpr int kDeepest = 128;
   static constexpr uint32_t kMaxRepeats = 65'535;
 
-  // On failure `what` describes the error and its byte offset, and the regex must not be used. `unsupported` is true
-  // for a valid construct that is not supported, and false for an invalid pattern.
+  // On failure, `what` describes the error and gives its byte offset, and the regex must not be used. `unsupported` is
+  // true for a valid construct that is not supported, and false for an invalid pattern.
   struct Problem {
     std::string what;
     bool unsupported = false;
   };
   static bool parse(std::string_view pattern, Regex& out, Problem& problem);
 
-  // Adds the characters that the pattern distinguishes to the partition.
+  // Adds to the partition the characters that the pattern distinguishes.
   void separate(CharPartition& partition) const;
   // Expression for every text that contains a match.
   ExprId found_in(ExpressionPool& pool) const;
-  // Expression for every text that matches from the first to the last character.
+  // Expression for every text that matches from its first to its last character.
   ExprId whole(ExpressionPool& pool) const;
 
  private:

@@ -1,8 +1,8 @@
-// Works in four steps, each without recursion:
-// - find the rules that root leads to, with the rules that others consist of first
-// - find which rules match any text at all, the empty text, and non-empty texts
+// Converts rules to expressions in four steps, none of them recursive:
+// - find the rules that root leads to, placing the rules that a rule uses before it
+// - determine which rules match any text at all, the empty text, and non-empty texts
 // - convert each definition to an expression
-// - eliminate left recursion, see solve()
+// - eliminate left recursion (see solve())
 #include "text/grammar/rule_expressions.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using Kind = RuleTree::Kind;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Which texts match: the empty text, non-empty texts, or none.
+// Which texts match: the empty text, non-empty texts, both or none.
 struct Texts {
   bool empty = false, longer = false;
   bool any() const { return empty || longer; }
@@ -51,7 +51,7 @@ class RuleBuilder {
       if (tree_.nodes[node].kind == Kind::kRule) visit(tree_.nodes[node].a);
   }
 
-  // Fills reached_. As far as recursion allows, each rule comes after the rules that it consists of.
+  // Fills reached_. As far as recursion allows, each rule comes after the rules that it uses.
   void reach() {
     struct Step {
       uint32_t rule, node;
@@ -77,7 +77,7 @@ class RuleBuilder {
     }
   }
 
-  // Least fixed point: a rule is recomputed when a rule that it uses has changed.
+  // Computes a least fixed point: a rule is recomputed whenever a rule that it uses has changed.
   void find_texts() {
     rule_texts_.resize(tree_.rules.size());
     texts_.resize(tree_.nodes.size());
@@ -137,7 +137,7 @@ class RuleBuilder {
     return {};
   }
 
-  // Explains why root matches no text: some rule recurses without end, or some class has no characters.
+  // Explains why root matches no text: either a rule recurses endlessly or a class contains no characters.
   ExprId explain() {
     std::vector<bool> seen(tree_.rules.size());
     uint32_t rule = tree_.root, next = rule;
@@ -158,7 +158,7 @@ class RuleBuilder {
     const Texts texts = rule_texts_[rule];
     if (!texts.longer) return texts.empty ? ExpressionPool::kEmpty : ExpressionPool::kNothing;
     const ExprId known = pool_.n_rules() > rule ? pool_.definition(rule) : ExpressionPool::kNothing;
-    // Single-character rules are inlined, so that alternatives of them merge into one set.
+    // Single-character rules are inlined so that alternatives consisting of them merge into one set.
     return pool_.is_set(known) ? known : pool_.rule(rule, texts.empty);
   }
 
@@ -192,7 +192,7 @@ class RuleBuilder {
 
   // ---- left recursion ----
 
-  // Returns the rules that a text of the expression may begin with.
+  // Returns the rules with which a text of the expression may begin.
   std::vector<uint32_t> first_rules(ExprId e) {
     std::vector<ExpressionPool::Beginning> ways;
     pool_.beginnings(e, false, ways);
@@ -248,8 +248,8 @@ class RuleBuilder {
     }
   }
 
-  // Each rule has the form D_i = B_i | D_0 R_0i | D_1 R_1i | … where B_i begins with none of the rules. The solution is
-  // D = B R*, the star of a matrix of expressions, computed with Kleene's algorithm (Kleene 1956).
+  // Each rule has the form D_i = B_i | D_0 R_0i | D_1 R_1i | …, where B_i begins with none of the rules. The solution
+  // is D = B R*, where R* is the star of a matrix of expressions, computed with Kleene's algorithm (Kleene 1956).
   bool solve(const std::vector<uint32_t>& rules) {
     const size_t n = rules.size();
     std::vector<uint32_t> index(tree_.rules.size(), kNone);
@@ -311,7 +311,7 @@ class RuleBuilder {
   ExpressionPool& pool_;
   std::string& problem_;
   std::vector<uint32_t> reached_;
-  std::vector<Texts> texts_, rule_texts_;  // By node, and by rule.
+  std::vector<Texts> texts_, rule_texts_;  // By node and by rule, respectively.
   std::vector<ExprId> expressions_;        // By node.
 };
 

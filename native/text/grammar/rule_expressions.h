@@ -1,5 +1,6 @@
-// Converts grammar rules to expressions, so that their texts are matched with derivatives like any other. Any set of
-// rules is supported, including left recursion, which is eliminated by solving for what the rules begin with.
+// Converts grammar rules to expressions, so that their texts are matched with derivatives like those of any other
+// expression. Any set of rules is supported, including left-recursive ones: left recursion is eliminated by solving for
+// how the rules begin.
 #pragma once
 
 #include <string>
@@ -9,9 +10,8 @@
 
 namespace monolith::grammar {
 
-// Returns the expression for the rule named root. The pool's byte classes must already
-// distinguish all characters that the tree's rules distinguish. If no text matches or the pool has failed, the function
-// returns kNothing and sets `problem` to the reason.
+// Returns the expression for the rule named root. The pool's partition must already distinguish all characters that the
+// rules distinguish. If no text matches or the pool has failed, returns kNothing and sets `problem` to the reason.
 ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem);
 
 }  // namespace monolith::grammar

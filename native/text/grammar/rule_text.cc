@@ -23,7 +23,7 @@ int hex_digit(char c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
 
-// Lines and columns count from 1. Columns are counted in characters.
+// Lines and columns are counted from 1, columns in characters.
 std::string place_of(std::string_view text, size_t at) {
   size_t line = 1, column = 1;
   for (const char c : text.substr(0, at)) {
@@ -67,7 +67,7 @@ class RuleParser {
     at_ += wanted.size();
     return true;
   }
-  // Skips white space and comments. Line breaks are not significant: a rule extends to the start of the next rule.
+  // Skips whitespace and comments. Line breaks are not significant: a rule extends to the start of the next rule.
   size_t behind_space(size_t at) const {
     while (at < text_.size()) {
       const char c = text_[at];
@@ -86,7 +86,7 @@ class RuleParser {
     while (end < text_.size() && is_name(text_[end])) ++end;
     return text_.substr(at, end - at);
   }
-  // The whole character at the current position, quoted for messages.
+  // Returns the whole character at the current position, quoted for messages.
   std::string here() const {
     if (at_end()) return "the end of the text";
     return "\"" + std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size)) + "\"";
@@ -156,7 +156,7 @@ class RuleParser {
     return add_list(Kind::kEither, ways);
   }
 
-  // Ends at the first element that is not part of the sequence: the end of the text, | or ), or the next rule.
+  // Ends at the first element that is not part of the sequence: the end of the text, "|" or ")", or the next rule.
   uint32_t sequence(int depth) {
     std::vector<uint32_t> parts;
     for (skip(); !failed_ && !at_end(); skip()) {
@@ -207,7 +207,7 @@ class RuleParser {
     if (take_if("*")) return add({Kind::kRepeat, repeated, 0, kUnbounded});
     if (take_if("+")) return add({Kind::kRepeat, repeated, 1, kUnbounded});
     if (take_if("?")) return add({Kind::kRepeat, repeated, 0, 1});
-    const size_t begin = at_++;  // The opening {.
+    const size_t begin = at_++;  // Skips the opening "{".
     const auto least = count(begin);
     if (!least) return 0;
     std::optional<uint32_t> most = least;
@@ -285,14 +285,14 @@ class RuleParser {
     }
     if (ranges.empty()) refuse(begin, "a character class is empty");
     if (failed_) return 0;
-    // Sorted, so that each range is appended at the end.
+    // Sorted, so that each range is appended at the end of the set.
     std::ranges::sort(ranges, {}, &CodePointSet::Range::first);
     CodePointSet set;
     for (const auto& range : ranges) set.add(range.first, range.last);
     return add_set(inverted ? set.complement() : set);
   }
 
-  // Reads one character of a literal or a class. The caller has checked that one follows.
+  // Reads one character of a literal or a class. The caller has checked that one is left.
   uint32_t character() {
     const size_t begin = at_;
     const Utf8Char c = decode_utf8(text_.substr(at_));

@@ -1,5 +1,5 @@
-// Parses grammars in the GBNF notation to a tree: `name ::= ...` with literals, character classes, groups,
-// alternatives, repetitions and references. rule_expressions.h converts the tree to expressions. Pure.
+// Parses grammars in GBNF notation into a tree: `name ::= ...` with literals, character classes, groups, alternatives,
+// repetitions and references. rule_expressions.h converts the tree to expressions. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct RuleTree {
     Kind kind;
     uint32_t a = 0, b = 0, c = 0;  // By kind: literal; set; children [a, b) of `children`; operand, least, most; rule.
   };
-  // The nodes of a rule are [first, root]. Each node comes after its children.
+  // A rule's nodes are [first, root]. Each node comes after its children.
   struct Rule {
     std::string name;
     size_t at = 0;  // Byte offset at which the rule is first named.
@@ -36,9 +36,9 @@ struct RuleTree {
   std::vector<Rule> rules;
   uint32_t root = 0;  // Index of the rule named root.
 
-  // On failure `problem` describes the error with its line and column, and the tree must not be used.
+  // On failure, `problem` describes the error with its line and column, and the tree must not be used.
   static bool parse(std::string_view text, RuleTree& out, std::string& problem);
-  // Adds the characters that the rules distinguish to the partition.
+  // Adds to the partition the characters that the rules distinguish.
   void separate(CharPartition& partition) const;
 };
 

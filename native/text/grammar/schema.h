@@ -1,7 +1,7 @@
 // A JSON Schema (draft 2020-12, and drafts 04 to 07 as they occur in practice) compiled to shapes. For each place in a
 // document, a shape lists the scalars, objects and arrays that may occur there. References, unions and intersections
 // are resolved, and everything that could never be completed is removed. Compilation is bounded by fuel. The result is
-// immutable except for the expression pool, and may be used by one thread at a time.
+// immutable except for the expression pool, so only one thread may use it at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,20 @@ struct ObjectShape {
     ShapeId shape;  // kNoShape: the property must not occur.
     bool required;
   };
-  struct OtherNames {  // Names that are not declared properties, grouped by the shape of their values.
+  struct OtherNames {  // Undeclared member names, grouped by the shape of their values.
     ExprId name;
     ShapeId shape;
     // Number of distinct names that match, if names are counted; kUnbounded if there are practically unlimited names.
     uint32_t n;
-    uint32_t marks = 0;  // The required marks that such a member carries, as a bit set.
+    uint32_t marks = 0;  // Bit set of the required marks that such a member carries.
   };
   std::vector<Property> properties;  // In schema order.
-  // Groups without marks are pairwise disjoint. A group with marks is part of one without.
+  // Groups without marks are pairwise disjoint. Each group with marks is a subset of a group without marks.
   std::vector<OtherNames> others;
-  uint32_t marks = 0;         // Marks that undeclared members must carry: each needs a member of a group with it.
-  bool marks_values = false;  // A mark restricts the member's value, so that a repeated name could revoke it.
+  uint32_t marks = 0;         // Marks that undeclared members must supply: for each, a member of a group that has it.
+  bool marks_values = false;  // A mark restricts the member's value, so a repeated name could revoke it.
   uint32_t least = 0, most = kUnbounded;  // Minimum and maximum number of members.
-  // Pairs of a property and the properties that it requires, sorted by property.
+  // For each property with requirements: the properties that it requires. Sorted by property.
   std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;
 };
 
@@ -47,8 +47,9 @@ struct ArrayShape {
   std::vector<ShapeId> prefix;
   ShapeId rest = kNoShape;  // kNoShape: no items after the prefix.
   uint32_t least = 0, most = kUnbounded;
-  // The items are distinct scalars and strings, without a prefix. Numbers are written in one way only: `scalar` replaces
-  // the scalars of `rest`. `n_values` is the number of different items, kUnbounded if they are practically unlimited.
+  // The items are distinct scalars and strings, and there is no prefix. So that items can be compared, each number can
+  // be written in only one way: `scalar` replaces the scalars of `rest`. `n_values` is the number of distinct items, or
+  // kUnbounded if there are practically unlimited items.
   bool unique = false;
   ExprId scalar = ExpressionPool::kNothing;
   uint32_t n_values = kUnbounded;
@@ -67,22 +68,22 @@ struct ArrayShape {
 };
 
 struct Shape {
-  ExprId scalar = ExpressionPool::kNothing;  // null, booleans and numbers, as they are written.
+  ExprId scalar = ExpressionPool::kNothing;  // null, booleans and numbers, as written in JSON.
   ExprId string = ExpressionPool::kNothing;  // The characters of a string.
-  std::vector<uint32_t> objects, arrays;     // Alternatives, as indices into the schema's objects and arrays.
+  std::vector<uint32_t> objects, arrays;     // Alternatives: indices into the schema's objects and arrays.
 };
 
 struct SchemaOptions {
-  // For an unsupported keyword: refuse the schema (true), or ignore the keyword and report it (false).
+  // What to do with an unsupported keyword: reject the schema (true), or ignore the keyword and report it (false).
   bool strict = true;
-  // Treat oneOf as anyOf. Otherwise oneOf is exact, and refused if its branches cannot be told apart.
-  // Also reads `nullable` as OpenAPI 3.0 does.
+  // Treat oneOf as anyOf, and support `nullable` as in OpenAPI 3.0. If false, oneOf is exact, and rejected if its
+  // branches cannot be told apart.
   bool one_of_as_any_of = false;
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;
   size_t most_steps = 2'000'000;       // Maximum number of compilation steps outside the expression pool.
-  const Spelling* spelling = nullptr;  // The non-JSON syntax that the schema is compiled for, or null.
-  Fuel fuel;                           // Budget of the whole compilation.
+  const Spelling* spelling = nullptr;  // The non-JSON syntax for which the schema is compiled, or null.
+  Fuel fuel;                           // Budget for the whole compilation.
 };
 
 struct SchemaProblem {
@@ -95,8 +96,8 @@ struct SchemaProblem {
 
 class Schema {
  public:
-  // Compiles a schema. Returns null on failure, with the reason in `problems`. On success `problems` lists the keywords
-  // that were ignored.
+  // Compiles a schema. Returns null on failure, with the reason in `problems`. On success, `problems` lists the
+  // keywords that were ignored.
   static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options,
                                          std::vector<SchemaProblem>& problems);
   // Schema for any JSON object (`objects_only`) or any JSON value.

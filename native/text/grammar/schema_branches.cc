@@ -43,7 +43,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     Branch branch = std::move(work.back());
     work.pop_back();
     bool alive = true;
-    std::vector<std::vector<Conjunction>> choices;  // One alternative of each choice must apply.
+    std::vector<std::vector<Conjunction>> choices;  // For each choice, one alternative must apply.
     while (alive && !branch.open.empty() && spend()) {
       const JsonId schema = branch.open.back();
       branch.open.pop_back();
@@ -59,7 +59,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     }
     if (!alive || failed_) continue;
     if (types_of(branch.flat) == 0) continue;
-    // Alternatives that the types rule out are dropped before they multiply.
+    // Drops alternatives that the types rule out, before they multiply.
     if (choices.empty()) {
       done.push_back(std::move(branch));
       continue;
@@ -68,7 +68,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   }
 }
 
-// Adds every combination of the choices, the later choices innermost. Combinations without a common type are dropped
+// Adds every combination of the choices, varying later choices fastest. Combinations without a common type are dropped
 // immediately.
 void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices,
                           std::vector<Branch>& work) {
@@ -108,7 +108,7 @@ uint32_t SchemaCompiler::type_named(std::string_view name) {
   return 0;
 }
 
-// Types that `type`, `enum` and `const` allow, without resolving applicators.
+// Returns the types that `type`, `enum` and `const` allow, without resolving applicators.
 uint32_t SchemaCompiler::type_of(JsonId schema) const {
   if (doc_.kind(schema) == Kind::kFalse) return 0;
   if (doc_.kind(schema) != Kind::kObject) return kAll;
@@ -124,7 +124,7 @@ uint32_t SchemaCompiler::type_of(JsonId schema) const {
   return types;
 }
 
-// In requests, `nullable` adds null to the `type` next to it, as in OpenAPI 3.0.
+// In client schemas, `nullable` adds null to the `type` next to it, as in OpenAPI 3.0.
 bool SchemaCompiler::is_nullable(JsonId schema) const {
   return options_.one_of_as_any_of && doc_.is(doc_.member(schema, "nullable"), Kind::kTrue);
 }
@@ -226,7 +226,7 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
       if (!spend()) return;
       const uint32_t shared = shared_types(ways[i], ways[j], types, 0);
       if (shared == 0) continue;
-      // At least one schema of each pair must be false, so each branch is combined with the negation of the other.
+      // At least one schema of each pair must not match, so each branch is combined with the negation of the other.
       const JsonId not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
       const JsonId not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
       if (not_j != kNoJson && not_i != kNoJson) {

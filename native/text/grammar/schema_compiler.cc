@@ -1,4 +1,5 @@
-// Schema, and the driver of its compilation: collects the characters, defines the shapes and reports unsupported keywords.
+// The Schema class and the main compilation steps: collecting characters, defining shapes, reporting unsupported
+// keywords.
 #include "text/grammar/schema_compiler.h"
 
 #include <cmath>
@@ -43,9 +44,9 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   if (possible && !pool_->failed() && !unique_.empty()) {
     compare_items();
     if (failed_) return nullptr;
-    possible = prune();  // Some arrays may need more different items than there are.
+    possible = prune();  // Some arrays may need more distinct items than exist.
   }
-  // A failed pool makes the result of prune() meaningless.
+  // If the pool has failed, the result of prune() is meaningless.
   if (pool_->failed())
     problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   else if (!possible)
@@ -67,7 +68,7 @@ bool SchemaCompiler::spend(size_t steps) {
   return !failed_;
 }
 
-// Finds the JSON pointer by a breadth-first search without recursion. Used only for error messages.
+// Finds the JSON pointer with a breadth-first search. Used only for error messages.
 std::string SchemaCompiler::pointer_to(JsonId wanted) const {
   if (wanted == kNoJson) return "";
   struct Place {
@@ -137,8 +138,8 @@ bool SchemaCompiler::gather_characters() {
   return false;
 }
 
-// Separates the characters of a string. All strings of the schema are included, because any of them may turn out to be
-// a name or an enumerated value.
+// Separates the characters of a string. This is done for all strings of the schema, because any of them may turn out to
+// be a name or an enumerated value.
 void SchemaCompiler::separate_text(const std::string& text) {
   std::string_view left = text;
   while (!left.empty()) {

@@ -3,9 +3,9 @@
 //   schemas that all apply at one place (a conjunction) ─► branches without applicators ─► one Shape
 //
 // A conjunction is a sorted set of subschemas. Each distinct conjunction gets one ShapeId, so recursive schemas
-// terminate. $ref, allOf, anyOf, oneOf, not, if and the dependency keywords are resolved into branches, which are sets
-// of flat schemas that all apply. `not` is resolved by writing the negated schema keyword by keyword and compiling
-// that. Used only by schema*.cc. One compiler serves one compilation on one thread.
+// terminate. $ref, allOf, anyOf, oneOf, not, if and the dependency keywords are resolved into branches; a branch is a
+// set of flat schemas that all apply. To resolve `not`, the negated schema is written out keyword by keyword and then
+// compiled. Used only by schema*.cc. A compiler is used for one compilation, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class SchemaCompiler {
     kNumber = kInteger | kFraction,
     kAll = 127,
   };
-  // Internal keywords of negated schemas. The leading \x01 keeps them apart from the members a client sends.
+  // Internal keywords for negated schemas. The leading \x01 keeps them apart from the keywords that a client sends.
   static constexpr const char* kNotEnum = "\x01not-enum";
   static constexpr const char* kNotPattern = "\x01not-pattern";
   static constexpr const char* kNotFormat = "\x01not-format";
@@ -55,7 +55,7 @@ class SchemaCompiler {
   static constexpr const char* kFractionType = "\x01fraction";  // Numbers that are not integers.
   static constexpr size_t kMaxBranches = 512;
 
-  // Schemas that all apply. `flat` schemas have been processed, `open` ones have not.
+  // Schemas that all apply. Those in `flat` have been processed, those in `open` have not.
   struct Branch {
     std::vector<JsonId> flat, open;
   };
@@ -191,7 +191,7 @@ class SchemaCompiler {
   std::map<std::pair<JsonId, uint32_t>, JsonId> relevant_;
   std::map<std::string, JsonId> ids_;
   std::set<JsonId> checked_;
-  std::vector<std::pair<uint32_t, JsonId>> unique_;  // Arrays with distinct items, and the schemas that require it.
+  std::vector<std::pair<uint32_t, JsonId>> unique_;  // Arrays with distinct items, and the schema that requires this.
 };
 
 }  // namespace monolith::grammar

@@ -1,4 +1,4 @@
-// Arrays and objects of one branch.
+// Compiles the arrays and objects of one branch.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<JsonId>& 
   return found;
 }
 
-// Names of the members that some schema of the branch mentions, in schema order.
+// Returns the names of the members that any schema of the branch mentions, in schema order.
 std::vector<std::string> SchemaCompiler::declared_names(const std::vector<JsonId>& flat) const {
   std::vector<std::string> names;
   std::set<std::string> known;
@@ -126,8 +126,8 @@ std::vector<std::string> SchemaCompiler::declared_names(const std::vector<JsonId
   return names;
 }
 
-// A member that must exist is one of the declared members or an undeclared one. Each combination becomes an object of
-// its own.
+// A member that must exist is either one of the declared members or an undeclared one. Each combination becomes a
+// separate object shape.
 void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   struct Way {
     std::vector<JsonId> flat;
@@ -214,7 +214,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, con
         part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
     }
     if (part.names != kNoJson) {
-      // Names are strings, so the name schema is reduced to its strings.
+      // Names are strings, so only the strings of the name schema matter.
       const ExprId rule = names_fitting(part.names);
       if (failed_) return;
       name_rules.push_back(rule);
@@ -303,7 +303,7 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     }
   }
   const bool counted = counts_names(object);
-  // Counts up to this limit are exact; more names count as unlimited.
+  // Counts up to this limit are exact; above it, names count as unlimited.
   const uint64_t most = std::max(object.least, 1u << 20);
   for (const Kinds& kind : kinds) {
     Conjunction all;

@@ -1,4 +1,4 @@
-// Negates schemas, and detects pairs of schemas that no value can match at once.
+// Negates schemas, and detects pairs of schemas that no value can match at the same time.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace monolith::grammar {
 
-// Returns those of `types` of which a value may match both schemas. The other types are certain to have no such value.
+// Returns the subset of `types` in which some value may match both schemas. In the other types, certainly no value
+// does.
 uint32_t SchemaCompiler::shared_types(JsonId a, JsonId b, uint32_t types, int depth) {
   a = through_refs(a);
   b = through_refs(b);
@@ -49,8 +50,8 @@ uint32_t SchemaCompiler::shared_types(JsonId a, JsonId b, uint32_t types, int de
   return types;
 }
 
-// Two object schemas are mutually exclusive if one requires a member whose values are incompatible, or that the other
-// forbids.
+// Two object schemas exclude each other if one requires a member that the other forbids or whose values are
+// incompatible.
 bool SchemaCompiler::objects_exclude(JsonId a, JsonId b, int depth) {
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
     const JsonId required = doc_.member(x, "required");
@@ -90,7 +91,7 @@ bool SchemaCompiler::arrays_exclude(JsonId a, JsonId b, int depth) {
   return least >= 1 && first_a != kNoJson && first_b != kNoJson && shared_types(first_a, first_b, kAll, depth + 1) == 0;
 }
 
-// Returns whether no string matches the keywords for strings, and the listed values, of both schemas.
+// Returns whether no string satisfies the string keywords and enumerated values of both schemas.
 bool SchemaCompiler::strings_exclude(JsonId a, JsonId b) {
   bool any = false;
   for (const JsonId schema : {a, b})
@@ -126,7 +127,7 @@ const std::vector<JsonId>* SchemaCompiler::values_of(JsonId schema) {
   return values.empty() ? nullptr : &values;
 }
 
-// Schema for objects without a member of this name.
+// Returns a schema for objects without a member of this name.
 JsonId SchemaCompiler::schema_without(const std::string& name) {
   const JsonId absent = object({{"properties", object({{name, boolean(false)}})}});
   return absent;
@@ -214,8 +215,8 @@ JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
   return relevant_[{schema, types}] = object(std::move(kept));
 }
 
-// Returns a schema that `other` does not match for values of `types`, and that restricts other values of `all` not at
-// all. Returns kNoJson if it cannot be expressed.
+// Returns a schema that rejects the values of `types` that match `other`, and accepts all values of the other types in
+// `all`. Returns kNoJson if this cannot be expressed.
 JsonId SchemaCompiler::negate_for(JsonId other, uint32_t types, uint32_t all) {
   const JsonId part = relevant_part(other, types, 0);
   const JsonId no = negate(part);
@@ -227,14 +228,15 @@ JsonId SchemaCompiler::negate_for(JsonId other, uint32_t types, uint32_t all) {
   return object({{"anyOf", doc_.add_array({types_schema(free), here})}});
 }
 
-// Schema for objects with a member whose name and value match these schemas.
+// Returns a schema for objects with at least one member whose name and value match these schemas.
 JsonId SchemaCompiler::some_member(JsonId name, JsonId value) {
   if (doc_.kind(name) == Kind::kTrue && doc_.kind(value) == Kind::kTrue)
     return typed("object", "minProperties", count(1));
   return typed("object", kSomeMember, object({{"name", name}, {"value", value}}));
 }
 
-// Returns a schema that matches exactly the values that `schema` does not match, or kNoJson if it cannot be expressed.
+// Returns a schema that matches exactly the values that `schema` does not match, or kNoJson if this cannot be
+// expressed.
 JsonId SchemaCompiler::negate(JsonId schema) {
   const auto known = negations_.find(schema);
   if (known != negations_.end()) return known->second;
@@ -266,7 +268,7 @@ JsonId SchemaCompiler::negation(JsonId schema) {
   return object({{"anyOf", doc_.add_array(std::move(ways))}});
 }
 
-// Schema for the names that a schema declares neither in `properties` nor in `patternProperties`.
+// Returns a schema for the names that a schema declares neither in `properties` nor in `patternProperties`.
 JsonId SchemaCompiler::undeclared_names(JsonId schema) {
   std::vector<JsonId> declared, patterns;
   for (const auto& member : doc_.members(doc_.member(schema, "properties")))
@@ -278,7 +280,7 @@ JsonId SchemaCompiler::undeclared_names(JsonId schema) {
   return object(std::move(parts));
 }
 
-// Schema for the values that equal none of `values`.
+// Returns a schema for the values that equal none of `values`.
 JsonId SchemaCompiler::unlike(const std::vector<JsonId>& values) {
   std::vector<JsonId> scalars, all;
   for (const JsonId value : values) {
@@ -296,7 +298,7 @@ JsonId SchemaCompiler::unlike(const std::vector<JsonId>& values) {
   return object({{"allOf", doc_.add_array(std::move(all))}});
 }
 
-// Schema for the values that match none or at least two of the schemas in `list`.
+// Returns a schema for the values that match none or at least two of the schemas in `list`.
 JsonId SchemaCompiler::not_exactly_one(JsonId list) {
   if (!is_list_of_schemas(list)) return kNoJson;
   const std::vector<JsonId> all(doc_.items(list).begin(), doc_.items(list).end());
@@ -316,7 +318,7 @@ JsonId SchemaCompiler::not_exactly_one(JsonId list) {
 
 bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
-  // A keyword with an invalid value cannot be negated.
+  // A keyword whose value is invalid cannot be negated.
   for (const char* counted :
        {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;

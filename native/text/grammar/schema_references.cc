@@ -23,7 +23,7 @@ JsonId SchemaCompiler::resolve(const std::string& ref) {
   const size_t hash = ref.find('#');
   const std::string base = ref.substr(0, hash);
   auto found = ids_.find(base);
-  // A relative reference to a document with an absolute id is matched by the last part of the id.
+  // A relative reference matches the last part of a document's absolute ID.
   if (found == ids_.end()) {
     for (auto at = ids_.begin(); at != ids_.end(); ++at)
       if (at->first.ends_with("/" + base)) found = at;

@@ -1,4 +1,4 @@
-// Scalars, strings and enumerated values of one branch.
+// Compiles the scalars, strings and enumerated values of one branch.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ std::vector<JsonId> SchemaCompiler::excluded(const std::vector<JsonId>& flat) co
   return values;
 }
 
-// Adds the enumerated values that the other keywords of the branch allow.
+// Adds the enumerated values that the branch's other keywords allow.
 void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uint32_t types,
                                 const std::vector<JsonId>& values) {
   const std::vector<JsonId> not_allowed = excluded(flat);
@@ -88,8 +88,8 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uin
       case Kind::kTrue: scalars_listed.emplace_back("true"); break;
       case Kind::kFalse: scalars_listed.emplace_back("false"); break;
       case Kind::kNumber: {
-        // Numbers are compared by value, so 2.0 is an integer. A number may be written as it is listed, or without an
-        // exponent and trailing zeros.
+        // Numbers are compared by value, so 2.0 is an integer. A number may be written either as listed, or without an
+        // exponent and without trailing zeros.
         if (!number) number = numbers(flat, types);
         const std::string& written = doc_.text(value);
         const auto decimal = Decimal::parse(written);
@@ -105,7 +105,7 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uin
           strings_listed.push_back(value);
         break;
       default: {
-        // An array or object is replaced by a schema that describes exactly this value, combined with the other
+        // An array or object is replaced with a schema that describes exactly this value, combined with the other
         // keywords.
         std::vector<JsonId> all;
         for (const JsonId schema : flat) {
@@ -127,7 +127,7 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uin
   shape.scalar = pool_->either(shape.scalar, pool_->literals({scalars_listed.begin(), scalars_listed.end()}));
 }
 
-// A flat schema without enum and const.
+// Returns a flat schema without its enum and const.
 JsonId SchemaCompiler::without_values(JsonId schema) {
   const auto known = bare_.find(schema);
   if (known != bare_.end()) return known->second;
@@ -202,7 +202,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
   }
   if (failed_) return ExpressionPool::kNothing;
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
-  // Only numbers that are not integers. Client schemas cannot express this, but negation can produce it.
+  // Only numbers that are not integers: clients cannot express this in a schema, but negation can produce it.
   if ((types & kNumber) == kFraction) {
     const ExprId point = pool_->character('.');
     const ExprId zeros = pool_->concat(point, pool_->star(pool_->character('0')));
@@ -219,8 +219,8 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     if (doc_.kind(value) != Kind::kNumber) continue;
     const auto decimal = Decimal::parse(doc_.text(value));
     if (!decimal) continue;
-    // Excludes every spelling of the value without an exponent. Exponents are excluded entirely, because they allow too
-    // many spellings of one value.
+    // Excludes every spelling of the value without an exponent. Spellings with an exponent are excluded entirely,
+    // because each value has too many of them.
     ExprId spelled = pool_->literal((decimal->negative ? "-" : "") + decimal->whole);
     const ExprId zeros = pool_->star(pool_->character('0'));
     if (!decimal->fraction.empty())
@@ -234,7 +234,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
   return e;
 }
 
-// Texts without an exponent. Exponents allow too many spellings of one value to exclude it.
+// Expression for texts without an exponent. A value has too many spellings with exponents to exclude it.
 ExprId SchemaCompiler::plain_numbers() {
   return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));
 }
@@ -259,7 +259,7 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
                          pool_->either(ExpressionPool::kEmpty,
                                        pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
   }
-  // 0.1, 0.01, …: limits the number of decimal places.
+  // For 0.1, 0.01 and so on: limits the number of decimal places.
   const std::string& fraction = decimal->fraction;
   if (decimal->whole == "0" && fraction.find_first_not_of('0') == fraction.size() - 1 && fraction.back() == '1') {
     const ExprId digit = pool_->set(CodePointSet::of('0', '9'));

@@ -1,5 +1,5 @@
-// Non-JSON syntax of a value: the arguments of a tool call in a model's native format. The members of an object are
-// then enclosed in literal texts, and strings may appear without quotes. Pure values.
+// A non-JSON syntax for a value: the arguments of a tool call in a model's native format. Object members are enclosed
+// in literal texts, and strings may appear without quotes. Pure values.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 namespace monolith::grammar {
 
 struct Spelling {
-  // Form of a member's value: any JSON, an unquoted string, or an unquoted string or null.
+  // How a member's value is written: as any JSON, as an unquoted string, or as an unquoted string or null.
   enum class Kind : uint8_t { kJson, kText, kNullable };
 
   // A member is written as name_open NAME text_open|json_open VALUE value_close, and members are joined by the
-  // separator. Text around the whole object belongs to the grammar's prefix and suffix.
+  // separator. Text around the whole object is covered by the grammar's prefix and suffix.
   std::string name_open, text_open, json_open, value_close, separator;
   std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
-  // Delimiter around unquoted strings inside JSON values. If empty, strings use quotation marks.
+  // Delimiter around unquoted strings inside JSON values. If empty, these strings use quotation marks.
   std::string string_mark;
-  // Spelling of string_mark where the mark is a special token. It must not occur in such strings either.
+  // If string_mark is a special token: its spelling as text, which must not occur in such strings either.
   std::string mark_text;
   bool nested = false;  // Nested objects use the same syntax, in braces.
-  // Tag syntax, if not empty: nested objects are written as members, and arrays as members with this name. There are no
-  // braces or brackets, and a member ends with value_close NAME json_open. If empty, nested values are JSON. In tag
-  // syntax `kinds` is ignored: the schema decides what a value may be.
+  // If not empty, tag syntax is used: nested objects are written as members, and arrays as a series of members with
+  // this name. There are no braces or brackets, and a member ends with value_close NAME json_open. If empty, nested
+  // values are JSON. In tag syntax, `kinds` is ignored: the schema determines what a value may be.
   std::string item;
-  bool python = false;                              // Scalars are written as True, False and None.
-  std::vector<std::pair<std::string, Kind>> kinds;  // Form of the value by member name.
+  bool python = false;                              // Write scalars as True, False and None.
+  std::vector<std::pair<std::string, Kind>> kinds;  // How a member's value is written, by member name.
   Kind others = Kind::kText;
 
   bool in_tags() const { return !item.empty(); }
@@ -40,18 +40,18 @@ struct Spelling {
       if (known == name) return kind;
     return others;
   }
-  // Characters allowed in names that the schema does not declare: letters, digits and the punctuation between them, so
-  // that no delimiter can occur within a name.
+  // Characters allowed in names that the schema does not declare: letters, digits and the punctuation that commonly
+  // joins them, none of which occurs in a delimiter.
   static CodePointSet name_characters();
-  // Used with in_tags(): characters that an unquoted text must not start with because JSON values start with them.
-  // kWords are the literals of Python and JSON.
+  // For tag syntax: characters with which an unquoted text must not start, because JSON values start with them. kWords
+  // are the literals of Python and JSON.
   static CodePointSet json_beginnings();
   static constexpr std::string_view kWords[] = {"true", "false", "null", "True", "False", "None"};
-  // Adds the characters that the syntax distinguishes to the partition.
+  // Adds to the partition the characters that the syntax distinguishes.
   void separate(CharPartition& partition) const;
 };
 
-// Prefix that the model generates before the value: a number of digits, or digits and letters, followed by a fixed
+// A prefix that the model generates before the value: a number of digits, or of digits and letters, followed by a fixed
 // text.
 struct Lead {
   bool letters = false;

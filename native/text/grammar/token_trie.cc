@@ -7,7 +7,7 @@
 namespace monolith::grammar {
 namespace {
 
-// Returns the number of characters if the token may occur in a JSON string at any character boundary, otherwise 0.
+// Returns the token's length in characters if it may occur at any character boundary of a JSON string, otherwise 0.
 size_t plain_characters(std::string_view bytes) {
   size_t n = 0;
   while (!bytes.empty()) {
@@ -66,7 +66,7 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) : n_tokens_(bytes.size(
   std::vector<std::pair<std::string_view, uint32_t>> plain, other;
   for (uint32_t id = 0; id < bytes.size(); ++id) {
     const std::string_view text = bytes[id];
-    // Such a long token is never allowed. The same text can be written with shorter tokens.
+    // Tokens this long are never allowed. The same text can be written with shorter tokens.
     if (text.empty() || text.size() > kLongest) continue;
     const size_t n = plain_characters(text);
     longest_plain_ = std::max(longest_plain_, n);

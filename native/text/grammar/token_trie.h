@@ -1,6 +1,6 @@
-// Prefix tree of a vocabulary's byte strings, stored in depth-first order. A walk is one pass over arrays, and a
-// rejected prefix skips its whole subtree. There are two trees: tokens of ordinary characters within a JSON string, and
-// all other tokens. The tree is immutable after construction and may be read from any thread.
+// Prefix tree of a vocabulary's byte strings, stored in depth-first order. A walk is one pass over arrays, and
+// rejecting a prefix skips its whole subtree. There are two trees: one for tokens that consist of ordinary characters
+// of a JSON string, and one for all other tokens. Immutable after construction; may be read from any thread.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace monolith::grammar {
 
-// Bit mask over token ids.
+// Bit mask over token IDs.
 class TokenMask {
  public:
   explicit TokenMask(size_t n_tokens = 0) : words_((n_tokens + 63) / 64) {}
@@ -37,14 +37,14 @@ class TokenMask {
 struct TokenTree {
   struct Node {
     uint32_t end;          // Index of the first node after the subtree.
-    uint32_t first_token;  // First token of the subtree, as an index into `tokens`. The node's own tokens come first.
+    uint32_t first_token;  // Index into `tokens` of the subtree's first token. The node's own tokens come first.
     uint16_t n_own;        // Number of tokens that end at this node.
     uint8_t byte;
-    uint8_t depth;   // Depth from 1. No string in the tree is longer than 255 bytes.
-    uint8_t height;  // Bytes of the longest string below this node.
+    uint8_t depth;   // Starts at 1. No string in the tree is longer than 255 bytes.
+    uint8_t height;  // Maximum number of bytes that follow this node in any string.
   };
-  std::vector<Node> nodes;       // Nodes in depth-first order, without the root.
-  std::vector<uint32_t> tokens;  // Token ids in the order of the nodes.
+  std::vector<Node> nodes;       // In depth-first order, without the root.
+  std::vector<uint32_t> tokens;  // Token IDs, in node order.
   uint32_t tokens_behind(uint32_t node) const {
     return node < nodes.size() ? nodes[node].first_token : static_cast<uint32_t>(tokens.size());
   }
@@ -54,15 +54,15 @@ class TokenTrie {
  public:
   static constexpr size_t kLongest = 255;
 
-  // `bytes[id]` is the text of the token. It is empty for tokens that no grammar ever allows (control tokens).
+  // `bytes[id]` is the token's text; empty for tokens that no grammar ever allows (control tokens).
   explicit TokenTrie(std::span<const std::string> bytes);
 
   size_t n_tokens() const { return n_tokens_; }
-  // Tokens that consist of whole characters from U+0020 upwards, excluding the double quote and the backslash.
+  // Tokens that consist only of whole characters from U+0020 up, excluding the double quote and the backslash.
   const TokenTree& plain() const { return plain_; }
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }
-  size_t longest_plain() const { return longest_plain_; }  // Length of the longest plain token, in characters.
+  size_t longest_plain() const { return longest_plain_; }  // In characters.
 
  private:
   size_t n_tokens_;

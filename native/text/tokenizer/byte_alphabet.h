@@ -1,5 +1,5 @@
-// GPT-2's byte alphabet: each byte is written as one printable character, so that byte-level vocabularies are text.
-// Printable Latin-1 characters stand for themselves. The other 68 bytes map to U+0100, U+0101, ... in ascending order.
+// GPT-2's byte alphabet: each byte is written as one printable character, so byte-level vocabularies are text.
+// Printable Latin-1 characters map to themselves. The other 68 bytes map to U+0100, U+0101, ... in ascending order.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr std::array<uint16_t, 256> kCharacterOfByte = [] {
   return characters;
 }();
 
-// Inverse of kCharacterOfByte, for U+0000 to U+0143. -1 for characters outside the alphabet.
+// Inverse of kCharacterOfByte, for U+0000 to U+0143; -1 for characters outside the alphabet.
 inline constexpr std::array<int16_t, 0x144> kByteOfCharacter = [] {
   std::array<int16_t, 0x144> bytes{};
   for (int16_t& byte : bytes) byte = -1;

@@ -11,7 +11,7 @@ namespace monolith {
 
 namespace {
 
-// Returns the pre-tokenizer that the file specifies, either by name or by a list of stages.
+// Returns the pre-tokenizer that the file specifies, either by name or as a list of stages.
 Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
   auto stages = file.strings(kSplitStagesKey);
   if (!stages) return stages.error();
@@ -68,9 +68,9 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     const TokenId id = tokens.find(scratch);
     byte_symbols_[byte] = id != kNoToken && tokens.is_ordinary(id) ? id : -1;
   }
-  // Each line is "left right". A merge with an unknown operand or result cannot occur in an intact file. Lines of this
-  // kind are skipped, and their ranks stay unused. Most files number the tokens in the order of the merges, so the next
-  // token is tried before a lookup.
+  // Each line is "left right". In an intact file, no merge has an unknown operand or result; such lines are skipped,
+  // leaving their ranks unused. Most files number the tokens in merge order, so the next token ID is tried before a
+  // lookup.
   uint32_t rank = 0;
   TokenId next = 0;
   for (const std::string_view line : merges) {
@@ -87,20 +87,20 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (result == kNoToken || !tokens.is_ordinary(result)) continue;
     merges_.insert(left_id, right_id, {line_rank, result});
   }
-  // If two tokens have the same bytes, the first is kept. Only unusual spellings have such duplicates.
+  // If two tokens have the same bytes, the first one is kept. Only unusual spellings have such duplicates.
   for (TokenId id = 0; id < tokens.size(); ++id)
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }
 
-// Encodes the words of one call of encode(). The pre-tokenizer calls it back for each word.
+// Encodes the words of one encode() call. The pre-tokenizer calls encode() for each word.
 struct ByteLevelBpe::WordEncoder {
   const ByteLevelBpe& bpe;
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
 
-  // Vocabularies trained on clean text may lack the bytes that valid UTF-8 never contains. Each of these bytes is
-  // encoded as U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
+  // Vocabularies trained on clean text may lack the bytes that never occur in valid UTF-8. Each of these is encoded as
+  // U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
   void put_byte(unsigned char byte) {
     const Symbol symbol = bpe.byte_symbols_[byte];
     const bool never_utf8 = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;

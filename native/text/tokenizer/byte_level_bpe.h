@@ -1,5 +1,5 @@
-// Byte-level BPE (tokenizer.ggml.model "gpt2"): the text is split into words, and the bytes of each word are merged by
-// the ranks of the file's merge list.
+// Byte-level BPE (tokenizer.ggml.model "gpt2"): the text is split into words, and the bytes of each word are merged in
+// the order of the file's merge list.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ class ByteLevelBpe final : public Tokenizer {
 
   PreTokenizerTraits traits_;
   MergeTable merges_;
-  std::array<Symbol, 256> byte_symbols_;  // Negative where the vocabulary lacks the byte.
-  // Words that are tokens. Whether merging gives the same token is determined when a word first appears and then
-  // cached. A race is harmless, because both threads compute the same result.
+  std::array<Symbol, 256> byte_symbols_;  // Negative if the vocabulary lacks the byte.
+  // Words that are tokens. Whether merging a word yields that token is determined when the word first occurs, and
+  // cached. Races are harmless because all threads compute the same result.
   StringTable words_;
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;

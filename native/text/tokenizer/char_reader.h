@@ -1,4 +1,4 @@
-// Reads text character by character for the pre-tokenizers. Any thread; no allocation.
+// Reads text one character at a time for the pre-tokenizers. Any thread; does not allocate.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// A character with its properties. At the end of the text the class is kEnd and the size is 0 bytes.
+// A character with its properties. At the end of the text, the class is kEnd and the size is 0.
 struct Char {
   CharProperties properties;
   uint32_t code_point;
@@ -37,7 +37,7 @@ class CharReader {
     return {classes_.of(wide.code_point), wide.code_point, wide.size};
   }
 
-  // Returns the end of the run of characters from `i` on that satisfy `belongs`.
+  // Returns the end of the run of characters, starting at `i`, that satisfy `belongs`.
   template <typename Belongs>
   size_t skip(size_t i, Belongs belongs) const {
     for (;;) {
@@ -50,7 +50,7 @@ class CharReader {
     return skip(i, [=](const Char& c) { return c.is(char_class); });
   }
 
-  // Returns the length in bytes of 's|'t|'re|'ve|'m|'ll|'d at `i`, or 0.
+  // Returns the length in bytes of a match of 's|'t|'re|'ve|'m|'ll|'d at `i`, or 0 if there is none.
   template <bool kAnyCase>
   size_t contraction(size_t i) const {
     if (text_[i] != '\'') return 0;
@@ -67,8 +67,8 @@ class CharReader {
     return pair ? 3 : 0;
   }
 
-  // Matches \s+(?!\S)|\s+ where white space starts at `i`. Returns the end of the whole run if it ends the text,
-  // otherwise the end of all but its last character.
+  // Matches \s+(?!\S)|\s+ at `i`, where a run of whitespace starts. Returns the end of the whole run if it ends the
+  // text, otherwise the start of its last character.
   size_t spaces(size_t i) const {
     size_t last = i, end = i;
     for (Char c = at(i); c.is(CharClass::kSpace); c = at(end)) {

@@ -1,4 +1,4 @@
-// A set of code points, written in the syntax of a bracket expression. Immutable; any thread.
+// A set of code points, written in bracket expression syntax. Immutable; any thread.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// Parses "A-Za-z": single code points and inclusive ranges.
+// Parses single code points and inclusive ranges, such as "A-Za-z_".
 class CodePoints {
  public:
   explicit CodePoints(std::string_view text) {

@@ -1,5 +1,5 @@
-// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that it is not possible to craft a
-// file whose keys collide.
+// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process so that nobody can craft a file whose
+// keys collide.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace monolith {
 
-// One random number per process.
+// A random number, the same for the whole process.
 uint64_t hash_seed();
 
 namespace hashing {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// XOR of both halves of a 64x64-bit product: every input bit affects every output bit.
+// XOR of the two halves of a 64x64-bit product: every input bit affects every output bit.
 inline uint64_t mix(uint64_t a, uint64_t b) {
   const Uint128 product = static_cast<Uint128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

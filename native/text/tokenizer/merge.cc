@@ -7,8 +7,8 @@
 namespace monolith {
 namespace {
 
-// Length of the longest sequence for which a search is faster than the heap (measured on English text, code and random
-// letters).
+// Maximum length of a sequence for which a linear search is faster than the heap (measured on English text, code and
+// random letters).
 constexpr size_t kShort = 48;
 
 }  // namespace
@@ -97,7 +97,7 @@ void Merger::merge_long(const MergeTable& table, std::vector<Symbol>& symbols) {
     const int32_t left = static_cast<int32_t>(top & UINT32_MAX);
     Link& link = links_[left];
     // An entry is stale if its pair has changed since it was pushed. If the changed pair happens to have the same rank,
-    // this entry is still valid and the newer duplicate becomes the stale one.
+    // this entry counts as valid, and the newer duplicate becomes the stale one.
     if (link.merge.rank != top >> 32) continue;
     const int32_t right = link.next;
     symbols[left] = link.merge.result;

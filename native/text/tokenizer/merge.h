@@ -1,6 +1,6 @@
-// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighbouring symbols are merged in the order of their
-// pair's rank, the leftmost pair first if ranks are equal, until no remaining pair has a rank. In SentencePiece files
-// the ranks come from the scores of the merged pieces.
+// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighbouring symbols are merged in order of their
+// pair's rank (leftmost first if ranks are equal) until no remaining pair has a rank. In SentencePiece files, the ranks
+// are derived from the scores of the merged pieces.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace monolith {
 
 // A non-negative symbol is an entry of the merge table's alphabet: a token, or a character that occurs only within
-// tokens. A negative symbol never merges, and its meaning is defined by the caller.
+// tokens. A negative symbol never merges; the caller defines its meaning.
 using Symbol = int32_t;
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
@@ -22,11 +22,12 @@ struct Merge {
   Symbol result = -1;
 };
 
-// Maps a pair of symbols to its merge. Built once, then read by any thread.
+// Maps a pair of symbols to its merge. After it is built, any thread may read it.
 class MergeTable {
  public:
   explicit MergeTable(size_t capacity);
-  // Inserts a merge. If a pair is inserted twice, the first entry is kept. `left` and `right` must not be negative.
+  // Inserts a merge. If the pair is already present, the existing entry is kept. `left` and `right` must not be
+  // negative.
   void insert(Symbol left, Symbol right, Merge merge);
   Merge find(Symbol left, Symbol right) const {
     if ((left | right) < 0) return {};
@@ -54,11 +55,11 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-// Scratch memory for merging, one per encode call, reused for every word.
+// Scratch memory for merging. Each encode call has its own and reuses it for every word.
 class Merger {
  public:
-  // Replaces `symbols` by the symbols that remain after all merges. A short sequence is searched for the best pair
-  // again after every merge. For a long sequence the pairs are kept in a heap, which takes O(n log n) time.
+  // Replaces `symbols` with the symbols that remain after all merges. In a short sequence, the best pair is searched
+  // for again after every merge. For a long sequence, the pairs are kept in a heap, which takes O(n log n) time.
   void merge(const MergeTable& table, std::vector<Symbol>& symbols);
 
  private:

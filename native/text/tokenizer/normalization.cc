@@ -13,18 +13,19 @@
 namespace monolith {
 namespace {
 
-// Hangul syllables are composed and decomposed arithmetically from leading consonant, vowel and trailing consonant.
+// Hangul syllables are composed and decomposed arithmetically; each consists of a leading consonant, a vowel and
+// possibly a trailing consonant.
 constexpr char32_t kSyllables = 0xAC00, kLeading = 0x1100, kVowels = 0x1161, kTrailing = 0x11A7;
 constexpr char32_t kNLeading = 19, kNVowels = 21, kNTrailing = 28, kNSyllables = kNLeading * kNVowels * kNTrailing;
 
 constexpr char32_t kMaxCodePoint = 0x10FFFF;
-constexpr char32_t kRawBytes = kMaxCodePoint + 1;  // Base for invalid UTF-8: the value of the byte is added.
+constexpr char32_t kRawBytes = kMaxCodePoint + 1;  // An invalid UTF-8 byte is represented as kRawBytes + byte.
 
 // Flags of a code point.
 constexpr uint8_t kDecomposes = 1;            // Has a canonical decomposition.
 constexpr uint8_t kDecomposesCompatibly = 2;  // Has a compatibility decomposition that differs from its canonical one.
 constexpr uint8_t kMayCompose = 4;            // May compose with a preceding code point.
-constexpr uint8_t kNeverInNfc = 8;            // Composition does not restore the code point from its decomposition.
+constexpr uint8_t kNeverInNfc = 8;            // Composition does not restore it from its decomposition.
 
 struct Properties {
   uint8_t combining_class = 0;
@@ -60,7 +61,7 @@ const Decomposition* find(const std::vector<Decomposition>& list, char32_t code_
   return found != list.end() && found->code_point == code_point ? &*found : nullptr;
 }
 
-// The normalization tables, expanded for constant-time lookup of properties: two levels, equal blocks shared.
+// The normalization tables, expanded into a two-level table with shared blocks for constant-time property lookups.
 // Immutable.
 class Data {
  public:
@@ -104,8 +105,8 @@ class Data {
     compress(all);
   }
 
-  // A composite is made from two code points: the composition of all but the last code point of its decomposition, and
-  // that last code point. Shorter decompositions are processed first, because longer ones start with them.
+  // A composite is made from two code points: what all but the last code point of its decomposition compose to, and
+  // that last code point. Shorter decompositions are processed first because longer ones start with them.
   void read_compositions(std::vector<Properties>& all) {
     const std::span<const char32_t> never = never_composed_table();
     for (uint32_t length = 2;; ++length) {
@@ -203,8 +204,8 @@ class Normalizer {
     return i;
   }
 
-  // Skips characters that are normalized in any context, which most text consists of. Only the last of them is
-  // remembered.
+  // Skips characters that are normalized in any context; most text consists of these. Only the last one skipped is
+  // recorded.
   size_t skip_plain(size_t i) {
     const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
     size_t last = i;
@@ -239,15 +240,15 @@ class Normalizer {
     last_class_ = 0;
   }
 
-  // Returns whether the text up to and including `c` is normalized, given that the text before `c` is. The check is
-  // conservative and may return false for normalized text.
+  // Returns whether the text up to and including `c` is normalized, given that the text before `c` is. Conservative:
+  // may return false for normalized text.
   bool stays(char32_t c, Properties properties) const {
     if (properties.flags & wrong_flags_) return false;
     const uint8_t own = properties.combining_class;
     if (own != 0 && own < last_class_) return false;
     if (!composes_ || !(properties.flags & kMayCompose)) return true;
     if (own == 0) return last_class_ != 0 || data_.compose(starter_, c) == 0;
-    if (own == last_class_) return true;  // `c` is blocked from composing by a mark of the same class.
+    if (own == last_class_) return true;  // A mark of the same class blocks `c` from composing.
     return !starter_decomposes_ && data_.compose(starter_, c) == 0;
   }
 
@@ -257,7 +258,7 @@ class Normalizer {
     return properties.flags & kDecomposes ? data_.canonical(c) : nullptr;
   }
 
-  // Returns whether `c` starts a new segment: no preceding character can compose with `c` or be reordered with a part
+  // Returns whether `c` starts a new segment: no preceding character can compose with it, or be reordered with a part
   // of it.
   bool begins_segment(char32_t c) const {
     const Decomposition* found = decomposition(c, data_.of(c));
@@ -265,7 +266,8 @@ class Normalizer {
     return first.combining_class == 0 && !(first.flags & kMayCompose);
   }
 
-  // Decodes the character at `i`. The fast paths handle two- and three-byte characters, the most frequent ones.
+  // Decodes the character at `i`. The fast paths handle two- and three-byte characters, which are the most frequent
+  // ones.
   Utf8Char at(size_t i) const {
     const auto byte = [&](size_t k) { return static_cast<unsigned char>(text_[i + k]); };
     const auto continues = [&](size_t k) { return (byte(k) & 0xC0) == 0x80; };
@@ -363,11 +365,11 @@ class Normalizer {
   const Data& data_ = Data::instance();
   const std::string_view text_;
   const bool composes_, compatibly_;
-  const uint8_t wrong_flags_;  // Flags of code points that do not occur in normalized text.
+  const uint8_t wrong_flags_;  // Flags of code points that never occur in normalized text.
   std::string& out_;
   bool changed_ = false;
-  size_t copied_ = 0;  // `out_` holds the normalized text up to this offset.
-  // The last character of class 0, and the class of the last character.
+  size_t copied_ = 0;  // Everything before this offset is in `out_`, normalized.
+  // The last character with class 0, and the class of the last character.
   size_t boundary_ = 0;
   char32_t starter_ = 0;
   bool starter_decomposes_ = false;

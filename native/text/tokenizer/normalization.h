@@ -10,13 +10,13 @@ namespace monolith {
 
 enum class NormalForm : uint8_t { kNone, kNfc, kNfd, kNfkc, kNfkd };
 
-// Names in tokenizer.json files: "NFC" and so on. An unknown form or name gives an empty view or nullopt.
+// Names as used in tokenizer.json: "NFC" and so on. For an unknown form or name, these return an empty view or nullopt.
 std::string_view normal_form_name(NormalForm form);
 std::optional<NormalForm> normal_form_of_name(std::string_view name);
 
-// Returns true if `text` was not normalized, and then stores the normalized text in `out`. Returns false if `text` is
-// already normalized; `out` is then unspecified. Invalid UTF-8 bytes are kept. Takes linear time, except for sorting
-// runs of combining marks; ASCII text is only scanned. Any thread.
+// If `text` is not normalized, stores the normalized text in `out` and returns true. If it already is, returns false;
+// `out` is then unspecified. Invalid UTF-8 bytes are kept. Takes linear time, except for sorting runs of combining
+// marks; ASCII text is only scanned. Any thread.
 bool normalize(std::string_view text, NormalForm form, std::string& out);
 
 }  // namespace monolith

@@ -69,7 +69,7 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
           },
           emit);
     case SplitStage::kAfmoeDigits: return group_numbers(text, emit);
-    case SplitStage::kAfmoeScripts: {  // [一-鿿㐀-䶿...]+: scripts that are written without spaces.
+    case SplitStage::kAfmoeScripts: {  // [一-鿿㐀-䶿...]+: scripts written without spaces.
       static const CodePoints scripts(
           "一-鿿㐀-䶿豈-\uFAFF぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-\u0E7F\u0E80-\u0EFFក-\u17FFက-႟ꩠ-ꩿ\uA9E0-"
           "\uA9FF가-"
@@ -94,7 +94,7 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
   }
 }
 
-// The recursion depth is the number of stages, at most kMaxStages.
+// The recursion depth is the number of stages, which is at most kMaxStages.
 void split_from(const PreTokenizer& splitter, size_t stage, std::string_view text, EmitWord emit, void* context) {
   if (stage + 1 >= splitter.size()) {
     if (splitter.size() == 0) return text.empty() ? void() : emit(context, text);

@@ -1,5 +1,6 @@
 // Splits text into the words within which BPE merges, following the regular expressions of a model's pre-tokenizer. The
-// matchers are hand-written: linear time, no backtracking, no allocation, constant stack. Pure functions; any thread.
+// matchers are hand-written: linear time, no backtracking, no allocation, constant stack use. Pure functions; any
+// thread.
 #pragma once
 
 #include <array>
@@ -12,10 +13,10 @@
 
 namespace monolith {
 
-// A split stage implements one regular expression. Each match becomes a word of its own, and so does the text between
-// two matches. The expressions are in split_words.h and split_parts.h, next to the code.
+// A split stage implements one regular expression. Each match becomes a separate word, and so does the text between two
+// matches. The expressions are given in split_words.h and split_parts.h, next to the code.
 enum class SplitStage : uint8_t {
-  // Stages that split whole words. The expressions up to kYoutu match every character of a text.
+  // Stages that split text into words. The expressions up to kYoutu match every character of any text.
   kGpt2,
   kLlama3,
   kQwen2,
@@ -55,13 +56,13 @@ enum class SplitStage : uint8_t {
   kSentinels,
   kImageCodes,
   kEvenSpaces,
-  // Steps of tokenizer.json files that are not regular expressions.
+  // tokenizer.json steps that are not regular expressions.
   kPunctuation,
   kEachByteNumber,
   kByteNumberRuns,
 };
 
-// A sequence of stages. Each stage splits the output of the previous stage further.
+// A sequence of stages, each of which further splits the output of the previous stage.
 class PreTokenizer {
  public:
   static constexpr size_t kMaxStages = 8;
@@ -84,33 +85,33 @@ class PreTokenizer {
   uint8_t size_ = 0;
 };
 
-// The meaning of a name in tokenizer.ggml.pre: how text is split, and the options that llama.cpp ties to the name.
+// The meaning of a tokenizer.ggml.pre name: how text is split, and the options that llama.cpp associates with the name.
 struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;
   bool whole_words_first = false;  // Words that are tokens are not merged ("ignore_merges").
-  bool adds_bos = false;           // Default; the file may override it.
-  bool cleans_up_spaces = true;    // Applies when decoding.
+  bool adds_bos = false;           // Default; a key in the file overrides it.
+  bool cleans_up_spaces = true;    // Used in decoding.
 };
 
 // Returns null if the name is unknown.
 const PreTokenizerTraits* find_pretokenizer(std::string_view name);
 
-// Returns the normalization in the published tokenizer.json of the models that use pre-tokenizer `name`. llama.cpp
-// skips this step, and GGUF has no key for it.
+// Returns the normalization specified in the published tokenizer.json of the models that use pre-tokenizer `name`.
+// llama.cpp does not normalize, and GGUF has no key for it.
 NormalForm normal_form_of_pretokenizer(std::string_view name);
 
-// Returns the stage that splits like the regular expression `pattern` in a tokenizer.json with the behaviour
-// "Isolated", or nullopt if the pattern is unknown. An escape is equivalent to the character that it stands for.
+// Returns the stage that splits as the regular expression `pattern` does in a tokenizer.json with behavior "Isolated",
+// or nullopt if the pattern is unknown. An escape is equivalent to the character that it denotes.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
 // Returns whether the stage's expression matches every character of any text.
 bool matches_everything(SplitStage stage);
 
-// Names of stages in metadata. An unknown stage or name gives an empty view or nullopt.
+// Names of stages in metadata. For an unknown stage or name, these return an empty view or nullopt.
 std::string_view split_stage_name(SplitStage stage);
 std::optional<SplitStage> split_stage_of_name(std::string_view name);
 
-// Calls emit(context, word) for each word in order. The concatenated words equal `text`.
+// Calls emit(context, word) for each word, in order. The words concatenate to `text`.
 using EmitWord = void (*)(void* context, std::string_view word);
 void pretokenize(const PreTokenizer& splitter, std::string_view text, EmitWord emit, void* context);
 

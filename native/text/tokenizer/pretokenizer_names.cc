@@ -1,4 +1,4 @@
-// Tables of the names and regular expressions by which model files select a pre-tokenizer.
+// Tables of the names and regular expressions with which model files select a pre-tokenizer.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -109,8 +109,8 @@ constexpr PreTokenizerTraits kNames[] = {
     {"viking", {kBloom, kEachNumber}, false, false, false},
 };
 
-// Names whose models normalize to NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's vocabulary (OLMo,
-// MPT, ModernBERT), Cohere, StableLM 2 and Hunyuan.
+// Pre-tokenizer names whose models normalize to NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's
+// vocabulary (OLMo, MPT, ModernBERT), Cohere, StableLM 2 and Hunyuan.
 constexpr std::string_view kComposed[] = {"qwen2", "qwen3",       "qwen35",    "deepseek-r1-qwen", "f2llmv2", "olmo",
                                           "mpt",   "modern-bert", "command-r", "stablelm2",        "hunyuan"};
 
@@ -119,8 +119,8 @@ struct Pattern {
   std::string_view expression;
 };
 
-// Patterns as written in tokenizer.json files, except for escapes. An equivalent pattern with a different spelling has
-// its own line.
+// Patterns as written in tokenizer.json files, except for escapes. Equivalent patterns with different spellings are
+// listed separately.
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -179,8 +179,8 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// Returns the code point of a hexadecimal escape: \xHH, \x{H...} or \uHHHH. `at` is the position after the letter and
-// is moved to the end of the escape. Returns nullopt if there is no valid escape.
+// Returns the code point of a hexadecimal escape: \xHH, \x{H...} or \uHHHH. `at` is the position after the escape's
+// letter and is advanced to the end of the escape. Returns nullopt if the escape is invalid.
 std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, size_t& at) {
   const bool braced = letter == 'x' && pattern.substr(at).starts_with('{');
   size_t i = at + braced;
@@ -196,8 +196,8 @@ std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, s
   return value;
 }
 
-// Replaces each escape that stands for a character by that character. Escapes of characters with a special meaning in
-// regular expressions are kept.
+// Replaces each escape that denotes a character with that character. Keeps escapes of characters that have a special
+// meaning in regular expressions.
 std::string without_escapes(std::string_view pattern) {
   constexpr std::string_view kLetters = "rntfve", kCharacters = "\r\n\t\f\v\x1b", kMeaning = "\\^$.|?*+()[]{}-&";
   std::string out;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kEscapedSpace = "\u2581";
 
 // Symbols for characters that no piece contains; they only preserve the position and the bytes. An invalid byte is
-// encoded as 0x110000 + byte.
+// represented as 0x110000 + byte.
 constexpr uint32_t kLooseBytes = 0x110000;
 Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
 
@@ -44,8 +44,8 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
-// Models and pre-tokenizers ('' matches any) of vocabularies whose pieces merge in the listed order, and the options
-// that llama.cpp ties to each of them (llama-vocab.cpp). Returns null for other vocabularies.
+// Lists models and pre-tokenizers ('' matches any) with vocabularies whose pieces merge in the listed order, and the
+// options that llama.cpp associates with each (llama-vocab.cpp). Returns null for other vocabularies.
 const SentencePiece::Options* SentencePiece::find_listed(std::string_view model, std::string_view pre) {
   struct Listed {
     std::string_view model, pre;
@@ -158,12 +158,13 @@ void SentencePiece::build_pieces() {
     if (tokens.kind(id) == TokenKind::kByte)
       byte_tokens_[static_cast<unsigned char>(tokens.bytes(id)[0])] = id;
     else if (tokens.is_ordinary(id) && tokens.spelling(id).find(' ') == std::string_view::npos)
-      // A spelling with a plain space can only match as a special token, because prepared text contains no such space.
+      // A spelling with a plain space can only match as a special token, because prepared text contains no plain
+      // spaces.
       replace_escaped_spaces(tokens.spelling(id), options_.plain_spaces, piece);
     pieces_.push(piece);
   }
 
-  // Characters within pieces that are not pieces themselves get symbols after the tokens.
+  // Characters within pieces that are not pieces themselves get symbols that follow the tokens.
   by_piece_ = StringTable(pieces_, static_cast<size_t>(n));
   for (TokenId id = 0; id < n; ++id)
     if (!pieces_[static_cast<size_t>(id)].empty()) by_piece_.insert(id);
@@ -196,8 +197,8 @@ void SentencePiece::build_pieces() {
   whole_words_.reset(new std::atomic<WholeWord>[static_cast<size_t>(n)]());
 }
 
-// Two symbols merge if their concatenation is a piece, so every way to cut a piece into two symbols is a merge. There
-// are only a few, because most prefixes and suffixes of pieces are not pieces.
+// Two symbols merge if their concatenation is a piece, so every way to split a piece into two symbols is a merge. There
+// are only a few, because most prefixes and suffixes of pieces are not pieces themselves.
 void SentencePiece::build_merges(const std::vector<float>& scores) {
   const size_t n = static_cast<size_t>(vocabulary().size());
   std::vector<TokenId> order(n);
@@ -220,7 +221,7 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
-// Reads merges of the form "left right" in order. As with byte-level merges, a line that names an unknown piece is
+// Reads an ordered list of merges of the form "left right". As in byte-level BPE, a line that names an unknown piece is
 // skipped.
 void SentencePiece::read_merges(const GgufStrings& merges) {
   merges_ = MergeTable(merges.size());
@@ -247,7 +248,7 @@ struct SentencePiece::Session {
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
-  bool after_unknown = false;  // The last token stands for an unknown character.
+  bool after_unknown = false;  // The last token represents an unknown character.
 
   void encode(std::string_view word) {
     const int32_t whole = word.size() <= kMaxTokenBytes ? model.by_piece_.find(word) : kNoToken;
@@ -290,7 +291,7 @@ struct SentencePiece::Session {
       return out.push_back(symbol);
     }
     const uint32_t loose = static_cast<uint32_t>(~symbol);
-    std::string character;  // At most four bytes, so there is no allocation.
+    std::string character;  // At most four bytes, so it never allocates.
     if (loose >= kLooseBytes)
       character.push_back(static_cast<char>(loose - kLooseBytes));
     else
@@ -299,7 +300,7 @@ struct SentencePiece::Session {
   }
 
   // Emits byte tokens. If any byte token is missing, emits the unknown token instead, or nothing if there is none. With
-  // lacks_unknown, emits the byte tokens that exist.
+  // lacks_unknown, emits the byte tokens that do exist.
   void put_bytes(std::string_view character) {
     // In SentencePiece's text, a space is written as "▁".
     if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
@@ -320,7 +321,7 @@ struct SentencePiece::Session {
   }
 };
 
-// SentencePiece replaces all spaces by "▁". This code does the reverse, which is equivalent.
+// SentencePiece replaces all spaces with "▁". This code does the reverse, which is equivalent.
 std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::string& scratch) const {
   if (!prefix && text.find(kEscapedSpace) == std::string_view::npos) return text;
   replace_escaped_spaces(text, false, scratch);
@@ -328,8 +329,8 @@ std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::
   return scratch;
 }
 
-// With the option `spared`, a pre-tokenizer adds the prefix, so it is not added here. In all other cases the normalizer
-// adds it.
+// With the option `spared`, a pre-tokenizer adds the prefix, so it is not added here. In all other cases, the
+// normalizer adds it.
 std::string_view SentencePiece::prepare(std::string_view text, bool opens, std::string& scratch) const {
   if (options_.white_space != Options::WhiteSpace::kText || options_.spared) return text;
   return spaced(text, opens && options_.space_prefix, scratch);
@@ -349,7 +350,7 @@ void SentencePiece::encode_prepared(std::string_view text, bool opens, std::vect
     encode_words(session, text);
 }
 
-// Splits by [^\n]+|[\n]+
+// Splits the text by [^\n]+|[\n]+
 void SentencePiece::encode_lines(Session& session, std::string_view text) const {
   for (size_t begin = 0; begin < text.size();) {
     const bool breaks = text[begin] == '\n';
@@ -365,7 +366,7 @@ void SentencePiece::encode_lines(Session& session, std::string_view text) const 
   }
 }
 
-// Splits by \S+
+// Splits the text by \S+
 void SentencePiece::encode_apart(Session& session, std::string_view text) const {
   const CharReader reader(text);
   for (size_t begin = 0; begin < text.size();) {

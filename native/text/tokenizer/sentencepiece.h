@@ -1,6 +1,6 @@
-// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, starting with
-// the piece that has the highest score. Characters outside the vocabulary become byte tokens. Files without scores,
-// such as tokenizer.json and "gemma4" files, list merges instead, and the order of the merges decides.
+// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, those with the
+// highest score first. Characters outside the vocabulary become byte tokens. Files without scores, such as
+// tokenizer.json and "gemma4" files, list merges instead, and the order of the merges decides.
 #pragma once
 
 #include <array>
@@ -14,29 +14,29 @@
 
 namespace monolith {
 
-// Checks tokenizer.ggml.scores: one number per token, otherwise kInvalidFile.
+// Returns kInvalidFile unless tokenizer.ggml.scores has exactly one number per token.
 Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
   // Returns whether the file contains SentencePiece pieces and merges although it names byte-level BPE as its model.
-  // This is inferred from the pre-tokenizer (Sarvam, Granite's embedding models).
+  // This is inferred from the pre-tokenizer (Sarvam, Granite embedding models).
   static Result<bool> lists_pieces(const GgufFile& file);
 
  private:
   struct Session;
 
   struct Options {
-    bool space_prefix = true;  // A space is added before text at the start or after a special token.
-    bool spared = false;       // The space is not added if the text starts with a space.
-    bool once = false;         // The space is added only at the very start of the text.
+    bool space_prefix = true;  // Add a space before text at the start or after a special token.
+    bool spared = false;       // Do not add the space if the text already starts with one.
+    bool once = false;         // Add the space only at the very start of the text.
     bool add_bos = true;
-    bool insists_on_bos = false;  // BOS is added even if the file disables it.
-    bool lines_apart = false;     // Runs of line breaks are merged separately.
-    bool whole_lines = false;     // A run of line breaks that is a token is not merged further.
-    bool lacks_unknown = false;   // Bytes without a token are dropped.
-    // kApart: white space and words are merged separately. kDropped: white space is dropped.
+    bool insists_on_bos = false;  // Add BOS even if the file disables it.
+    bool lines_apart = false;     // Merge runs of line breaks separately.
+    bool whole_lines = false;     // Do not merge further if a run of line breaks is a token.
+    bool lacks_unknown = false;   // Drop bytes without a token.
+    // kApart: whitespace and words are merged separately. kDropped: whitespace is dropped.
     enum class WhiteSpace : uint8_t { kText, kApart, kDropped };
     WhiteSpace white_space = WhiteSpace::kText;
     bool plain_spaces = false;   // "▁" is an ordinary character.
@@ -58,16 +58,16 @@ class SentencePiece final : public Tokenizer {
   void encode_words(Session& session, std::string_view text) const;
 
   Options options_;
-  // Pieces with "▁" replaced by a space, by token id (empty for tokens that text cannot produce). They are followed by
+  // Pieces by token ID, with "▁" replaced by a space; empty for tokens that text cannot produce. They are followed by
   // the characters that occur within pieces without being pieces themselves.
   StringArena pieces_;
   StringTable by_piece_;
   MergeTable merges_;
   std::array<Symbol, 128> ascii_symbols_;
-  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing.
-  // True if no piece has a space after another character. Each word of the text can then be merged separately.
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken if missing.
+  // True if no piece has a space after another character. The words of a text can then be merged separately.
   bool words_are_separate_ = true;
-  // Caches whether merging a piece's own text gives the piece, as in ByteLevelBpe.
+  // Caches whether merging a piece's own text yields the piece, as in ByteLevelBpe.
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;
 };

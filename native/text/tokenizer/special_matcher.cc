@@ -10,7 +10,7 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_
   const auto repeated = std::ranges::unique(entries, {}, &Entry::spelling);
   entries.erase(repeated.begin(), repeated.end());
 
-  // Builds the trie breadth-first over ranges of the sorted spellings that share their first `depth` bytes.
+  // Builds the trie breadth-first from ranges of the sorted spellings that share their first `depth` bytes.
   struct Range {
     size_t begin, end, depth;
   };
@@ -38,7 +38,7 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_
 uint32_t SpecialMatcher::child(uint32_t node, unsigned char byte) const {
   const Edge* edges = edges_.data() + nodes_[node].first_edge;
   const Edge* end = edges + nodes_[node].n_edges;
-  // Most nodes have one edge. The order is by unsigned bytes, as std::string_view compares.
+  // Most nodes have one edge. Edges are ordered by unsigned byte, as std::string_view compares.
   const Edge* at = std::lower_bound(edges, end, byte, [](const Edge& edge, unsigned char b) { return edge.byte < b; });
   return at != end && at->byte == byte ? at->node : 0;
 }
@@ -78,8 +78,8 @@ void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
   });
 }
 
-// `candidates` holds the longest match at each position. Matches are processed in buckets by length, the longest first.
-// If a longer match has taken a match's right end, the match is replaced by the next shorter token at its position.
+// `candidates` holds the longest match at each position. Matches are processed in buckets by length, longest first. If
+// a longer match already covers a match's right end, the match is replaced with the next shorter token at its position.
 void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& candidates) const {
   std::vector<std::vector<SpecialMatch>> by_length(kMaxTokenBytes + 1);
   for (const SpecialMatch& match : candidates) by_length[match.end - match.begin].push_back(match);
@@ -90,7 +90,7 @@ void SpecialMatcher::choose(std::string_view text, std::vector<SpecialMatch>& ca
     std::sort(bucket.begin(), bucket.end(),
               [](const SpecialMatch& a, const SpecialMatch& b) { return a.begin < b.begin; });
     for (const SpecialMatch& match : bucket) {
-      // Every taken range is at least as long as this match, so an overlapping range covers one of its ends.
+      // Every range taken so far is at least as long as this match, so any overlapping range covers one of its ends.
       if (taken[match.begin]) continue;
       if (!taken[match.end - 1]) {
         std::fill(taken.begin() + match.begin, taken.begin() + match.end, true);

@@ -1,4 +1,4 @@
-// Finds the spellings of special tokens in text. Immutable once built; any thread.
+// Finds the spellings of special tokens in text. Immutable after construction; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ struct SpecialMatch {
 };
 
 // A trie that is walked from every byte at which a special token can start. The time is linear in the length of the
-// text, times the length of the walks, which is at most kMaxTokenBytes. Matches never overlap.
+// text times the length of the walks, which is at most kMaxTokenBytes. Matches never overlap.
 class SpecialMatcher {
  public:
   // Determines which of several overlapping matches is chosen.
   enum class Order : uint8_t {
-    kLongest,   // Longer spellings first anywhere in the text, then from left to right, as in llama.cpp.
-    kLeftmost,  // From left to right, the longest at each position, as in Hugging Face's tokenizers.
+    kLongest,   // The longest spelling anywhere in the text first, then from left to right, as in llama.cpp.
+    kLeftmost,  // From left to right, the longest at each position, as in Hugging Face tokenizers.
   };
   struct Entry {
-    std::string spelling;  // Empty spellings never match. Of equal spellings, the first entry is used.
+    std::string spelling;  // An empty spelling never matches. Among equal spellings, the first entry is used.
     TokenId id;
   };
   SpecialMatcher(std::vector<Entry> entries, Order order);
 
-  // Replaces `out` by the chosen matches in text order. A chosen match with one of `guards` (ascending positions)
-  // inside it is left out, but still blocks its range: no other token matches there.
+  // Replaces `out` with the chosen matches, in text order. A chosen match with one of `guards` (ascending positions)
+  // inside it is omitted but still blocks its range: no other token matches there.
   void find(std::string_view text, std::span<const size_t> guards, std::vector<SpecialMatch>& out) const;
   bool empty() const { return edges_.empty(); }
 
@@ -54,7 +54,7 @@ class SpecialMatcher {
 
   Order order_;
   std::vector<Node> nodes_;
-  std::vector<Edge> edges_;  // The edges of one node are contiguous and ascending.
+  std::vector<Edge> edges_;  // The edges of a node are contiguous and ascending.
   uint32_t root_child_[256] = {};
 };
 

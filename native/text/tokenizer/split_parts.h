@@ -1,6 +1,6 @@
 // Stages that isolate parts of a text: each match becomes a separate piece, and so does the text between two matches.
-// Included only by pretokenizer.cc. Pure functions in linear time without allocation. They call emit(piece) for each
-// piece in order.
+// Included only by pretokenizer.cc. Pure functions that take linear time and do not allocate. They call emit(piece) for
+// each piece, in order.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   if (done < text.size()) emit(reader.between(done, text.size()));
 }
 
-// Punctuation as defined by the step "Punctuation" of a tokenizer.json: ASCII punctuation, and Unicode punctuation of
-// an old Unicode version.
+// Punctuation as defined by the "Punctuation" step of a tokenizer.json: ASCII punctuation and the punctuation of an old
+// Unicode version.
 inline bool is_library_punctuation(const Char& c) {
   static const CodePoints newer(
       "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-"
@@ -49,8 +49,8 @@ inline bool is_library_punctuation(const Char& c) {
   return is_mark<true>(c) && !(c.code_point > 0x7F && newer.has(c.code_point));
 }
 
-// \p{N} or \p{N}+ on text whose bytes are written in GPT-2's alphabet. Six of the alphabet's characters besides the
-// ASCII digits are numbers, so a multi-byte character may be split.
+// \p{N} or \p{N}+ on text whose bytes are written in GPT-2's alphabet. Besides the ASCII digits, six characters of this
+// alphabet are numbers, so a multi-byte character may be split.
 template <bool kRuns, typename Emit>
 void isolate_byte_numbers(std::string_view text, Emit emit) {
   const auto is_number = [&](size_t i) {
@@ -68,7 +68,7 @@ void isolate_byte_numbers(std::string_view text, Emit emit) {
 
 enum class Before { kNothing, kSpace, kWhiteSpace };
 
-// Isolates X+, ` ?X+` or `\s?X+`, where X is a character that satisfies `belongs`.
+// Isolates X+, ` ?X+` or `\s?X+`, where X is any character that satisfies `belongs`.
 template <Before kBefore, typename Belongs, typename Emit>
 void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
   const CharReader reader(text);
@@ -105,8 +105,8 @@ void isolate_number_triples(std::string_view text, Emit emit) {
   });
 }
 
-// Splits runs of digits into groups of three, counted from the end of the run: (?=(\d{3})+(?!\d)). With kWholeNumbers
-// the expression is \d{1,3}(?=(?:\d{3})*\b), and a run followed by a letter, a mark or another number is left unsplit.
+// Splits runs of digits into groups of three, counted from the end of the run: (?=(\d{3})+(?!\d)). With kWholeNumbers,
+// the expression is \d{1,3}(?=(?:\d{3})*\b), and a run followed by a letter, a mark or another number is not split.
 template <bool kWholeNumbers, typename Emit>
 void group_digits(std::string_view text, Emit emit) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -149,8 +149,8 @@ void isolate_three_digits(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// Splits runs of numbers into groups of three, counted from the end of the run. Follows llama.cpp: the text before a
-// run stays together with the first group, and later stages split it.
+// Splits runs of numbers into groups of three, counted from the end of the run. As in llama.cpp, the text before a run
+// stays attached to the first group, and later stages split it.
 template <typename Emit>
 void group_numbers(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -173,7 +173,7 @@ void group_numbers(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// Isolates the matches of `match`, which returns the length of a match at the start of its text, or 0.
+// Isolates the matches of `match`, which returns the length of the match at the start of its argument, or 0.
 template <typename Match, typename Emit>
 void isolate_matches(std::string_view text, Match match, Emit emit) {
   size_t done = 0;
@@ -190,7 +190,8 @@ void isolate_matches(std::string_view text, Match match, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// Matches `before`, then 1 to `most` characters from `first` to `last`, then `after`. Returns the length, or 0.
+// Matches `before`, then 1 to `most` characters from `first` to `last`, then `after`. Returns the length of the match,
+// or 0.
 inline size_t framed(std::string_view text, std::string_view before, char first, char last, size_t most, char after) {
   if (!text.starts_with(before)) return 0;
   size_t at = before.size();
@@ -198,7 +199,7 @@ inline size_t framed(std::string_view text, std::string_view before, char first,
   return at > before.size() && at < text.size() && text[at] == after ? at + 1 : 0;
 }
 
-// Matches [\t\n], four spaces or two spaces at the start of the text.
+// Matches [\t\n], four spaces or two spaces at the start of the text. Returns the length of the match, or 0.
 inline size_t even_spaces(std::string_view text) {
   if (text[0] == '\t' || text[0] == '\n') return 1;
   return text.starts_with("    ") ? 4 : text.starts_with("  ") ? 2 : 0;
@@ -223,11 +224,11 @@ void isolate_scripts(std::string_view text, Emit emit) {
   }
 }
 
-// Isolates \s+$, the trailing white space.
+// Isolates \s+$, the trailing whitespace.
 template <typename Emit>
 void isolate_trailing_space(std::string_view text, Emit emit) {
   const CharReader reader(text);
-  size_t begin = 0;  // Start of the run of white space that may be the last one.
+  size_t begin = 0;  // Start of the current run of whitespace, which may be the last.
   for (size_t i = 0; i < text.size();) {
     const Char c = reader.at(i);
     i += c.size;

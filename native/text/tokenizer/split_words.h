@@ -1,5 +1,6 @@
-// Expressions that split a text into whole words: each matches every character of a text. Included only by
-// pretokenizer.cc. Pure functions in linear time without allocation. They call emit(word) for each word in order.
+// Expressions that split a text into words: each of them matches every character of any text. Included only by
+// pretokenizer.cc. Pure functions that take linear time and do not allocate. They call emit(word) for each word, in
+// order.
 #pragma once
 
 #include <cstring>
@@ -14,7 +15,7 @@ inline bool is_number(const Char& c) { return c.is(CharClass::kNumber); }
 inline bool is_letter(const Char& c) { return c.is(CharClass::kLetter); }
 inline bool is_newline(const Char& c) { return c.is_newline(); }
 
-// Matches [\p{P}$+<=>^~|], and with kBackticks also `.
+// Matches [\p{P}$+<=>^~|] and, with kBackticks, also `.
 template <bool kBackticks>
 bool is_mark(const Char& c) {
   if (c.is(CharClass::kPunctuation)) return true;
@@ -22,7 +23,7 @@ bool is_mark(const Char& c) {
   return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr || (kBackticks && c.code_point == '`');
 }
 
-// The code points of the script Han (\p{Han}, Unicode 16.0: see generate_unicode_tables.mjs), in bracket expression
+// The code points of the Han script (\p{Han}, Unicode 16.0: see generate_unicode_tables.mjs), in bracket expression
 // syntax.
 #define MONOLITH_HAN                                                                                          \
   "\u2e80-\u2e99\u2e9b-\u2ef3\u2f00-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf"                \
@@ -58,17 +59,17 @@ void split_gpt2(std::string_view text, Emit emit) {
   }
 }
 
-// Differences between the expressions that follow OpenAI's cl100k.
+// Differences between the expressions that are based on OpenAI's cl100k.
 struct WordRules {
   // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of \s+(?!\S)|\s+
   bool halved_spaces = false;
-  int max_digits = 1;               // n of \p{N}{1,n}; 0: \p{N}+
+  int max_digits = 1;               // n in \p{N}{1,n}; 0: \p{N}+
   bool marks_are_letters = false;   // [\p{L}\p{M}] instead of \p{L}
   bool signs_take_newlines = true;  // ...[^\s\p{L}\p{N}]+[\r\n]* if true, otherwise ...[^\s\p{L}\p{N}\r\n]+
   bool phrases = false;  // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ instead of \p{L}+, and [\r\n/]? instead of [\r\n]*
 };
 
-// Returns the end of \p{N}{1,max_digits}, where a number starts at `begin`.
+// Returns the end of \p{N}{1,max_digits} at `begin`, where a number starts.
 inline size_t skip_digits(const CharReader& reader, size_t begin, int max_digits) {
   size_t end = begin;
   for (int digits = 0; max_digits == 0 || digits < max_digits; ++digits) {
@@ -79,8 +80,8 @@ inline size_t skip_digits(const CharReader& reader, size_t begin, int max_digits
   return end;
 }
 
-// Matches \s*[\r\n]+|\s+(?!\S)|\s+ where white space starts at `begin`. Returns the end of the run's last line break,
-// if there is one.
+// Matches \s*[\r\n]+|\s+(?!\S)|\s+ at `begin`, where whitespace starts. If the run contains a line break, returns the
+// end of its last line break.
 inline size_t skip_spaces(const CharReader& reader, size_t begin) {
   size_t after_newline = begin;
   for (size_t i = begin;;) {
@@ -93,7 +94,7 @@ inline size_t skip_spaces(const CharReader& reader, size_t begin) {
 }
 
 // Like skip_spaces(), but applies WordRules::halved_spaces after the line breaks. `plain_end` caches the end of the
-// part without line breaks between calls, so that a long run is scanned only once.
+// part without line breaks across calls, so a long run is scanned only once.
 inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t& plain_end) {
   const auto is_space = [](const Char& c) { return c.is(CharClass::kSpace); };
   if (begin >= plain_end) {
@@ -108,7 +109,7 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
     if (after_newline > begin) return after_newline;
   }
   constexpr size_t kMax = 512;
-  // If other text follows the run, the last character of the run is left to that text.
+  // If other text follows the run, the run's last character goes with that text.
   size_t most = 0;
   for (size_t i = begin; i < plain_end && most <= kMax; ++most) i += reader.at(i).size;
   if (most <= kMax && !reader.at(plain_end).is(CharClass::kEnd)) --most;
@@ -119,9 +120,9 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
   return end;
 }
 
-// The expression of cl100k with the variations in WordRules:
+// The cl100k expression with the variations in WordRules:
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
-// ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 template <WordRules kRules, typename Emit>
 void split_words(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -132,7 +133,7 @@ void split_words(std::string_view text, Emit emit) {
   const auto is_sign = [](const Char& c) {
     return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
   };
-  // Returns the end of the run of letters. The first letter of the run ends at `i`.
+  // Returns the end of the run of letters whose first letter ends at `i`.
   const auto skip_letters = [&](size_t i) {
     if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
     for (;;) {
@@ -155,12 +156,12 @@ void split_words(std::string_view text, Emit emit) {
       const size_t signs = reader.skip(begin + first.size, is_sign);
       if constexpr (kRules.phrases) {
         const Char next = reader.at(signs);
-        return next.is_newline() ? signs + next.size : signs;  // A slash is a sign.
+        return next.is_newline() ? signs + next.size : signs;  // A slash counts as a sign.
       }
       return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
     if constexpr (kRules.halved_spaces) return skip_halved_spaces(reader, begin, plain_end);
-    return skip_spaces(reader, begin);  // Only white space is left.
+    return skip_spaces(reader, begin);  // Only whitespace is left.
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     end = match(begin);
@@ -168,12 +169,12 @@ void split_words(std::string_view text, Emit emit) {
   }
 }
 
-// Splits words by letter case. With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}],
-// S = (?i:'s|'t|'re|'ve|'m|'ll|'d), the expression is:
+// Splits words by letter case. The expression uses U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+// and S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
 // [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
-// ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-// S is used only with kContractions. With kHanApart, \p{Han}+ is tried first, U and l exclude \p{Han}, and no slash
-// may follow signs and line breaks.
+//  ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+// S is used only with kContractions. With kHanApart, \p{Han}+ is tried first, U and l exclude \p{Han}, and no slash may
+// follow signs and line breaks.
 template <int kMaxDigits, bool kContractions, bool kHanApart, typename Emit>
 void split_by_case(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -184,9 +185,9 @@ void split_by_case(std::string_view text, Emit emit) {
   const auto is_lower = [&](const Char& c) {
     return c.is_letter_or_mark() && !c.is(CharDetail::kUpper) && !is_apart(c);
   };
-  // Matches U*l+ at `begin`, or returns `begin`. If no lower-case letter follows the run of U, the match ends after the
-  // last character of the run that is also in l. Only the part of the run after that character is scanned again, so the
-  // time is linear.
+  // Matches U*l+ at `begin`; returns `begin` if there is no match. If no lowercase letter follows the run of U, the
+  // match ends after the last character of the run that is also in l. Only the part of the run after that character is
+  // scanned again, so the time is linear.
   const auto mixed = [&](size_t begin) {
     size_t i = begin, after_shared = begin;
     for (Char c = reader.at(i); is_upper(c); c = reader.at(i)) {

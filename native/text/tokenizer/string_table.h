@@ -1,5 +1,5 @@
-// Many short strings in one allocation, and a flat hash table from string to index. Built once, then read by any
-// thread.
+// Many short strings in one allocation, and a flat hash table from string to index. Any thread may read them once they
+// are built.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Strings numbered 0, 1, 2, ... in the order of push().
+// Strings numbered 0, 1, 2, ... in the order of push() calls.
 class StringArena {
  public:
   void reserve(size_t count, size_t bytes) {
@@ -29,13 +29,13 @@ class StringArena {
   std::vector<uint32_t> offsets_{0};
 };
 
-// Maps a string of `arena` to its index. Open addressing, at most half full. The arena must outlive the table.
+// Maps each string in `arena` to its index. Open addressing, at most half full. The arena must outlive the table.
 class StringTable {
  public:
   static constexpr int32_t kAbsent = -1;
 
   StringTable(const StringArena& arena, size_t capacity);
-  // Returns the index that already has the same string. If there is none, inserts `index` and returns kAbsent.
+  // Returns the index already stored for the same string. If there is none, inserts `index` and returns kAbsent.
   int32_t insert(int32_t index);
   int32_t find(std::string_view text) const;
 

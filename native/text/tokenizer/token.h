@@ -1,4 +1,4 @@
-// The id of a token in a vocabulary.
+// The ID of a token in a vocabulary.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ namespace {
 constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnknown};
 constexpr TokenKind kUserDefinedKinds[] = {TokenKind::kUserDefined};
 
-// Copies `text` without the code point `guard` to `out`, and stores in `positions` the offsets in `out` at which guards
-// were removed. Returns false and writes nothing if there is no guard.
+// Copies `text` to `out` without the code point `guard`, and stores in `positions` the offsets in `out` at which guards
+// were removed. If there is no guard, returns false and writes nothing.
 bool remove_guards(std::string_view text, char32_t guard, std::string& out, std::vector<size_t>& positions) {
   if (guard == 0 || guard > 0x10FFFF || (guard >= 0xD800 && guard <= 0xDFFF)) return false;
   std::string bytes;
@@ -38,7 +38,7 @@ bool remove_guards(std::string_view text, char32_t guard, std::string& out, std:
   return true;
 }
 
-// Returns the length of `text` without trailing white space.
+// Returns the length of `text` without its trailing whitespace.
 size_t without_trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
@@ -52,9 +52,9 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
-// GGUF cannot describe special tokens that consume the white space after them. Phi-3 and 3.5 have such tokens, and
+// GGUF cannot describe special tokens that consume the whitespace after them. Phi-3 and Phi-3.5 have such tokens, and
 // llama.cpp recognizes these models by name (llama-vocab.cpp, `model_name`). A file converted from a tokenizer.json
-// lists these tokens individually, so its name is ignored.
+// lists such tokens individually, so its name is ignored.
 Result<bool> is_phi3_file(const GgufFile& file) {
   if (file.find(kExplicitIdsKey) != nullptr) return false;
   auto name = file.string("general.name");
@@ -65,7 +65,7 @@ Result<bool> is_phi3_file(const GgufFile& file) {
   return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
 }
 
-// Returns the ids in ascending order.
+// Returns the token IDs in ascending order.
 std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
   constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
   std::vector<TokenId> ids;
@@ -230,7 +230,7 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options, std:
       match.begin = std::max(done, without_trailing_space(text.substr(0, match.begin)));
     if (std::ranges::binary_search(strips_behind_, match.id))
       match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
-    if (match.begin < done) continue;  // The match lies within white space that another token has consumed.
+    if (match.begin < done) continue;  // The match is inside whitespace that another token has consumed.
     if (match.begin > done) encode_stretch(text.substr(done, match.begin - done), opens(), options.verbatim, out);
     out.push_back(match.id);
     done = match.end;

@@ -1,5 +1,5 @@
-// Converts text to token ids and back as the model file specifies. There are three families: byte-level BPE,
-// SentencePiece BPE, and Unigram. A loaded tokenizer is immutable and may be used from any thread.
+// Converts text to token IDs and back, as the model file specifies. There are three families: byte-level BPE,
+// SentencePiece BPE and Unigram. A loaded tokenizer is immutable and may be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,29 +25,29 @@ enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserD
 struct EncodeOptions {
   bool add_special = false;    // Add BOS and EOS as the file specifies.
   bool parse_special = false;  // Recognize control and user-defined tokens written in the text.
-  // A code point that prevents text from matching special tokens, or 0 for none. All guards are removed before
-  // tokenization. A control or user-defined token with a guard inside its spelling becomes ordinary text, as does every
-  // shorter special token within that spelling. A guard at the edge of a spelling has no effect.
+  // A code point that prevents text from matching special tokens; 0 for none. All guards are removed before
+  // tokenization. If a control or user-defined token has a guard inside its spelling, the spelling becomes ordinary
+  // text, and so does any shorter special token within it. A guard at the edge of a spelling has no effect.
   char32_t guard = 0;
-  bool continues = false;  // The text continues earlier text, so SentencePiece adds no space prefix.
-  // Skip Unicode normalization, so that the tokens spell exactly this text. Used for text that the model generates.
+  bool continues = false;  // The text continues earlier text, so no SentencePiece space prefix is added.
+  // Skip Unicode normalization so that the tokens spell exactly this text. Used for text that the model generates.
   bool verbatim = false;
 };
 
 class Tokenizer {
  public:
-  // Errors: kInvalidFile (inconsistent vocabulary), kUnsupported (names the model or the pre-tokenizer).
+  // Errors: kInvalidFile (inconsistent vocabulary), kUnsupported (the message names the model or the pre-tokenizer).
   static Result<std::unique_ptr<const Tokenizer>> load(const GgufFile& file);
   virtual ~Tokenizer();
 
-  // Appends the token ids of `text`, which must be smaller than 2 GiB. Invalid UTF-8 is tokenized byte by byte and is
+  // Appends the token IDs of `text`, which must be smaller than 2 GiB. Invalid UTF-8 is tokenized byte by byte and is
   // never an error. Without parse_special, text that spells a control token is ordinary text; user-defined tokens match
   // in either case, as in llama.cpp. Ordinary text never becomes a control token.
   void encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const;
 
-  // Returns the text of `ids` as rendered by llama.cpp's detokenize, including special tokens. The space prefix of
-  // SentencePiece is removed, and so are spaces before punctuation if the pre-tokenizer requires it. The result is a
-  // byte string and not always valid UTF-8. Ids out of range are ignored.
+  // Returns the text of `ids` as llama.cpp's detokenize renders it, including special tokens. The SentencePiece space
+  // prefix is removed, and so are spaces before punctuation if the pre-tokenizer requires it. The result is a byte
+  // string that may not be valid UTF-8. Out-of-range IDs are ignored.
   std::string decode(std::span<const TokenId> ids) const;
 
   int n_vocab() const;
@@ -58,32 +58,32 @@ class Tokenizer {
   bool is_end_of_generation(TokenId id) const;
   std::span<const TokenId> end_of_generation() const;  // Ascending.
   TokenKind kind(TokenId id) const;
-  // Returns the bytes that a token stands for in text: "▁" is replaced by a space, a byte token is one raw byte, and a
+  // Returns the bytes that a token represents in text: "▁" is replaced by a space, a byte token is one raw byte, and a
   // control token is its spelling. The view is valid for the lifetime of the tokenizer. `id` must be in range.
   std::string_view bytes(TokenId id) const;
-  // Returns the token with exactly this spelling in the vocabulary (including control tokens), or kNoToken.
+  // Returns the token with exactly this spelling in the vocabulary (control tokens included), or kNoToken.
   TokenId find(std::string_view spelling) const;
   // True for SentencePiece files with add_space_prefix: the leading space of the first piece is not part of the text.
   bool strips_leading_space() const { return strips_leading_space_; }
 
  protected:
   struct Traits {
-    bool add_bos = false, add_eos = false;  // Defaults; the file may override them.
-    bool insists_on_bos = false;            // BOS is added even if the file disables it.
+    bool add_bos = false, add_eos = false;  // Defaults; keys in the file override them.
+    bool insists_on_bos = false;            // Add BOS even if the file disables it.
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
     bool opens_once = false;                     // See prepare().
-    NormalForm normal_form = NormalForm::kNone;  // Default; the file may override it.
+    NormalForm normal_form = NormalForm::kNone;  // Default; a key in the file overrides it.
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // Encoding a span of text without special tokens takes two steps, each called once per span. prepare() applies the
-  // family's normalizer and returns either `text` itself or `scratch`. `opens` is true at the start of the text and
-  // after a special token; with Traits::opens_once it is true only at the start of the text.
+  // A span of text without special tokens is encoded in two steps. The first is prepare(), called once per span: it
+  // applies the family's normalizer and returns either `text` itself or `scratch`. `opens` is true at the start of the
+  // text and after a special token; with Traits::opens_once, only at the start of the text.
   virtual std::string_view prepare(std::string_view text, bool opens, std::string& scratch) const;
-  // The second step appends the ids of the prepared text. If the prepared text contains tokens that are matched in
-  // normalized text, it is called for each part between them.
+  // The second step appends the token IDs of the prepared text. It is called once per span or, if the prepared text
+  // contains tokens that are matched in normalized text, once for each part between them.
   virtual void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
 
  private:
@@ -100,11 +100,11 @@ class Tokenizer {
   bool add_bos_, add_eos_, insists_on_bos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };
 
-// Converts the bytes of successive tokens to text without ever splitting a UTF-8 character. One instance per sequence,
-// without locking. Invalid bytes are replaced by U+FFFD as in the WHATWG decoder.
+// Converts the bytes of successive tokens to text without ever splitting a UTF-8 character. Each sequence has its own
+// instance, which needs no lock. Invalid bytes are replaced with U+FFFD as in the WHATWG decoder.
 class Utf8Stream {
  public:
-  // Appends every character completed by `bytes` to `out`. Allocates only to grow `out`.
+  // Appends to `out` every character that `bytes` completes. Allocates only to grow `out`.
   void push(std::string_view bytes, std::string& out);
   // Ends the text: an incomplete character becomes one U+FFFD.
   void finish(std::string& out);
@@ -112,8 +112,8 @@ class Utf8Stream {
   int pending() const { return pending_; }
 
  private:
-  // State of the incomplete character: its bytes, the number of continuation bytes needed, and the range of the next
-  // byte.
+  // The incomplete character: its bytes so far, the number of continuation bytes needed, and the valid range of the
+  // next byte.
   unsigned char held_[3] = {};
   uint8_t pending_ = 0;
   uint8_t needed_ = 0;

@@ -10,7 +10,7 @@ const CharClasses& CharClasses::instance() {
   return classes;
 }
 
-// About 300 of the 8704 blocks are distinct, so the table takes 80 KiB instead of 2.2 MiB.
+// Only about 300 of the 8704 blocks are distinct, so the table takes 80 KiB instead of 2.2 MiB.
 CharClasses::CharClasses() {
   constexpr size_t kBlock = size_t{1} << kShift;
   std::vector<CharProperties> all(0x110000, {CharClass::kOther, CharDetail::kNone});
@@ -24,7 +24,7 @@ CharClasses::CharClasses() {
   const auto compare = [&](uint32_t a, uint32_t b) {
     return std::memcmp(&all[a * kBlock], &all[b * kBlock], kBlock * sizeof(CharProperties));
   };
-  // The ASCII block stays first, so that of_ascii() needs no first-level lookup. Sorting makes equal blocks adjacent.
+  // The ASCII block stays first so that of_ascii() needs no first-level lookup. Sorting makes equal blocks adjacent.
   std::sort(order.begin() + 1, order.end(), [&](uint32_t a, uint32_t b) { return compare(a, b) < 0; });
   for (size_t i = 0; i < order.size(); ++i) {
     if (i < 2 || compare(order[i], order[i - 1]) != 0) {

@@ -1,4 +1,4 @@
-// The Unicode properties that pre-tokenizers need, in one immutable table. Any thread.
+// The Unicode properties that the pre-tokenizers need, in one immutable table. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// General categories L, N and P, and the property White_Space. Everything else is kOther: marks, symbols, controls,
+// General categories L, N and P, and the White_Space property. Everything else is kOther: marks, symbols, controls,
 // unassigned code points and invalid UTF-8 bytes. kEnd marks the position after the last character.
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
 
@@ -19,11 +19,11 @@ struct CharClassRange {
   CharClass char_class;
 };
 
-// Ascending, without overlap. Code points outside all ranges are kOther.
+// Ascending, without overlaps. Code points outside all ranges are kOther.
 std::span<const CharClassRange> char_class_ranges();
 
 // Finer general categories than CharClass: upper and title case (Lu, Lt), lower case (Ll), marks (M) and symbols (S).
-// Letters without case (Lm, Lo) and everything else are kNone.
+// Caseless letters (Lm, Lo) and everything else are kNone.
 enum class CharDetail : uint8_t { kNone, kUpper, kLower, kMark, kSymbol };
 
 struct CharDetailRange {
@@ -38,7 +38,7 @@ struct CharProperties {
   CharDetail detail;
 };
 
-// Constant-time lookup of properties in a two-level table that shares equal blocks.
+// Constant-time property lookup in a two-level table that shares equal blocks.
 class CharClasses {
  public:
   static const CharClasses& instance();

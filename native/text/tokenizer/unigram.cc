@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// Penalty for a character that no piece covers, relative to the worst piece score. The constant is SentencePiece's.
+// Penalty for a character that no piece covers, relative to the worst piece score. The value is SentencePiece's.
 constexpr double kUnknownPenalty = 10;
 
 Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
@@ -28,7 +28,7 @@ Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
 
 PieceTrie::PieceTrie(std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  // Builds the trie breadth-first over ranges of the sorted entries that share their first `depth` bytes.
+  // Builds the trie breadth-first from ranges of the sorted entries that share their first `depth` bytes.
   struct Range {
     size_t begin, end, depth;
   };
@@ -128,12 +128,12 @@ Unigram::Unigram(std::unique_ptr<const Vocabulary> owned, const Options& options
   unknown_score_ = (any ? worst : 0) - kUnknownPenalty;
 }
 
-// State and scratch memory of one encode call.
+// State and scratch memory for one encode call.
 struct Unigram::Session {
   const Unigram& model;
   std::vector<TokenId>& out;
   struct Best {
-    double score;   // Score of the best segmentation up to here.
+    double score;   // Score of the best segmentation that ends here.
     uint32_t from;  // Offset at which its last piece starts.
     TokenId token;  // kNoToken: a character that no piece covers.
   };
@@ -169,13 +169,13 @@ struct Unigram::Session {
     }
   }
 
-  // If several segmentations have equal scores, the first is kept.
+  // If several segmentations have the same score, the first one is kept.
   void offer(size_t end, double score, size_t from, TokenId token) {
     if (score > best[end].score) best[end] = {score, static_cast<uint32_t>(from), token};
   }
 
-  // Emits the character's byte tokens if the vocabulary has all of them. Otherwise emits one unknown token for a run of
-  // such characters.
+  // Emits the character's byte tokens if the vocabulary has all of them. Otherwise, emits one unknown token for each
+  // run of such characters.
   void put_unknown(std::string_view character) {
     const size_t before = out.size();
     for (const char c : character) {
@@ -207,7 +207,7 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
   std::string out;
   out.reserve(mapped.size() + 1);
   const bool prefix = opens && options_.space_prefix;
-  bool pending = prefix;  // A space must be written before the next character that is not a space.
+  bool pending = prefix;  // A space must be written before the next non-space character.
   for (size_t i = 0; i < mapped.size();) {
     const bool escaped = std::string_view(mapped).substr(i).starts_with(kEscapedSpace);
     if (mapped[i] != ' ' && !escaped) {

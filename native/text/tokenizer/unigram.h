@@ -15,7 +15,7 @@
 
 namespace monolith {
 
-// Trie that finds the entries which are prefixes of a text. Built once, then read by any thread.
+// Trie that finds the entries that are prefixes of a text. After construction, any thread may read it.
 class PieceTrie {
  public:
   struct Entry {
@@ -25,7 +25,7 @@ class PieceTrie {
   // If several entries have the same text, the first one is kept.
   explicit PieceTrie(std::vector<Entry> entries);
 
-  // Calls visit(length, value) for each entry that is a prefix of `text`, the shortest first.
+  // Calls visit(length, value) for each entry that is a prefix of `text`, shortest first.
   template <typename Visit>
   void prefixes(std::string_view text, Visit visit) const {
     uint32_t node = 0;
@@ -46,7 +46,7 @@ class PieceTrie {
   uint32_t child(uint32_t node, unsigned char byte) const;  // Returns 0 if there is no child.
 
   std::vector<Node> nodes_;
-  std::vector<unsigned char> edge_bytes_;  // The edges of one node are contiguous and ascending.
+  std::vector<unsigned char> edge_bytes_;  // The edges of a node are contiguous and ascending.
   std::vector<uint32_t> edge_nodes_;
 };
 
@@ -57,13 +57,13 @@ class Unigram final : public Tokenizer {
  private:
   struct Session;
   struct Options {
-    bool space_prefix = true;  // A space is added before text at the start or after a special token.
-    bool spared = false;       // The space is not added if the text starts with a space.
-    bool once = false;         // The space is added only at the very start of the text.
+    bool space_prefix = true;  // Add a space before text at the start or after a special token.
+    bool spared = false;       // Do not add the space if the text already starts with one.
+    bool once = false;         // Add the space only at the very start of the text.
     bool words_apart = false;  // Every space starts a word.
-    // Collapse runs of spaces to one, and remove spaces at the edges (remove_extra_whitespaces).
+    // Collapse runs of spaces to one space, and remove spaces at both ends (remove_extra_whitespaces).
     bool merges_spaces = false;
-    bool collapses_spaces = false;  // Collapse runs of spaces to one, also at the edges.
+    bool collapses_spaces = false;  // Collapse runs of spaces to one space, including at both ends.
   };
 
   Unigram(std::unique_ptr<const Vocabulary> vocabulary, const Options& options,
@@ -75,9 +75,9 @@ class Unigram final : public Tokenizer {
   Options options_;
   std::unique_ptr<const Charsmap> charsmap_;  // Null if the file has none.
   PieceTrie pieces_;                          // Pieces with "▁" replaced by a space.
-  std::vector<double> scores_;                // By token id.
+  std::vector<double> scores_;                // By token ID.
   double unknown_score_;
-  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing.
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken if missing.
   bool words_are_separate_ = true;        // As in SentencePiece.
 };
 

@@ -1,4 +1,4 @@
-// Utf8Stream implements the decoder of https://encoding.spec.whatwg.org/#utf-8-decoder and emits whole characters.
+// Utf8Stream implements the decoder of https://encoding.spec.whatwg.org/#utf-8-decoder and emits only whole characters.
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
@@ -13,7 +13,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size();) {
     const unsigned char byte = at(i);
     if (needed_ == 0) {
-      if (byte < 0x80) {  // A run of ASCII characters is appended as a whole.
+      if (byte < 0x80) {  // A run of ASCII characters is appended in one go.
         size_t end = i + 1;
         while (end < bytes.size() && at(end) < 0x80) ++end;
         out.append(bytes, i, end - i);
@@ -33,7 +33,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
       continue;
     }
     if (byte < lower_ || byte > upper_) {
-      finish(out);  // The held bytes become one U+FFFD. `byte` is then processed again as a first byte.
+      finish(out);  // The held bytes become one U+FFFD; `byte` is then processed again as a first byte.
       continue;
     }
     lower_ = 0x80;

@@ -15,8 +15,8 @@ constexpr std::string_view kEscapedSpace = "\u2581";
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 
-// Quotes text from a file for a message: bounded in length, and without characters that could disturb a terminal or a
-// log line.
+// Quotes text from a file for use in a message: limits its length and replaces characters that could garble a terminal
+// or a log line.
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text.substr(0, 64)) out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c);
@@ -27,8 +27,8 @@ std::string describe(std::string_view spelling, size_t id) {
   return "token " + std::to_string(id) + " (" + quoted(spelling) + ")";
 }
 
-// Spellings that end a generation in any vocabulary, regardless of the kind that the file assigns: the end-of-turn
-// tokens of chat formats and the names of the end-of-text token. The list is llama.cpp's.
+// Spellings that end a generation in any vocabulary, whatever kind the file assigns to them: the end-of-turn tokens of
+// chat formats and the various end-of-text tokens. The list is llama.cpp's.
 constexpr std::string_view kEndSpellings[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -54,8 +54,8 @@ constexpr std::string_view kEndSpellings[] = {
     "[e~[",
 };
 
-// Fill-in-the-middle tokens. If no key names the token, the first spelling found is used. The tokens that separate
-// files or pad also end a generation.
+// Fill-in-the-middle tokens. If no key names the token, the first spelling found is used. The file separator and
+// padding tokens also end a generation.
 struct FillInTheMiddle {
   std::string_view key;
   bool ends_generation;
@@ -79,7 +79,7 @@ constexpr FillInTheMiddle kFillInTheMiddle[] = {
     {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
 };
 
-// Parses "<0x41>" as 0x41. Returns -1 for any other spelling.
+// Parses a spelling such as "<0x41>" as its byte value (0x41). Returns -1 for any other spelling.
 int parse_byte_spelling(std::string_view spelling) {
   if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling[5] != '>') return -1;
   int value = 0;
@@ -108,7 +108,7 @@ void append_unescaped_spaces(std::string_view spelling, std::string& out) {
   }
 }
 
-// Characters outside GPT-2's alphabet occur only in tokens that no text can produce; these characters are copied
+// Characters outside GPT-2's alphabet occur only in tokens that no text can produce. These characters are copied
 // unchanged.
 void append_byte_level(std::string_view spelling, std::string& out) {
   while (!spelling.empty()) {
@@ -163,14 +163,14 @@ Status Vocabulary::read_tokens(const GgufFile& file) {
   kinds_.assign(n, TokenKind::kNormal);
   if (*types)
     for (size_t i = 0; i < n; ++i) {
-      // 0 and unknown values mean "undefined". Such tokens stand for no text.
+      // 0 and unknown values mean "undefined". Such tokens do not represent text.
       const int64_t type = (**types)[i];
       kinds_[i] = type >= 1 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUnused;
     }
 
   by_spelling_ = StringTable(spellings_, n);
   for (size_t i = 0; i < n; ++i) {
-    if (spellings_[i].empty()) continue;  // An empty spelling keeps its id but can never be found.
+    if (spellings_[i].empty()) continue;  // Keeps its ID but can never be found.
     const int32_t first = by_spelling_.insert(static_cast<int32_t>(i));
     if (first != StringTable::kAbsent)
       return invalid(describe(spellings_[i], i) + " is spelled like token " + std::to_string(first));
@@ -205,7 +205,7 @@ Result<std::vector<TokenId>> Vocabulary::read_ids(const GgufFile& file, std::str
 }
 
 Status Vocabulary::read_special_ids(const GgufFile& file, SpellingStyle style) {
-  // If the keys are missing, SentencePiece's default order applies (<unk>, <s>, </s>), or T5's (<pad>, </s>, <unk>).
+  // If the keys are missing, the IDs default to SentencePiece's order (<unk>, <s>, </s>) or T5's (<pad>, </s>, <unk>).
   struct {
     TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   } absent;
@@ -264,16 +264,16 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     kinds_[static_cast<size_t>(id)] = kind;
     std::erase(ends, id);
   };
-  // In the formats of gpt-oss and Solar, <|end|> ends a part of a message, not the generation.
+  // In the formats of gpt-oss and Solar, <|end|> ends part of a message, not the generation.
   if (ends_with("<|end|>") && (ends_with("<|call|>") || ends_with("<|calls|>")) &&
       (ends_with("<|return|>") || ends_with("<|flush|>")))
     remove("<|end|>", TokenKind::kUserDefined);
-  // Gemma 4 uses "</s>" as ordinary text.
+  // In Gemma 4, "</s>" is ordinary text.
   if (ends_with("<|tool_response>") && ends_with("</s>")) remove("</s>", TokenKind::kNormal);
-  // The parts of gpt-oss's message format must reach its parsers as text.
+  // The delimiters of gpt-oss's message format must reach the output parsers as text.
   for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
     if (const TokenId id = find(spelling); id != kNoToken) kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
-  // The same applies to the parts of Solar's format. No other vocabulary has all four of them.
+  // The same applies to the delimiters of Solar's format. No other vocabulary has all four of them.
   constexpr std::string_view kSolarParts[] = {"<|begin|>", "<|think|>", "<|content|>", "<|tool_calls|>"};
   if (std::ranges::all_of(kSolarParts, [&](std::string_view spelling) { return find(spelling) != kNoToken; }))
     for (const std::string_view spelling : kSolarParts)

@@ -1,4 +1,4 @@
-// The token list of a GGUF file: spellings, kinds, the bytes of each token, and the special ids. Loading checks
+// The token list of a GGUF file: spellings, kinds, the bytes of each token, and special token IDs. Loading validates
 // everything in the file. Immutable once loaded; any thread may read it.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace monolith {
 
 // How spellings encode bytes.
 enum class SpellingStyle {
-  kByteLevel,      // Every byte is a printable character (GPT-2's alphabet).
-  kSentencePiece,  // "▁" is a space, and "<0x41>" of kind kByte is one byte.
-  kUnigram,        // As kSentencePiece, but with T5's default ids of special tokens.
+  kByteLevel,      // Each byte is written as a printable character (GPT-2's alphabet).
+  kSentencePiece,  // "▁" is a space, and "<0x41>" with kind kByte is one byte.
+  kUnigram,        // Like kSentencePiece, but with T5's default special token IDs.
 };
 
 // Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). The limit
-// keeps the search for special tokens linear in the text.
+// keeps the search for special tokens linear in the text length.
 inline constexpr size_t kMaxTokenBytes = 2048;
 
 class Vocabulary {
@@ -35,15 +35,15 @@ class Vocabulary {
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
   TokenId find(std::string_view spelling) const { return by_spelling_.find(spelling); }
 
-  // Returns whether ordinary text may produce this token. Control and unknown tokens are never produced by text.
+  // Returns whether ordinary text may produce this token. It never produces control or unknown tokens.
   bool is_ordinary(TokenId id) const { return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown; }
 
   TokenId bos() const { return bos_; }
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
   const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // Ascending.
-  // Returns the ids in an array of `file`, or an empty list if the key is missing. Returns kInvalidFile if an id is out
-  // of range.
+  // Returns the token IDs in an array of `file`, or an empty list if the key is missing. Returns kInvalidFile if an ID
+  // is out of range.
   Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
 
  private:

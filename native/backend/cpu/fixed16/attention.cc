@@ -10,7 +10,7 @@ namespace {
 constexpr float kLog2E = 1.44269504f;
 constexpr int64_t kLaneDims = 16;
 
-// Largest integer magnitude for which the dot product of a query and a key fits into 31 bits.
+// Returns the largest integer magnitude for which the dot product of a query and a key fits in 31 bits.
 int most_of(int head_dim) {
   return std::min(32767, static_cast<int>(std::sqrt(static_cast<double>(0x7fffffff) / head_dim)) - 1);
 }
@@ -20,8 +20,8 @@ struct KeyLayout {
   int64_t positions;  // Rounded up to whole groups of kFixed16Lanes positions.
   int64_t value_lanes;
   int64_t key_head, value_head;                  // Integers per head.
-  int64_t values_at;                             // Offset in integers.
-  int64_t key_steps_at, value_steps_at, floats;  // Offsets in floats, and the total size in floats.
+  int64_t values_at;                             // Offset, in integers.
+  int64_t key_steps_at, value_steps_at, floats;  // Offsets and total size, in floats.
 
   explicit KeyLayout(int max_rows, int n_heads, int head_dim)
       : positions((int64_t{max_rows} + kFixed16Lanes - 1) / kFixed16Lanes * kFixed16Lanes),
@@ -69,7 +69,7 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const E
   const KeyLayout layout(keys);
   auto* const integers = reinterpret_cast<int16_t*>(keys.memory);
   const int dim = keys.head_dim, pairs = (dim + 1) / 2, most = most_of(dim);
-  // Work is split by group, so that no two threads write to the same vector.
+  // Work is split by group so that no two threads write to the same vector.
   const int64_t first_group = first_row / kFixed16Lanes,
                 end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
   pool.parallel_for((end_group - first_group) * keys.n_heads, 4, [&](int64_t begin, int64_t end, int) {

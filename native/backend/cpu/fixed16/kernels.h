@@ -1,5 +1,5 @@
-// Fixed-point arithmetic: 16-bit integers with shared steps (scales), for vision encoders whose weights have 16 bits or
-// fewer. It takes half as many instructions as float arithmetic, and its error is of the same order as that of rounding
+// Fixed-point arithmetic: 16-bit integers with shared steps (scales), for vision encoders whose weights have at most 16
+// bits. It takes half as many instructions as float arithmetic, and its error is of the same order as that of rounding
 // to F16. It requires an instruction that accumulates products of 16-bit pairs into 32-bit sums (vpdpwssd). Other
 // processors use float arithmetic.
 //
@@ -7,7 +7,7 @@
 //   matmul   sum over blocks of 256 columns, ascending: step of the row * (step of the weights * integer sum)
 //   sums     are exact: the bounds below keep them within 32 bits for any input
 //
-// The bits of a row do not depend on other rows. For a block that contains NaN or infinity, the step is NaN and all
+// A row's bits do not depend on other rows. If a block contains NaN or infinity, its step is NaN and all of its
 // integers are 0. This header is included in files compiled for different instruction sets, so it must not define
 // inline functions that could be emitted out of line. Kernels access only their tile and may run on any number of
 // threads concurrently.
@@ -19,22 +19,22 @@ namespace monolith {
 
 inline constexpr int kFixed16Block = 256;   // Numbers that share a step; also the distance between packed rows.
 inline constexpr int kFixed16Lanes = 32;    // Outputs per panel of weights, and positions per group of keys.
-inline constexpr int kFixed16Rows = 12;     // Maximum rows of a matmul tile.
-inline constexpr int kFixed16Queries = 24;  // Maximum queries of an attention tile.
-inline constexpr int kFixed16MostHead = kFixed16Block;  // Maximum size of a head.
+inline constexpr int kFixed16Rows = 12;     // Maximum number of rows in a matmul tile.
+inline constexpr int kFixed16Queries = 24;  // Maximum number of queries in an attention tile.
+inline constexpr int kFixed16MostHead = kFixed16Block;  // Maximum head size.
 // Distance between the scores of two queries. The padding spreads them over the cache sets.
 inline constexpr int kFixed16ScoreStride = kFixed16Block + 16;
 
-// Largest integer magnitude of an activation. Together with the bound on the weights (weight_step() in products.cc),
-// the sum of a block's products with one lane of weights stays below 2^31.
+// Largest integer magnitude of an activation. Together with the bound on the weights (weight_step() in products.cc), it
+// keeps the sum of a block's products with one lane of weights below 2^31.
 inline constexpr int kFixed16Most = 8191;
-// Largest integer magnitude of a value. A query's weights for 256 positions sum up to at most kFixed16WeightSum, plus
-// half a unit per weight for rounding.
+// Largest integer magnitude of a value. A query's weights for 256 positions sum to at most kFixed16WeightSum, plus half
+// a unit per weight for rounding.
 inline constexpr int kFixed16MostValue = 4095;
 inline constexpr int kFixed16MostWeight = 32767;
 inline constexpr float kFixed16WeightSum = 0x7fffffff / kFixed16MostValue - kFixed16Block;
 
-// Bits of 2^-100. A block whose largest magnitude is below it counts as all zeros.
+// Bits of 2^-100. A block whose largest magnitude is below this counts as all zeros.
 inline constexpr uint32_t kFixed16SmallestBits = 27u << 23;
 
 // Multiplies up to 12 rows by one panel of weights, over one block of columns, and adds the products to out[row][lane].
@@ -45,13 +45,13 @@ struct Fixed16Tile {
   const int16_t* x;           // Shape [n_rows][kFixed16Block].
   const float* x_steps;       // Shape [n_rows].
   int pairs;                  // Pairs of columns.
-  int n_rows;                 // Range: 1 .. kFixed16Rows.
-  int n_lanes;                // Range: 1 .. kFixed16Lanes.
+  int n_rows;                 // 1 to kFixed16Rows.
+  int n_lanes;                // 1 to kFixed16Lanes.
   float* out;
   int64_t out_stride;
   bool first;
   bool add_to_out;
-  const float* bias;  // Bias of lane 0 and the following lanes, or null.
+  const float* bias;  // Bias for lane 0 and the lanes after it, or null.
 };
 
 // Attention of up to 24 queries of one head over all positions that they attend to. Softmax proceeds in blocks of 256
@@ -78,7 +78,7 @@ struct Fixed16Attention {
 };
 
 struct Fixed16Kernels {
-  // Converts 1 .. kFixed16Block floats to integers with |i| <= most, and appends a zero if the count is odd. Returns
+  // Converts 1 to kFixed16Block floats to integers with |i| <= most, and appends a zero if the count is odd. Returns
   // the step.
   float (*pack)(const float* x, int count, int most, int16_t* to);
   void (*multiply)(const Fixed16Tile& tile);

@@ -1,4 +1,4 @@
-// Fixed16Kernels for AVX-512 with VNNI; see kernels.h. This file must not emit functions that are shared with other
+// Fixed16Kernels for AVX-512 with VNNI (see kernels.h). This file must not emit functions that are shared with other
 // files.
 #if defined(__AVX512VNNI__)
 
@@ -8,7 +8,8 @@
 namespace monolith {
 namespace {
 
-// sum += products of two pairs per lane. Inline assembly, because GCC 12 copies the sums around its intrinsic.
+// sum += products of two pairs per lane. Written in inline assembly because GCC 12 copies the sums around its
+// intrinsic.
 [[gnu::always_inline]] inline void dot2(__m512i& sum, __m512i a, __m512i b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
@@ -33,7 +34,7 @@ template <int Size>
 struct Rows {
   static constexpr int value = Size;
 };
-// Calls fn(Rows<n>(), first row) for runs of Most rows, then once for the remaining rows.
+// Calls fn(Rows<n>(), first row) for runs of `Most` rows, then once for the remaining rows.
 template <int Size, typename Fn>
 inline void rest_of_rows(int n, int first, Fn& fn) {
   if constexpr (Size > 0) {
@@ -118,7 +119,7 @@ void multiply(const Fixed16Tile& tile) {
   return _mm512_scalef_ps(sum, whole);
 }
 
-// Running softmax of one query.
+// A query's running softmax.
 struct Softmax {
   float top;    // Largest integer score times its key's step.
   float total;  // Sum of weights relative to `top`.
@@ -127,7 +128,7 @@ struct Softmax {
 };
 
 // Converts a query's scores for the block's positions [begin, end) to integer weights. The query attends to [low,
-// high). begin and end are multiples of 16 within the block, and `at` is the block's first position.
+// high). begin and end are multiples of 16 within the block; `at` is the block's first position.
 void soften(const Fixed16Attention& tile, int query, int at, int begin, int end, int low, int high, Softmax& state) {
   float* const scores = reinterpret_cast<float*>(tile.scores + query * kFixed16ScoreStride);
   const __m512 minus_infinity = _mm512_set1_ps(-__builtin_inff());
@@ -172,7 +173,7 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile.weights + query * kFixed16Block + p),
                         _mm512_cvtepi32_epi16(weight));
   }
-  // If the query has not attended to any position yet, the sums are 0 and the factor is 0.
+  // If the query has not attended to any position yet, both the sums and the factor are 0.
   const __m512 change = power_of_two(_mm512_set1_ps((state.top - top) * tile.q_steps[query]));
   state.keep = state.total == 0 ? 0.0f : _mm512_cvtss_f32(change);
   state.total = state.total * state.keep + _mm512_reduce_add_ps(total);

@@ -12,16 +12,16 @@
 namespace monolith {
 namespace {
 
-// Maximum elements of one matrix; keeps all size computations far from overflow.
+// Maximum number of elements in a matrix. Keeps all size computations far from overflow.
 constexpr int64_t kMaxValues = int64_t{1} << 32;
-// Tasks per thread, enough for dynamic scheduling to balance the load.
+// Tasks per thread. This many let dynamic scheduling balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
 
 int64_t blocks_of(int64_t cols) { return (cols + kFixed16Block - 1) / kFixed16Block; }
 
-// Returns the step by which a block of one row of weights is quantized. It bounds the sum of the weights so that, with
-// activations up to kFixed16Most, integer sums stay within 31 bits.
+// Returns the step with which a block of one row of weights is quantized. It bounds the sum of the weights such that,
+// with activations up to kFixed16Most, integer sums stay within 31 bits.
 float weight_step(const float* numbers, int64_t count) {
   double sum = 0;
   float most = 0;
@@ -57,7 +57,7 @@ void Fixed16Matrix::pack_panel(const MatrixSource& source, int64_t panel, std::s
   const TensorTypeTraits& traits = traits_of(source.type);
   const size_t row_bytes = static_cast<size_t>(cols / traits.block_values * traits.block_bytes);
   const int64_t first = panel * kFixed16Lanes, n_rows = std::min<int64_t>(kFixed16Lanes, rows - first);
-  for (int64_t lane = 0; lane < n_rows; ++lane) {  // Lanes beyond the last row stay zero.
+  for (int64_t lane = 0; lane < n_rows; ++lane) {  // Lanes beyond the last row remain zero.
     dequantize(source.type, source.data.data() + static_cast<size_t>(first + lane) * row_bytes, cols, numbers.data());
     for (int64_t b = 0; b < blocks(); ++b) {
       const float* const from = numbers.data() + b * kFixed16Block;

@@ -1,5 +1,5 @@
-// Matrices of 16-bit integers with steps (scales), and their matmul. kernels.h describes the arithmetic. Threads:
-// called by the engine thread. Only create() and reserve() allocate memory.
+// Matrices of 16-bit integers with steps (scales), and their matmul. kernels.h describes the arithmetic. Called on the
+// engine thread. Only create() and reserve() allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace monolith {
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa);
 
 // Layout: panels of 32 rows. Each panel consists of blocks of columns with [pairs][32][2] integers. The steps follow
-// after all panels: [panels][blocks][32].
+// all panels: [panels][blocks][32].
 class Fixed16Matrix final : public Matrix {
  public:
   // Bytes that create() allocates.
@@ -63,8 +63,8 @@ class Fixed16Scratch {
   size_t step_offset_ = 0;
 };
 
-// Like Operations::matmul. All weights must be Fixed16Matrix with equal `cols`. The scratch memory must be large enough
-// (asserted).
+// Like Operations::matmul. All weights must be Fixed16Matrix objects with the same `cols`. The scratch memory must be
+// large enough (asserted).
 void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16Scratch& scratch,
                     std::span<const MatmulTarget> targets, const float* x, int n_rows);
 

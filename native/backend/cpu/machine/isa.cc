@@ -59,9 +59,9 @@ Features read_features() {
   const unsigned base = a >> 8 & 15, family = base == 15 ? base + (a >> 20 & 255) : base;
   features.zen4 = features.avx512 && family == 0x19 && std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0;
 #elif defined(__aarch64__) && defined(__linux__)
-  // Bits from Linux's arch/arm64/include/uapi/asm/hwcap.h, written as numbers because older headers lack them. Apart
-  // from the dot products, the compiler flags of the kernel files permit everything in ARMv8.2: CRC32, atomics,
-  // rounding multiplications.
+  // The bits are those in Linux's arch/arm64/include/uapi/asm/hwcap.h, written as numbers because older headers lack
+  // them. Apart from the dot products, the compiler flags for the kernel files permit everything in ARMv8.2: CRC32,
+  // atomics, rounding multiplications.
   constexpr unsigned long kArmV82 = 1ul << 7 | 1ul << 8 | 1ul << 12, kDotProduct = 1ul << 20, kI8mm = 1ul << 13;
   constexpr unsigned long kNeeded = kArmV82 | kDotProduct;
   features.neon = (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
@@ -89,7 +89,7 @@ int allowed_cores() {
 #if defined(__linux__)
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    // Hyper-threads of one core share its vector units, so each list of siblings counts once.
+    // Hyper-threads of a core share its vector units, so each list of siblings counts once.
     std::set<std::string> cores;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed)) continue;
@@ -151,8 +151,8 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
 }
 
 int usable_cores() {
-  // A cgroup with a quota of two CPUs gains nothing from more threads: the kernel would stop all of them for the rest
-  // of each period.
+  // In a cgroup with a quota of two CPUs, more threads gain nothing: the kernel would stop all of them for the rest of
+  // each period.
   return std::max(1, std::min(allowed_cores(), group_limits().processors));
 }
 

@@ -11,17 +11,17 @@ namespace monolith {
 
 // Whether code compiled for `isa` can run on this processor.
 bool cpu_has(CpuIsa isa);
-// Whether vdpbf16ps can run on this processor (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
+// Whether, in addition to CpuIsa::kAvx512, vdpbf16ps can run on this processor (CPUID leaf 7.1, EAX bit 5).
 bool cpu_has_avx512_bf16();
 // Whether this is a Zen 4 processor: AMD family 19h with AVX-512.
 bool cpu_is_zen4();
 
-// Returns the instruction set of this name. "auto" or empty means the best available one. An unknown name fails with
-// kInvalidArgument and a message that lists the available ones.
+// Returns the instruction set with this name. "auto" or an empty name means the best available one. An unknown name
+// fails with kInvalidArgument and a message that lists the available ones.
 Result<CpuIsa> choose_cpu_isa(std::string_view name);
 
-// Threads that can compute at full speed: the physical cores that this process may run on, limited by the CPU quota of
-// its cgroups. At least 1.
+// Number of threads that can compute at full speed: the physical cores on which this process may run, limited by its
+// cgroups' CPU quota. At least 1.
 int usable_cores();
 
 }  // namespace monolith

@@ -26,11 +26,11 @@ namespace monolith {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
-constexpr int kCollapse = 25;  // Value of MADV_COLLAPSE, which older headers lack.
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack.
 constexpr int kMaxRefused = 8;
 
-// AddressSanitizer checks accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With
-// AddressSanitizer, each mapping therefore gets this many poisoned bytes after its end.
+// AddressSanitizer detects accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With
+// AddressSanitizer, each mapping is therefore followed by this many poisoned bytes.
 #if defined(__SANITIZE_ADDRESS__) || defined(MONOLITH_POISONS_MAPPINGS)
 constexpr size_t kGuard = 64 << 10;
 #else
@@ -68,8 +68,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Result<Mapping> Mapping::create(size_t bytes) {
   if (bytes == 0) return Mapping();
-  // Regions of at least half a huge page get extra space so that they can start at a huge-page boundary and consist of
-  // huge pages only. A TLB entry then covers 2 MiB instead of 4 KiB, which speeds up streaming over gigabytes of
+  // Regions of at least half a huge page get extra space so that they can start on a huge-page boundary and consist
+  // only of huge pages. A TLB entry then covers 2 MiB rather than 4 KiB, which speeds up streaming over gigabytes of
   // weights.
   const bool huge = asks_for_huge_pages(bytes);
   const size_t wanted = bytes + (huge ? kHugePage : 0) + kGuard;
@@ -87,7 +87,8 @@ Result<Mapping> Mapping::create(size_t bytes) {
     const size_t past_edge = reinterpret_cast<uintptr_t>(base) % kHugePage;
     if (past_edge != 0) mapping.data_ += kHugePage - past_edge;
 #if defined(MADV_HUGEPAGE)
-    madvise(mapping.data_, bytes, MADV_HUGEPAGE);  // Only a hint. Without huge pages everything works, but slower.
+    // Only a hint: everything also works without huge pages, but more slowly.
+    madvise(mapping.data_, bytes, MADV_HUGEPAGE);
 #endif
     static const uint64_t nodes = memory_nodes();
     interleave(mapping.data_, bytes, nodes);

@@ -9,8 +9,8 @@
 
 namespace monolith {
 
-// Owns one memory region. Pages are allocated on first touch. In a large region they are 2 MiB pages if the system
-// provides them, and are spread over the NUMA nodes if there are several (numa.h).
+// Owns one memory region. Pages are allocated on first touch. In a large region, they are 2 MiB pages if the system
+// provides these, and are spread over the NUMA nodes if there are several (numa.h).
 class Mapping {
  public:
   Mapping() = default;
@@ -21,21 +21,21 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Collapses small pages into huge pages while the system has free ones, and stops at the given time. Returns how many
-  // bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack this call.
-  // Other threads may read the region meanwhile; they wait for one page at most.
+  // Collapses small pages into huge pages as long as the system has free ones, but stops at the given time. Returns how
+  // many bytes of the part processed so far are in huge pages. Returns 0 on kernels before Linux 6.1, which lack this
+  // call. Other threads may read the region in the meantime; they wait for at most one page.
   size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Number of bytes that touching one address may allocate: the size of a huge page if the region uses them, otherwise
+  // Number of bytes that touching one address may allocate: the size of a huge page if the region uses these, otherwise
   // the size of a small page.
   size_t page_bytes() const;
 
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  void* base_ = nullptr;  // Address for munmap(). data_ may lie after it, at a huge-page boundary.
+  void* base_ = nullptr;  // Address for munmap(). data_ may be after it, at a huge-page boundary.
   size_t base_size_ = 0;
 };
 

@@ -46,8 +46,8 @@ uint64_t memory_nodes() {
 bool interleave(void* begin, size_t bytes, uint64_t nodes) {
   if (std::popcount(nodes) < 2) return false;
 #if defined(__linux__) && defined(SYS_mbind)
-  constexpr int kInterleave = 3;           // Value of MPOL_INTERLEAVE.
-  constexpr unsigned long kMaskBits = 65;  // The kernel reads one bit less than this count.
+  constexpr int kInterleave = 3;           // MPOL_INTERLEAVE.
+  constexpr unsigned long kMaskBits = 65;  // The kernel reads one bit less than this.
   const unsigned long mask = nodes;
   static_assert(sizeof mask == sizeof nodes);
   return syscall(SYS_mbind, begin, bytes, kInterleave, &mask, kMaskBits, 0) == 0;

@@ -1,7 +1,7 @@
 // Memory placement on machines with several NUMA nodes (sockets): pages are interleaved over all nodes. Any thread may
 // process any part of a matrix or of the KV pages, so no node is the right one for a given part. With interleaving, all
-// nodes contribute bandwidth and none becomes a bottleneck. On a machine with a single node these functions do nothing.
-// Any thread may call these functions.
+// nodes contribute bandwidth and none becomes a bottleneck. On a machine with a single node, these functions do
+// nothing. Any thread may call them.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace monolith {
 
-// Parses a list of nodes in the format of /sys/devices/system/node, such as "0-1,3". Bit i is set for node i. Returns 0
-// if the list is malformed or contains a node above 63.
+// Parses a list of nodes in the format used in /sys/devices/system/node, such as "0-1,3". Bit i is set for node i.
+// Returns 0 if the list is malformed or contains a node above 63.
 uint64_t parse_node_list(std::string_view list);
 
-// Bit mask of the nodes that have memory. There is nothing to interleave unless at least two bits are set.
+// Returns a bit mask of the nodes that have memory. There is nothing to interleave unless at least two bits are set.
 uint64_t memory_nodes();
 
-// Requests that the untouched pages of [begin, begin + bytes) are allocated from `nodes` in turn. `begin` must be at a
-// page boundary. This is only a hint: the function returns false if the system refuses, as it may in containers, and
+// Requests that the untouched pages of [begin, begin + bytes) be allocated from `nodes` in turn. `begin` must be on a
+// page boundary. This is only a hint: if the system refuses, as it may in containers, the function returns false and
 // the default placement applies.
 bool interleave(void* begin, size_t bytes, uint64_t nodes);
 

@@ -1,4 +1,4 @@
-// Measures the peak arithmetic throughput of the vector units, the upper bound that benchmarks compare matmul with.
+// Measures the peak arithmetic throughput of the vector units, the upper bound with which benchmarks compare matmul.
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"
@@ -7,7 +7,7 @@ namespace monolith {
 
 // Multiplications and additions per second, summed over all threads.
 struct ArithmeticPeak {
-  double integer8 = 0;  // Products of bytes accumulated in 32 bits, with the instructions of the quantized matmul.
+  double integer8 = 0;  // Byte products accumulated in 32 bits, with the instructions of the quantized matmul.
   double float32 = 0;   // Fused multiply-adds.
 };
 
@@ -16,7 +16,7 @@ struct ArithmeticPeak {
 // AArch64, for which there are no measuring loops.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats);
 
-// Measuring loops of one instruction set: functions that run `count` rounds of independent chains, and the number of
+// Measuring loops for one instruction set: functions that run `count` rounds of independent chains, and the number of
 // operations per round.
 struct PeakLoops {
   void (*integer8)(long count);

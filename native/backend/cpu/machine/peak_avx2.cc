@@ -1,4 +1,4 @@
-// See peak.h. AVX2 accumulates products of bytes in three instructions: vpmaddubsw, vpmaddwd, vpaddd. Eight chains hide
+// See peak.h. AVX2 accumulates byte products with three instructions: vpmaddubsw, vpmaddwd, vpaddd. Eight chains hide
 // the latency of both accumulations. Register renaming separates the temporaries.
 #if defined(__AVX2__)
 

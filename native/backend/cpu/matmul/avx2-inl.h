@@ -1,6 +1,6 @@
-// Prefetching and storing of results, shared by the *avx2*.cc files. Include only there. A vector is half a panel, i.e.
-// 8 lanes. With 16 registers, a kernel covers M rows of one half at a time. With one or two rows, it covers both halves
-// at once, so the weights are read only once.
+// Weight prefetching and storing of results, shared by the *avx2*.cc files. Include only there. A vector is half a
+// panel, that is, 8 lanes. Because there are only 16 registers, a kernel covers M rows of one half at a time. With one
+// or two rows, it covers both halves at once, so the weights are read only once.
 #pragma once
 
 #include <immintrin.h>
@@ -12,17 +12,17 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-// Prefetch distance in bytes. Compared with 4096 on Zen 5 (one stream, two cores), 5120 is 4 to 8 % faster at full
-// memory bandwidth and 2 % slower if other tenants use part of the bandwidth. 6144 is 6 to 12 % faster and 3 to 5 %
-// slower.
+// Prefetch distance in bytes. Compared with 4096 on Zen 5 (one stream, two cores), 5120 is 4 to 8% faster when the full
+// memory bandwidth is available, and 2% slower when other tenants use part of it. 6144 is 6 to 12% faster and 3 to 5%
+// slower, respectively.
 inline constexpr int kPrefetchAhead = 5120;
 
-// Number of half panels that a kernel of M rows covers at once.
+// Number of half panels that a kernel for M rows covers at once.
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
 
 // Prefetches weights. Large arrays are prefetched kPrefetchAhead bytes ahead, across the boundary to the next panel.
-// Small arrays are prefetched a whole panel ahead, because the first lines of each panel would otherwise arrive too
+// Small arrays are prefetched a whole panel ahead, because otherwise the first lines of each panel would arrive too
 // late.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {

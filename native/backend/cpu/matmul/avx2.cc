@@ -46,7 +46,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       const __m256 inverse = _mm256_set1_ps(127.0f / amax_value);
       __m256i a[4];
       UNROLL for (int i = 0; i < 4; ++i) a[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-      // Packing works within 128-bit halves, so the last step restores the order of the eight groups of four.
+      // Packing works within 128-bit halves, so the final permutation restores the order of the eight groups of four.
       const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3]));
       _mm256_store_si256(reinterpret_cast<__m256i*>(block->a),
                          _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
@@ -78,7 +78,7 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
 
 // --- floating point -----------------------------------------------------------------------------------
 
-// Loads the weights of an even k and of the following odd k: 8 lanes from lane `first` (0 or 8).
+// Loads the weights of an even k and of the odd k after it, for 8 lanes starting at lane `first` (0 or 8).
 struct F32Weights {
   static constexpr int kPairBytes = 128;
   static __m256 even(const std::byte* pair, int first) {
@@ -128,10 +128,10 @@ void floats(const PanelTile& tile) {
     finish<M>(tile, first, even);
   }
 }
-// Expands eight E4M3 codes by shifting their bits to the positions of binary16. The results are 2^-8 of the values.
+// Expands eight E4M3 codes by shifting their bits to the positions of binary16. The results are 2^-8 times the values.
 __m256 f8_values(const std::byte* codes) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
-  // Clears the bit that contains a copy of the sign.
+  // Clears the bit that holds a copy of the sign.
   const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
   return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), bits));
 }

@@ -1,4 +1,4 @@
-// Prefetching and storing of results, shared by the *avx512*.cc files. Include only there.
+// Weight prefetching and storing of results, shared by the *avx512*.cc files. Include only there.
 #pragma once
 
 #include "backend/cpu/avx512-inl.h"
@@ -12,10 +12,10 @@ namespace {
 
 inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 
-// Prefetches weights, which are usually in memory rather than in a cache. The hardware prefetcher follows the loads,
-// and the more arithmetic there is per line, the fewer loads are in flight to guide it. Without software prefetching, a
-// row of Q4_K streams at half the rate of BF16. Lines are prefetched `near` bytes ahead into the L1 cache, across the
-// boundary to the next panel, and before that `far` bytes ahead into the L2 cache. A distance of 0 disables that
+// Prefetches weights, which are usually in memory rather than in a cache. The hardware prefetcher follows the loads;
+// the more arithmetic there is per line, the fewer loads are in flight to guide it. Without software prefetching, a row
+// of Q4_K streams at half the rate of BF16. Each line is first prefetched into the L2 cache, `far` bytes ahead, and
+// then into the L1 cache, `near` bytes ahead, across the boundary to the next panel. A distance of 0 disables that
 // prefetch. If the weights are already in a cache, the cost is not measurable.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
@@ -32,11 +32,12 @@ template <int kBytes>
         _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
-// Floating-point weights need so little work per line that longer or additional prefetching gains nothing.
+// Floating-point weights need so little work per line that longer distances or additional prefetches gain nothing.
 inline constexpr StreamDistances kFloatsAhead{0, 4096};
 
-// Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because the first ones of each
-// panel would otherwise arrive too late. They go to L2, because they would be evicted from L1 before their use.
+// Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because otherwise the first ones
+// of each panel would arrive too late. They are prefetched into L2, because they would be evicted from L1 before their
+// use.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_panel(const PanelTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
@@ -48,20 +49,20 @@ inline __m512 load_halves(const std::byte* at) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
-// isum += per lane, the dot product of four unsigned bytes of w with the four signed bytes at `a`. Inline assembly,
-// because GCC 12 does not fold the broadcast into the instruction's memory operand, which costs a register and an
-// instruction.
+// isum += per lane, the dot product of four unsigned bytes of w with the four signed bytes at `a`. Written in inline
+// assembly because GCC 12 does not fold the broadcast into the instruction's memory operand, which costs a register and
+// an instruction.
 [[gnu::always_inline]] inline void dot4_broadcast(__m512i& isum, __m512i w, const int8_t* a) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
 }
 
-// broadcast4() and dot4() do the work of dot4_broadcast() in two steps, so that one broadcast can serve two panels.
+// broadcast4() and dot4() split dot4_broadcast() into two steps, so that one broadcast can serve two panels.
 [[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) { return broadcast_four_bytes(a); }
 [[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));
 }
 
-// Adds the bias and the old output if requested, and stores each output once.
+// Adds the bias and the old output if requested. Stores each output once.
 template <int M>
 [[gnu::always_inline]] inline void finish(const PanelTile& tile, __m512 (&acc)[M]) {
   const __mmask16 lanes = static_cast<__mmask16>((1u << tile.lanes) - 1);

@@ -87,15 +87,15 @@ void floats(const PanelTile& tile) {
   EACH_ROW(r) even[r] = _mm512_add_ps(even[r], odd[r]);
   finish(tile, even);
 }
-// Expands the E4M3 codes of an even k and of the following odd k by shifting their bits to the positions of binary16.
-// The results are 2^-8 of the values.
+// Expands the E4M3 codes of an even k and of the odd k after it by shifting their bits to the positions of binary16.
+// The results are 2^-8 times the values.
 template <int M>
 void f8(const PanelTile& tile) {
   const std::byte* w = tile.panel;
   const float* x = reinterpret_cast<const float*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
-  // Clears the bit that contains a copy of the sign.
+  // Clears the bit that holds a copy of the sign.
   const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));
   for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
     const __m512 scale = _mm512_loadu_ps(w);

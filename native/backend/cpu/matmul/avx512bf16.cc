@@ -1,6 +1,7 @@
 // BF16 matmul with vdpbf16ps, for AVX-512 processors that support it (Zen 4, Cooper Lake and later). The instruction
 // multiplies pairs of bfloat16 numbers and adds the products to a float. It treats denormals as zero and rounds results
-// to nearest even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16. panels.h describes the order of sums.
+// to nearest even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16. panels.h describes the order of the
+// sums.
 #if defined(__AVX512BF16__)
 
 #include "backend/cpu/matmul/avx512-inl.h"
@@ -8,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Rounds in integer arithmetic like float_to_bfloat16(), because vcvtneps2bf16 would flush denormals.
+// Rounds in integer arithmetic, as float_to_bfloat16() does, because vcvtneps2bf16 would flush denormals.
 __m256i round_to_bf16(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -29,7 +30,7 @@ void pack_bf16(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   }
 }
 
-// acc += per lane, the pair of weights times the pair of activations at `a`.
+// acc += per lane, the dot product of a pair of weights with the pair of activations at `a`.
 [[gnu::always_inline]] inline void dot2_broadcast(__m512& acc, __m512i w, const uint16_t* a) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const uint16_t(*)[2]>(a)));
 }

@@ -1,7 +1,7 @@
-// The table of matmul kernels of one instruction set. Kernels take raw pointers, access only their tile, and may run on
-// any number of threads concurrently. This header is included in files that are compiled for different instruction
+// The table of matmul kernels for one instruction set. Kernels take raw pointers, access only their tile, and may run
+// on any number of threads concurrently. This header is included in files that are compiled for different instruction
 // sets. It must not contain inline functions that could be emitted out of line, because the linker might keep a copy
-// that only newer processors can run.
+// that runs only on newer processors.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 namespace monolith {
 
 // How matmul packs its input (the activations), once per call for all targets. Rows are grouped into tiles of at most
-// MatmulKernels::max_tile_rows. A tile is an array of 64-byte lines [line][row], so a kernel reads one contiguous
-// stream and finds row r's line at a constant distance of 64 r bytes. The tile that a row belongs to affects neither
-// its lines nor its results.
+// MatmulKernels::max_tile_rows. A tile is an array of 64-byte lines, [line][row], so a kernel reads one contiguous
+// stream and finds row r's line at a constant offset of 64 r bytes. Which tile a row is in affects neither its lines
+// nor its results.
 enum class ActivationKind : uint8_t { kInt8, kF32, kBf16 };
 inline constexpr int kActivationKinds = 3;
 inline constexpr size_t kLineBytes = 64;
@@ -27,39 +27,38 @@ constexpr int64_t lines_per_row(ActivationKind kind, int64_t cols) {
 }
 
 // A line of ActivationKind::kInt8: 32 values as a = round(x * (127 / amax)), ties to even, where amax = max |x|.
-// Kernels use the sums of these values to correct for weights that are stored with an offset, and multiply -(scale *
-// sum) by the minima of the weights. If a block contains NaN or infinity, or its amax is below the minimum
-// (kSmallestAmaxBits), all a are 0 and the scale is NaN or 0.
+// Kernels use the sums of these values to correct for weights that are stored with an offset, and multiply the minima
+// of the weights by -(scale * sum). If a block contains NaN or infinity, all a are 0 and the scale is NaN. If amax is
+// below the minimum (kSmallestAmaxBits), all a and the scale are 0.
 struct alignas(kLineBytes) ActivationBlock {
   int8_t a[32];
   float scale;  // amax / 127.
   int32_t minus_128_sum;
   int32_t minus_8_sum;
-  int32_t minus_32_sum[2];         // Sums of the first and the last 16 values, times -32.
+  int32_t minus_32_sum[2];         // -32 times the sums of the first and the last 16 values.
   float minus_scaled_sum;          // -(scale * float(sum)).
-  float minus_scaled_half_sum[2];  // -(scale * float(sum)) of the first and of the last 16 values.
+  float minus_scaled_half_sum[2];  // -(scale * float(sum)) of the first and the last 16 values.
 };
 static_assert(sizeof(ActivationBlock) == kLineBytes);
 
-// Bits of 2^-100. This bound keeps 127 / amax, and the products of the scale and weights, in the range of normal
-// numbers.
+// Bits of 2^-100. This bound keeps 127 / amax, and products of the scale and weights, in the range of normal numbers.
 inline constexpr uint32_t kSmallestAmaxBits = 27u << 23;
 inline constexpr uint32_t kInfinityBits = 0x7f800000u;
 
-// One kernel call: one panel of weights, or two adjacent panels for a pair kernel, times one tile of rows. Writes out[r
-// * out_stride + lane] for r < n_rows and lane < lanes.
+// One kernel call: a panel of weights (two adjacent panels for a pair kernel) times a tile of rows. Writes out[r *
+// out_stride + lane] for r < n_rows and lane < lanes.
 struct PanelTile {
   const std::byte* panel;
   const std::byte* block_scales;
   const PanelLayout* layout;
   const std::byte* lines;  // The packed tile of activations.
-  int n_rows;              // Range: 1 .. max_tile_rows, or max_pair_rows for a pair kernel.
-  int lanes;               // Range: 1 .. 16, or 17 .. 32 for a pair kernel.
+  int n_rows;              // 1 to max_tile_rows, or to max_pair_rows for a pair kernel.
+  int lanes;               // 1 to 16, or 17 to 32 for a pair kernel.
   float* out;
   int64_t out_stride;
-  const float* bias;  // Bias of lane 0 and the following lanes, or null.
+  const float* bias;  // Bias for lane 0 and the lanes after it, or null.
   bool add_to_out;
-  // Pair kernels only: weights of a later call. The kernel prefetches ahead_lines cache lines of them per 32 columns.
+  // Pair kernels only: weights of a later call, of which the kernel prefetches ahead_lines cache lines per 32 columns.
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
 };
@@ -70,15 +69,15 @@ using PanelKernel = void (*)(const PanelTile& tile);
 struct StreamDistances {
   int64_t far, near;
 };
-// Distances on this processor for quantized weights, and for the types whose loads alone guide the hardware prefetcher
-// (led_by_loads() in quants_avx512-inl.h).
+// Distances on this processor: for quantized weights, and for those types whose loads alone guide the hardware
+// prefetcher (led_by_loads() in quants_avx512-inl.h).
 extern const StreamDistances kStreamDistances, kStreamLed;
 
-// Packs one row of `cols` floats and stores line i at out + i * line_stride. The rest of the last line is zero. kInt8
-// requires whole blocks of 32 columns.
+// Packs one row of `cols` floats and stores line i at out + i * line_stride. The rest of the last line is zero. For
+// kInt8, `cols` must be a multiple of 32.
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
-// Number of entries in the tables below, in the order of panel_type_index().
+// Number of entries in the tables below, which are indexed by panel_type_index().
 inline constexpr int kPanelTypes = 27;
 constexpr int panel_type_index(TensorType type) {
   switch (type) {
@@ -111,12 +110,12 @@ constexpr int panel_type_index(TensorType type) {
     case TensorType::kF8Scaled: return 26;
     case TensorType::kI32:
     case TensorType::kI64:
-    case TensorType::kF8E4M3: break;  // Matmul does not support these types.
+    case TensorType::kF8E4M3: break;  // Not supported by matmul.
   }
   return 0;
 }
 
-// The kind of activations that each weight type needs.
+// The kind of activations that each weight type requires.
 using ActivationKinds = std::array<ActivationKind, kPanelTypes>;
 inline constexpr ActivationKinds kUsualActivations = [] {
   ActivationKinds kinds;
@@ -128,7 +127,7 @@ inline constexpr ActivationKinds kUsualActivations = [] {
 
 struct MatmulKernels {
   const char* name;              // As in cpu_isa_name().
-  std::atomic<uint64_t>* calls;  // Number of matmuls computed with this table since the process started.
+  std::atomic<uint64_t>* calls;  // Number of matmuls computed with this table since process start.
   int max_tile_rows;
   PackRow pack[kActivationKinds];  // Indexed by ActivationKind.
   ActivationKinds activation;
@@ -137,7 +136,7 @@ struct MatmulKernels {
   PanelKernel pair[kPanelTypes] = {};  // Null for types without a pair kernel.
 };
 
-// Kernels of each instruction set. They may run only on processors that support it.
+// Kernels for each instruction set. They may run only on processors that support it.
 extern const MatmulKernels kPlainMatmul;
 #if defined(__x86_64__)
 extern const MatmulKernels kAvx2Matmul;

@@ -1,17 +1,16 @@
-// The matmul driver; see matmul.h. A call is split as follows:
-// - Rows are split into tiles of nearly equal size, at most max_tile_rows. A kernel call covers one tile.
+// The matmul driver (see matmul.h). A call is split as follows:
+// - Rows are split into tiles of nearly equal size, at most max_tile_rows each. A kernel call covers one tile.
 // - Panels (16 outputs each) are split into groups that stay in the L2 cache while all tiles use them.
-// - A task is one group of panels of one target times one range of tiles. Threads take tasks dynamically.
+// - A task is one group of one target's panels times one range of tiles. Threads take tasks dynamically.
 //
-// If there are more rows than fit in one tile, and pair kernels exist for all types, the pair kernels are used, with
-// smaller tiles and two panels per call. A call of this kind also prefetches part of the group of panels that its
-// thread will probably take next. This keeps the memory busy while all tiles are computed, not only during the first
-// one.
+// If there are more rows than fit in one tile, and all types have pair kernels, the pair kernels are used, with smaller
+// tiles and two panels per call. Each of these calls also prefetches part of the group of panels that its thread will
+// probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
 //
-// With a single tile, a task is a contiguous run of memory, and the tasks of a thread are adjacent. Whenever a thread
+// With a single tile, a task is a contiguous range of memory, and a thread's tasks are adjacent. Whenever a thread
 // continues elsewhere in memory, the first cache lines arrive late. Measured on Zen 5 with Q4_K, on two cores with a
-// read bandwidth of 66 GB/s: threads that alternate between tasks of 128 KiB reach 75 % of the bandwidth, with tasks of
-// 1 MiB 90 %, and if each has one half of the memory 98 %.
+// read bandwidth of 66 GB/s: threads that alternate between 128 KiB tasks reach 75% of the bandwidth, with 1 MiB tasks
+// 90%, and if each thread has one half of the memory, 98%.
 #include "backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -24,21 +23,21 @@
 namespace monolith {
 namespace {
 
-// Weights per task: half of the smallest L2 cache of the supported processors (Zen 4: 1 MiB per core).
+// Weights per task: half of the smallest L2 cache among the supported processors (Zen 4: 1 MiB per core).
 constexpr int64_t kGroupBytes = 512 * 1024;
 // The same for pair kernels, for which the L2 cache also holds the next group of panels.
 constexpr int64_t kPairGroupBytes = 256 * 1024;
 // Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
 // threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
 constexpr int64_t kStreamBytes = 32 * 1024;
-// Tasks per thread, enough for dynamic scheduling to balance the load.
+// Tasks per thread. This many let dynamic scheduling balance the load.
 constexpr int64_t kTasksPerThread = 4;
-// Maximum targets that are split together. Further targets are computed afterwards.
+// Maximum number of targets that are split together. Any further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
 // A matmul that reads no more than this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes
 // about as long as starting a parallel section.
 constexpr int64_t kProductAlone = 64 * 1024;
-// Below this many values, packing on one thread is faster than a separate parallel section.
+// For fewer values than this, packing on one thread is faster than a separate parallel section.
 constexpr int64_t kPackAlone = 16 * 1024;
 
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
@@ -66,8 +65,8 @@ Tasks cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_panels, int t
   return tasks;
 }
 
-// Prefetches the next group of panels, spread over the kernel calls of the current group. Threads take groups in turn,
-// so a thread's next group is as many groups away as there are threads.
+// Prefetches the next group of panels, spread over the kernel calls for the current group. Threads take groups in turn,
+// so the distance from a thread's current group to its next one is the number of threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
@@ -155,7 +154,7 @@ struct Product {
     }
   }
 
-  // Computes task number `task` of all targets, numbered in order of the targets.
+  // Computes one task. Tasks are numbered across all targets, in target order.
   void compute(int64_t task) const {
     for (size_t i = 0; i < targets.size(); ++i) {
       const int64_t count = cuts[i].count();
@@ -167,12 +166,12 @@ struct Product {
 
 }  // namespace
 
-// Prefetch distances, measured with one row and weights in memory on two cores. On Zen 5, (0, 4096) was fastest for all
-// types: Q8_0 reached 76 GB/s, compared with 71 at (8192, 4096) and 64 at (16384, 2048). On Zen 4, (8192, 2048) was 4
-// to 44 % faster than (0, 4096), except for BF16, which gained nothing. Longer distances brought no further gain. For
+// Prefetch distances, measured with one row and weights in memory, on two cores. On Zen 5, (0, 4096) was fastest for
+// all types: Q8_0 reached 76 GB/s, compared with 71 at (8192, 4096) and 64 at (16384, 2048). On Zen 4, (8192, 2048) was
+// 4 to 44% faster than (0, 4096), except for BF16, which gained nothing. Longer distances brought no further gain. For
 // types whose loads guide the hardware prefetcher, Zen 4 reaches 53 GB/s with (8192, 0) and 41 GB/s with (8192, 2048).
-// K-quants do not use (8192, 0), although a single core then streams a large Q4_K matrix at 27 instead of 21 GB/s: MoE
-// layers lose 5 %, because each small expert starts with a cold prefetcher.
+// K-quants do not use (8192, 0), although with it a single core streams a large Q4_K matrix at 27 rather than 21 GB/s:
+// MoE layers lose 5%, because each small expert starts with a cold prefetcher.
 const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
@@ -212,7 +211,7 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    // The memory is not touched, and thus not allocated, until it is used.
+    // The memory is not touched, and therefore not committed, until it is used.
     auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
@@ -271,7 +270,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     pool.parallel_for(tasks, 1, compute);
 }
 
-// The number of packed lines of a row of activations is the sum over its heads. Within a tile, the lines of head h of
+// A row of activations has as many packed lines as all of its heads together. Within a tile, the lines of head h for
 // all rows follow those of head h - 1.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows) {

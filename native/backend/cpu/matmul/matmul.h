@@ -1,5 +1,5 @@
-// Weight matrices on the CPU, and the matmul driver: it packs the input, splits the outputs into tasks and runs them on
-// the threads. The kernels are in this folder; panels.h describes the layout and the arithmetic. Threads: called by the
+// Weight matrices on the CPU, and the matmul driver, which packs the input, splits the outputs into tasks and runs them
+// on the threads. The kernels are in this directory; panels.h describes the layout and the arithmetic. Called on the
 // engine thread. Only CpuMatrix::create and MatmulScratch::reserve allocate memory.
 #pragma once
 
@@ -21,13 +21,13 @@ namespace monolith {
 
 class CpuMatrix final : public Matrix {
  public:
-  // Bytes that create() allocates. 0 if the shape is not supported and create() would fail.
+  // Bytes that create() allocates; 0 if the shape is not supported, so create() would fail.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
-  // Bytes needed in addition for the factors of `rows` rows.
+  // Additional bytes for the factors of `rows` rows.
   static size_t factor_bytes(int64_t rows) {
     return static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows * kPanelRows) * sizeof(float);
   }
-  // Repacks `source` as type `stored`, which is the source's type or F32. Errors: kUnsupported (type, shape),
+  // Repacks `source` as type `stored`, which is either the source's type or F32. Errors: kUnsupported (type, shape),
   // kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
 
@@ -38,7 +38,7 @@ class CpuMatrix final : public Matrix {
     return memory_.data() + static_cast<size_t>(n_panels()) * layout_.records +
            static_cast<size_t>(panel) * layout_.block_scales;
   }
-  // Factors of a panel's rows, or null.
+  // The factors of a panel's rows, or null.
   const float* factors(int64_t panel) const {
     return factors_.empty() ? nullptr : factors_.data() + panel * kPanelRows;
   }
@@ -56,7 +56,7 @@ class CpuMatrix final : public Matrix {
   std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
 };
 
-// Packed activations. There is one area per kind, because the targets of one call may need different kinds.
+// Packed activations. There is one area per kind, because the targets of a call may need different kinds.
 class MatmulScratch {
  public:
   // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns. Errors: kOutOfMemory.
@@ -71,16 +71,16 @@ class MatmulScratch {
   Mapping areas_[kActivationKinds];
 };
 
-// Implements Operations::matmul. The weights of all targets are CpuMatrix with equal `cols`. x is [n_rows][cols] and
-// must not overlap any target's output. The scratch memory must be large enough (asserted).
+// Implements Operations::matmul. The weights of all targets are CpuMatrix objects with the same `cols`. x is
+// [n_rows][cols] and must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
 // Implements Operations::batched_matmul. The scratch memory must be large enough (asserted) for n_rows rows with the
-// columns of all heads, where each head's number of columns is rounded up to 32.
+// columns of all heads, where each head's number of columns is rounded up to a multiple of 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const BatchedMatmul& products, int n_rows);
 
-// Returns the kernels for an instruction set of this processor, including BF16 instructions if it supports them.
+// Returns the kernels for an instruction set of this processor, with its BF16 instructions if it has them.
 const MatmulKernels& matmul_kernels(CpuIsa isa);
 
 }  // namespace monolith

@@ -1,9 +1,9 @@
-// Matmul kernels for AArch64, compiled once per instruction set in matmul/neon.cc and matmul/neoni8mm.cc. This file
-// contains the code shared by all kernels and the kernels for floating-point weights. Quantized weights are in
-// matmul/quants_neon-inl.h, the multiplication of bytes is in matmul/products_neon-inl.h, and panels.h describes the
-// arithmetic and the layout.
+// Matmul kernels for AArch64, compiled once per instruction set, in matmul/neon.cc and matmul/neoni8mm.cc. This file
+// contains the code shared by all kernels, and the kernels for floating-point weights. The kernels for quantized
+// weights are in matmul/quants_neon-inl.h, and the byte multiplication is in matmul/products_neon-inl.h. panels.h
+// describes the arithmetic and the layout.
 //
-// Vectors hold 4 lanes of a panel. A kernel covers M rows of half a panel at a time. With one or two rows, it covers
+// A vector holds 4 lanes of a panel. A kernel covers M rows of half a panel at a time. With one or two rows, it covers
 // the whole panel, so the weights are read only once and in memory order. With kMaxRows rows, the integer sums, the
 // float sums and a group of activations use 20 to 30 of the 32 registers.
 //
@@ -21,7 +21,7 @@
 #define EACH_ROW(r) UNROLL for (int r = 0; r < M; ++r)
 #define EACH_VECTOR(v) UNROLL for (int v = 0; v < kVectors<M>; ++v)
 #define EACH_SUM(v, r) EACH_VECTOR(v) EACH_ROW(r)
-// Loops over the panel in steps of kVectors<M> vectors, where `first` is the first lane.
+// Loops over the panel in steps of kVectors<M> vectors. `first` is the first lane.
 #define EACH_PART(first) for (int first = 0; first < kPanelRows && first < tile.lanes; first += 4 * kVectors<M>)
 
 namespace monolith {
@@ -33,7 +33,7 @@ constexpr int kMaxRows = 6;
 constexpr int kMaxRows = 4;
 #endif
 
-// Vectors that a kernel of M rows covers at once: half a panel or a whole one.
+// Number of vectors that a kernel for M rows covers at once: half a panel or a whole one.
 template <int M>
 constexpr int kVectors = M <= 2 ? 4 : 2;
 
@@ -42,7 +42,7 @@ constexpr int kVectors = M <= 2 ? 4 : 2;
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     float32x4_t v[8];
-    // When they are compared as integers, float magnitudes keep their order, with NaN above infinity.
+    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
     uint32x4_t amax = vdupq_n_u32(0);
     UNROLL for (int i = 0; i < 8; ++i) {
       v[i] = vld1q_f32(x + k + 4 * i);
@@ -89,7 +89,7 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
 
 // --- results ------------------------------------------------------------------------------------------
 
-// Float sums of the part of a panel that the kernel covers at once.
+// Float sums for the part of a panel that the kernel covers at once.
 template <int M>
 struct Sums {
   float32x4_t at[kVectors<M>][M];
@@ -102,7 +102,7 @@ template <int M>
 }
 
 // Adds the bias and the old output if requested, and stores each output once, for the part that starts at lane `first`.
-// Nothing beyond the last lane is accessed.
+// Does not access anything beyond the last lane.
 template <int M>
 [[gnu::always_inline]] inline void finish(const PanelTile& tile, int first, const Sums<M>& sums) {
   EACH_VECTOR(v) {
@@ -135,14 +135,14 @@ template <int M>
 const uint8_t* array_of(const std::byte* area, size_t offset) {
   return reinterpret_cast<const uint8_t*>(area) + offset;
 }
-// Converts four lanes of binary16 exactly.
+// Converts four binary16 values. The conversion is exact.
 [[gnu::always_inline]] inline float32x4_t load_halves(const uint8_t* at) {
   return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(at)));
 }
 
 // --- floating point -----------------------------------------------------------------------------------
 
-// Loads the weights of an even k and of the following odd k: 4 lanes from lane `lane`.
+// Loads the weights of an even k and of the odd k after it, for 4 lanes starting at lane `lane`.
 struct F32Weights {
   static constexpr int kPairBytes = 128;
   static float32x4_t load(const uint8_t* at) { return vreinterpretq_f32_u8(vld1q_u8(at)); }
@@ -165,10 +165,10 @@ struct Bf16Weights {
   }
 };
 
-// Codes of a record of F8_E4M3_128, whose scales are applied separately. A pair consists of two codes per lane.
+// Codes of an F8_E4M3_128 record; the scales are applied separately. A pair consists of two codes per lane.
 struct F8Weights {
   static constexpr int kPairBytes = 32;
-  static float32x4_t load(const uint8_t* at) {  // Returns 2^-8 of the values.
+  static float32x4_t load(const uint8_t* at) {  // Returns 2^-8 times the values.
     uint32_t four;
     __builtin_memcpy(&four, at, sizeof four);
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)));
@@ -177,8 +177,8 @@ struct F8Weights {
   }
 };
 
-// Adds two values of k to the sums: `w` points to their weights, and a[r] holds four activations of row r, of which
-// `pair` (0 or 1) selects two.
+// Adds the products for two values of k to the sums. `w` points to their weights; a[r] holds four activations of row r,
+// of which `pair` (0 or 1) selects two.
 template <typename Weights, int pair, int M>
 [[gnu::always_inline]] inline void add_pair(Sums<M>& even, Sums<M>& odd, const uint8_t* w, int first,
                                             const float32x4_t (&a)[M]) {

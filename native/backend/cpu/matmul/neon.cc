@@ -1,4 +1,4 @@
-// Matmul kernels for AArch64 with the 8-bit dot product (FEAT_DotProd); see matmul/neon-inl.h and
+// Matmul kernels for AArch64 with the 8-bit dot product (FEAT_DotProd). See matmul/neon-inl.h and
 // matmul/quants_neon-inl.h.
 #if defined(__ARM_FEATURE_DOTPROD)
 

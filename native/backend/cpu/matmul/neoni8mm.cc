@@ -1,4 +1,4 @@
-// Matmul kernels for AArch64 with the 8-bit matrix product (FEAT_I8MM); see matmul/neon-inl.h and
+// Matmul kernels for AArch64 with the 8-bit matrix product (FEAT_I8MM). See matmul/neon-inl.h and
 // matmul/quants_neon-inl.h.
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 

@@ -1,19 +1,19 @@
-// The layout of weights, and the arithmetic of every matmul with them. Read this before any kernel.
+// The layout of the weights, and the arithmetic of every matmul with them. Read this before any kernel.
 //
 // LAYOUT. A panel holds 16 consecutive rows (outputs) of a matrix. Lane l of every vector is row l of the panel, so
-// each output stays in one lane from start to end. A group is 4 consecutive k (inputs) of all 16 rows: 64 bytes
-// [lane][4] if a value takes a byte. Lanes beyond the matrix's last row are zero.
+// each output stays in one lane from start to end. A group is 4 consecutive k (inputs) of all 16 rows: 64 bytes,
+// [lane][4], if a value takes one byte. Lanes beyond the matrix's last row are zero.
 //   F32    values [k][lane] float                                   k padded with zeros to 16
 //   F16    values [k][lane] binary16                                k padded with zeros to 16
 //   BF16   values [k/2][lane][2] bfloat16                           k padded with zeros to 32
 //   F8_E4M3_128  for each 128 k: 256 times the scales [lane] float, then codes [k][lane]
 //
-// A panel of quantized weights is a sequence of records and its block scales. Each record covers 32 k, or 256 k if the
-// file's blocks have 256. The block scales are the arrays d and d_min of the whole panel, padded to 64 bytes. A matrix
-// stores the records of all its panels, followed by the block scales of all panels. A thread that processes panels in
-// order therefore reads two runs of memory without gaps. Zen 4's prefetcher stops at a gap. With block scales stored
-// after each panel's records, a single stream lost a third of its bandwidth: it reached 24 of 35 GB/s per core instead
-// of 34. The arrays of a record are adjacent. PanelLayout holds all offsets.
+// A panel of quantized weights is a sequence of records, plus its block scales. Each record covers 32 k, or 256 k if
+// the blocks in the file have 256 values. The block scales are the arrays d and d_min of the whole panel, padded to 64
+// bytes. A matrix stores the records of all its panels, followed by the block scales of all panels. A thread that
+// processes panels in order therefore reads two ranges of memory without gaps. This matters because Zen 4's prefetcher
+// stops at a gap: with block scales stored after each panel's records, a single stream reached 24 of 35 GB/s per core
+// instead of 34. The arrays of a record are adjacent. PanelLayout holds all offsets.
 //            in each record, k from its first                            block scales
 //   Q8_0     low [k/4]                                                   d [k/32][lane] binary16
 //   Q4_0     low [k/8]                                                   d [k/32][lane] binary16
@@ -42,23 +42,23 @@
 //   IQ1_S 1.56 2.31   IQ2_XXS 2.06 3.31   IQ2_S   2.56 3.31   IQ3_S 3.44 4.31
 //   IQ1_M 1.75 3.31   IQ2_XS  2.31 3.31   IQ3_XXS 3.06 4.31   TQ1_0 1.69 2.06
 //
-// low and high are vectors of bytes [lane][4]. The code of k, an unsigned number, is split into 8, 4, 2 or 1 low bits
-// and 2 or 1 high bits. Each byte is filled from its lowest bits up with the parts of as many successive groups as fit.
-// With 4-bit parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
+// low and high are vectors of bytes [lane][4]. The code for k, an unsigned number, is split into 8, 4, 2 or 1 low bits
+// and 2 or 1 high bits. Each byte is filled, from its lowest bits up, with the parts of as many successive groups as
+// fit. With 4-bit parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
 //
-// The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated,
-// so that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
-// nibble. Scale bytes of codebook types are ExpandedBlock::numbers, those of NVFP4 come from nvfp4_scale_bits().
-// panel_form() defines the meaning of the numbers for each type.
+// MXFP4's d is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated, so
+// that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
+// nibble. The scale bytes of codebook types are ExpandedBlock::numbers; those of NVFP4 come from nvfp4_scale_bits().
+// panel_form() defines what the numbers mean for each type.
 //
-// ACTIVATIONS are packed for each call into lines of 64 bytes (kernels.h). For quantized weights, a line holds 32
-// signed bytes, their scale, and constants derived from their sum.
+// ACTIVATIONS are packed for each call into 64-byte lines (kernels.h). For quantized weights, a line holds 32 signed
+// bytes, their scale, and constants derived from their sum.
 //
 // ARITHMETIC. For each output (row, lane), all instruction sets compute exactly the following, regardless of other
-// outputs. q is the integer that the code stands for: code - offset, or a level from the type's table. Sums of q * a
+// outputs. q is the integer that the code represents: code - offset, or a level from the type's table. Sums of q * a
 // are exact in int32, fma rounds once, and every other operation rounds to float.
-//   step  = d, or d * scale (exact), or that times a power of two: one for each 32 k, for Q2_K, Q3_K, Q6_K, NVFP4,
-//           IQ1_M, IQ2_XS and IQ2_S one for each 16
+//   step  = d, or d * scale (exact), or that times a power of two: one for each 32 k; for Q2_K, Q3_K, Q6_K, NVFP4,
+//           IQ1_M, IQ2_XS and IQ2_S, one for each 16
 //   floor = d_min, or d_min * minimum (exact), likewise; for IQ1_S step / 8 or -step / 8
 //   Each block of 32 k in order:
 //     acc  = fma(float(sum q * a) * step, a_scale, acc)
@@ -66,11 +66,11 @@
 //   or, for types with a step for each half of 16:
 //     acc  = fma(fma(float(sum_1 q * a), step_1, float(sum_0 q * a) * step_0), a_scale, acc)
 //     acc  = fma(floor_0, -(a_scale * sum_0 a), acc), then the same with floor_1, sum_1 if there are minima
-//   F8_E4M3_128: w = (code as binary16, which is 2^-8 of its value) * (256 * scale), rounded once; then as F32.
-//   F32, F16, BF16: two partial sums, even and odd k, each in order; then their sum:
+//   F8_E4M3_128: w = (code as binary16, which is 2^-8 times its value) * (256 * scale), rounded once; then as F32.
+//   F32, F16, BF16: two partial sums, for even and odd k, each in order; then their sum:
 //     acc[k % 2] = fma(w, a, acc[k % 2]);   acc = acc[0] + acc[1]
 //   BF16 with vdpbf16ps: activations rounded to bfloat16, to nearest, ties to even; two partial sums,
-//     even and odd pairs of k, each in order; a pair is two products and sums as that instruction rounds them.
+//     for even and odd pairs of k, each in order; a pair is two products and sums as that instruction rounds them.
 //   out = acc (* factor of the row) (+ bias), then + old out if requested.
 //
 // So quantized, F32 and F16 matmul produce the same bits on every instruction set. Only BF16 differs, on processors
@@ -87,13 +87,13 @@ namespace monolith {
 
 inline constexpr int kPanelRows = 16;
 
-// Describes the codes, scales and minima of a quantized type. Used in constant expressions that specialize the kernels.
+// Describes the codes, scales and minima of a quantized type. Used in constant expressions to specialize the kernels.
 struct PanelForm {
-  int low_bits, high_bits;  // Bits of a code; 0 for types that are not quantized.
-  int offset;               // q = code - offset, if there are no levels.
+  int low_bits, high_bits;  // Bits per code; 0 for types that are not quantized.
+  int offset;               // q = code - offset, unless there are levels.
   // If not kNone, q = levels_of()[code].
   enum Levels : uint8_t { kNone, kIq4, kMxfp4, kIq1m, kIq2, kIq3xxs, kIq3s } levels;
-  int record;  // Number of k in a record: the block size of the file's K-quants, and 32 for most other types.
+  int record;  // Number of k per record: the block size of the file's K-quants; 32 for most other types.
   int step;    // Number of k that share a step (and a floor): 32 or 16.
   enum Scale : uint8_t {
     kHalf,   // step = d.
@@ -149,8 +149,8 @@ constexpr PanelForm panel_form(TensorType type) {
   }
   return {};
 }
-// Table of 16 levels; null for kNone. PanelForm stores an enum instead of the address, because an address is not a
-// constant expression in GCC with UBSan.
+// Returns the table of 16 levels; null for kNone. PanelForm stores an enum rather than the address, because with UBSan,
+// GCC does not accept an address in a constant expression.
 constexpr const int8_t* levels_of(PanelForm::Levels levels) {
   switch (levels) {
     case PanelForm::kIq4: return kIq4Levels;
@@ -163,7 +163,7 @@ constexpr const int8_t* levels_of(PanelForm::Levels levels) {
   }
   return nullptr;
 }
-// Largest magnitude of the levels.
+// Returns the largest magnitude of the levels.
 constexpr int largest_level(PanelForm::Levels levels) {
   int largest = 0;
   for (int i = 0; i < 16; ++i) {
@@ -173,8 +173,8 @@ constexpr int largest_level(PanelForm::Levels levels) {
   return largest;
 }
 
-// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k; also the bytes of
-// minima if they are stored separately.
+// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k, which is also the
+// bytes of minima if these are stored separately.
 constexpr int d_size(PanelForm form) {
   return form.scale == PanelForm::kE4m3 ? 0 : form.scale == PanelForm::kPower ? 1 : 2;
 }
@@ -182,7 +182,7 @@ constexpr int scales_of_block(PanelForm form) { return form.step == 32 || form.s
 // Distance in bytes from the scale of a block's first step to that of its second.
 constexpr int second_scale(PanelForm form) { return (scales_of_block(form) - 1) * kPanelRows; }
 
-// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. An absent array has the
+// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. A missing array has the
 // offset of the array after it.
 struct PanelRecord {
   int high, scales, minima, bytes;
@@ -214,7 +214,7 @@ inline constexpr int kF8Record = 128, kF8ScaleBytes = kPanelRows * 4,
 struct PanelLayout {
   TensorType type;
   int64_t cols;                  // Columns of the matrix, without padding.
-  size_t records, block_scales;  // Bytes of a panel in the matrix's two areas, multiples of 64.
+  size_t records, block_scales;  // Bytes per panel in the matrix's two areas, multiples of 64.
   size_t d, d_min;               // Byte offsets in the panel's block scales. Equal for kDelta.
 
   size_t bytes() const { return records + block_scales; }

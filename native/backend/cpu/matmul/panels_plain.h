@@ -1,5 +1,5 @@
-// Reads single values from panels of quantized weights, for code that is not vectorized. Do not include in files that
-// are compiled for a newer instruction set, because these functions may be emitted out of line.
+// Reads single values from panels of quantized weights, for code that is not vectorized. Do not include this in files
+// that are compiled for newer instruction sets, because these functions may be emitted out of line.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Calls use.operator()<type>() if `type` is a quantized type. Returns whether it is.
+// If `type` is a quantized type, calls use.operator()<type>() and returns true; otherwise returns false.
 template <typename Use>
 bool for_quantized(TensorType type, Use&& use) {
   switch (type) {
@@ -47,7 +47,7 @@ bool for_quantized(TensorType type, Use&& use) {
   return true;
 }
 
-// Returns a value of a F8_E4M3_128 panel.
+// Returns a value from an F8_E4M3_128 panel.
 inline float f8_value(const uint8_t* panel, int64_t k, int lane) {
   const uint8_t* const record = panel + k / kF8Record * kF8RecordBytes;
   float scale;
@@ -97,14 +97,14 @@ struct PanelOf {
   }
   // Returns a byte from a record's array of scales or minima.
   uint8_t number(int array, int64_t k, int lane) const {
-    const int values = 32 / scales_of_block(form);  // Values that share a byte.
+    const int values = 32 / scales_of_block(form);  // Number of values that share a byte.
     return record_of(k)[array + static_cast<int>(k % form.record) / values * kPanelRows + lane];
   }
   float step(int64_t k, int lane) const {
     if constexpr (form.scale == PanelForm::kPower) {
       return mxfp4_step(block_scales[layout.d + static_cast<size_t>(k / 32 * kPanelRows + lane)]);
     } else if constexpr (form.scale == PanelForm::kE4m3) {
-      return nvfp4_step(number(record.scales, k, lane) | 0x80);  // No scale byte is NaN at this point.
+      return nvfp4_step(number(record.scales, k, lane) | 0x80);  // By this point, no scale byte is NaN.
     } else {
       const float d = half(layout.d, k, lane);
       if constexpr (form.scale == PanelForm::kHalf) return d;
@@ -128,7 +128,7 @@ struct PanelOf {
   }
 
  private:
-  static constexpr int kDValues = form.record;  // Values that share a d.
+  static constexpr int kDValues = form.record;  // Number of values that share a d.
 };
 
 }  // namespace monolith

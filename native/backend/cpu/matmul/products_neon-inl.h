@@ -1,19 +1,19 @@
-// Multiplication of bytes on AArch64, the only part that differs between its instruction sets.
+// Byte multiplication on AArch64, the only part that differs between its instruction sets.
 //
 // SDOT and USDOT (by element) add four products to each lane: a register holds 16 activations, and each instruction
-// uses one group of four of them for all lanes. Codes of up to seven bits work as signed and as unsigned numbers. Codes
-// of eight bits, which are stored with an offset of 128, become signed by flipping the highest bit. With USDOT
-// (FEAT_I8MM) they are used unchanged.
+// uses one group of four of them for all lanes. Codes of up to seven bits can be treated as signed or unsigned. Codes
+// of eight bits, which are stored with an offset of 128, become signed by flipping the highest bit; with USDOT
+// (FEAT_I8MM), they are used unchanged.
 //
-// SMMLA and USMMLA (FEAT_I8MM) multiply 2 lanes x 8 k by 8 k x 2 rows, twice the products of a dot product. The layout
-// stores 4 k of a lane together, so two vectors are zipped to form the operands. For a pair of rows, 2 zips and 2
-// multiplications replace 4 dot products, which pays off from the second pair on.
+// SMMLA and USMMLA (FEAT_I8MM) multiply 2 lanes x 8 k by 8 k x 2 rows, which is twice as many products as a dot product
+// instruction computes. The layout stores 4 k of a lane together, so two vectors are zipped to form the operands. For a
+// pair of rows, 2 zips and 2 multiplications replace 4 dot products, which pays off from the second pair on.
 //
 // Products<M, V, kSigned> holds the integer sums of M rows with V vectors of 4 lanes, for signed or unsigned weights:
-//   start(x, constant)   initializes every row r's sums with constant(x[r])
-//   load<step>(x, k)     selects the activations that add() multiplies: of the 16 activations from k of each row, the
-//                        first 8 (step 0) or the last 8 (step 1). Step 1 follows step 0 with the same k.
-//   add<step>(v, w0, w1) adds the products of these activations with vector v's weights of the first 4 k (w0) and of
+//   start(x, constant)   initializes the sums of every row r to constant(x[r])
+//   load<step>(x, k)     selects the activations that add() multiplies: of the 16 activations of each row that start at
+//                        k, the first 8 (step 0) or the last 8 (step 1). Step 1 follows step 0 with the same k.
+//   add<step>(v, w0, w1) adds the products of these activations with vector v's weights for the first 4 k (w0) and for
 //                        the last 4 k (w1)
 //   sum(v, r)            returns the four lanes of row r
 #pragma once
@@ -46,7 +46,7 @@ class DotProducts {
   }
   template <int step>
   [[gnu::always_inline]] void load(const ActivationBlock* x, int k) {
-    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);  // Loads 16 activations for both steps.
+    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);  // Loads 16 activations, for both steps.
   }
   template <int step>
   [[gnu::always_inline]] void add(int v, uint8x16_t w0, uint8x16_t w1) {
@@ -104,7 +104,7 @@ class MatrixProducts {
       return vusmmlaq_s32(sum, w, a);
   }
 
-  // Sums of lanes 0 and 1 of a vector, and of lanes 2 and 3, as 2 x 2 matrices [lane][row].
+  // Sums for lanes 0 and 1 of a vector, and for lanes 2 and 3, as 2 x 2 matrices [lane][row].
   int32x4_t sums_[V][kPairs][2];
   int8x16_t a_[kPairs];  // 8 k of the first row, then 8 k of the second.
 };

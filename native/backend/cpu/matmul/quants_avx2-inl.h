@@ -2,7 +2,7 @@
 // Include only in {blocks,kquants,expanded}_avx2.cc.
 //
 // AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighboring products in 16
-// bits with saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
+// bits, with saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
 //   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
 //   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
 //   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
@@ -31,8 +31,8 @@ constexpr int groups_in_16_bits(PanelForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Number of half panels that a kernel of M rows covers at once. Types whose sums of a block fit into 16 bits always
-// cover both: the sums fit into the registers next to two vectors of weights, and the activations are loaded half as
+// Number of half panels that a kernel for M rows covers at once. Types whose sums for a block fit in 16 bits always
+// cover both: the sums fit in the registers next to two vectors of weights, and the activations are loaded half as
 // often.
 template <TensorType T, int M>
 constexpr int parts() {
@@ -40,8 +40,8 @@ constexpr int parts() {
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
-// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it computes all products of a
-// block first and spills them. That takes twice as long.
+// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it first computes all products
+// of a block and then spills them. That takes twice as long.
 [[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
   sum = _mm256_add_epi16(sum, x);
   asm("" : "+x"(sum));
@@ -62,8 +62,8 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
 }
 
 // Returns group g of the 32 k at `low` and `high`, for 8 lanes with four bytes each. `line` is the vector of `low` that
-// several groups share. It is loaded for the first of them only, because GCC would load it again for each (which costs
-// 1 to 3 % for a single row with weights in the L2 cache).
+// several groups share. It is loaded only for the first of them, because GCC would load it again for each (which costs
+// 1 to 3% for a single row with weights in the L2 cache).
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
   constexpr PanelForm form = panel_form(T);
@@ -94,7 +94,7 @@ template <TensorType T, int g>
   return _mm256_set1_epi32(word);
 }
 
-// pairs += groups kFirst .. kLast - 1 times the activations, where neighbors are added in 16 bits.
+// pairs += groups kFirst .. kLast - 1 times the activations, with neighbors added in 16 bits.
 template <TensorType T, int M, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[kSums], const std::byte* low, const std::byte* high,
                                              const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
@@ -129,8 +129,8 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
   }
 }
 
-// Converts isum to float and corrects for the offset of the codes. `half` selects the first or last 16 k for types with
-// two steps per block.
+// Converts isum to float and corrects for the offset of the codes. For types with two steps per block, `half` selects
+// the first or the last 16 k.
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
   constexpr PanelForm form = panel_form(T);
@@ -149,7 +149,7 @@ template <TensorType T>
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
 }
 
-// 2^(e - 128), subnormal for e < 2.
+// Returns 2^(e - 128), which is subnormal for e < 2.
 [[gnu::always_inline]] inline __m256 powers(__m256i e) {
   const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
   const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
@@ -157,8 +157,8 @@ template <TensorType T>
   return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
 }
 
-// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
-// 15, the bits represent 2^-7 of the step.
+// Computes nvfp4_step() for bytes from nvfp4_scale_bits(). Once shifted to the positions of binary16, whose exponent
+// bias is 15, the bits represent 2^-7 times the step.
 [[gnu::always_inline]] inline __m256 e4m3_steps(const std::byte* at) {
   const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(bytes, 7)), _mm256_set1_ps(0x1p7f));

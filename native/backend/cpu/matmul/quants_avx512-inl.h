@@ -1,14 +1,14 @@
 // The AVX-512 VNNI kernel for quantized weights: one template for all types, specialized at compile time by
 // panel_form(). Include only in {blocks,kquants,expanded}_avx512.cc.
 //
-// A kernel covers one panel and M rows. M integer and M float accumulators are kept in registers, with one vector of
-// weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12, they use 26 of the 32 registers.
-// Types with two steps per block need most of the rest. vpdpbusd multiplies unsigned by signed bytes, so weights are
-// passed as q + bias, and the sums start at -bias * sum a.
+// A kernel covers one panel and M rows. M integer and M float accumulators are kept in registers, along with one vector
+// of weights, so each weight is loaded and unpacked once and used M times. With kMaxRows = 12, these take 26 of the 32
+// registers; types with two steps per block need most of the rest. vpdpbusd multiplies unsigned by signed bytes, so
+// weights are passed as q + bias, and the sums start at -bias * sum a.
 //
-// Zen 4 issues one 512-bit vpdpbusd per cycle, so 64 multiply-adds per cycle are the upper bound. Each row needs eight
-// of them per block, plus one multiplication and one fma on the same pipes (Q8_0, Q4_0), plus one more fma if there are
-// minima or a second step.
+// Zen 4 issues one 512-bit vpdpbusd per cycle, so 64 multiply-adds per cycle are the upper bound. For each row, a block
+// takes eight of these, plus one multiplication and one fma on the same pipes (Q8_0, Q4_0), plus one more fma if there
+// are minima or a second step.
 //
 // Zen 5 issues two vpdpbusd and two loads per cycle. Each vpdpbusd loads its activation from memory, so loads become
 // the bottleneck. A pair kernel covers two panels and half as many rows, so each loaded activation is used twice. With
@@ -22,15 +22,15 @@
 namespace monolith {
 namespace {
 
-// Offset that is added to q to obtain an unsigned byte. The activation lines contain the sum of the activations times
-// some offsets only, so it must be one of those. A type whose own offset is among them uses it. Other types use 32
-// (with two steps per block; 64 if the levels require it) or 128.
+// Offset added to q to obtain an unsigned byte. It must be one of those for which the activation lines contain the sum
+// of the activations times the offset. If a type's own offset is one of these, it is used. Other types use 32 (with two
+// steps per block; 64 if the levels require it) or 128.
 constexpr int bias_of(PanelForm form) {
   if (form.levels == PanelForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return form.levels != PanelForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
   return form.offset == 8 || form.offset == 1 ? form.offset : 128;
 }
-// -bias * sum a, for a block or one of its halves.
+// Returns -bias * sum a, for a block or one of its halves.
 template <TensorType T, int half>
 [[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
   constexpr int bias = bias_of(panel_form(T));
@@ -50,7 +50,7 @@ template <int kShift>  // Shifts left, or right if kShift is negative. Bits cros
     return v;
 }
 
-// Returns group g of the 32 k at `low` and `high`: four unsigned bytes q + bias per lane.
+// Returns group g of the 32 k at `low` and `high`: four unsigned bytes, q + bias, per lane.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m512i weights(const std::byte* low, const std::byte* high) {
   constexpr PanelForm form = panel_form(T);
@@ -87,7 +87,7 @@ template <TensorType T, int kFirst, int kLast, int M>
     dot<T, kFirst + 1, kLast>(isum, low, high, x);
   }
 }
-// Like dot(), for two panels that are `other` bytes apart. Their sums are in isum[r] and isum[M + r].
+// Like dot(), but for two panels that are `other` bytes apart. Their sums are in isum[r] and isum[M + r].
 template <TensorType T, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                             size_t other, const ActivationBlock* x) {
@@ -107,15 +107,15 @@ template <TensorType T, int kFirst, int kLast, int kSums>
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-// 2^(e - 128), subnormal for e < 2.
+// Returns 2^(e - 128), which is subnormal for e < 2.
 [[gnu::always_inline]] inline __m512 powers(__m512i e) {
   const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
   const __mmask16 small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
   return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
 }
 
-// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
-// 15, the bits represent 2^-7 of the step.
+// Computes nvfp4_step() for bytes from nvfp4_scale_bits(). Once shifted to the positions of binary16, whose exponent
+// bias is 15, the bits represent 2^-7 times the step.
 [[gnu::always_inline]] inline __m512 e4m3_steps(const std::byte* at) {
   const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
   return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 7)), _mm512_set1_ps(0x1p7f));
@@ -165,8 +165,8 @@ template <TensorType T>
   }
 }
 
-// Whether the kernel's loads alone guide the hardware prefetcher well enough. That is the case for types whose records
-// are a single array, if there are so few rows that there is little arithmetic between loads.
+// Whether the kernel's loads alone guide the hardware prefetcher well enough. This is the case for types whose records
+// consist of a single array, if there are so few rows that there is little arithmetic between loads.
 constexpr bool led_by_loads(PanelForm form, int rows) {
   return form.record == 32 && form.high_bits == 0 && !form.minima && rows <= form.low_bits / 2;
 }

@@ -1,5 +1,5 @@
-// The AArch64 kernel for quantized weights, one template for all types that is specialized at compile time by
-// panel_form(), and the kernel table of an instruction set. Include only in matmul/neon.cc and matmul/neoni8mm.cc.
+// The AArch64 kernel for quantized weights (one template for all types, specialized at compile time by panel_form())
+// and the kernel table for an instruction set. Include only in matmul/neon.cc and matmul/neoni8mm.cc.
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 namespace monolith {
 namespace {
 
-// Whether weights are multiplied as signed bytes. Only eight-bit codes are multiplied as unsigned bytes, if the
-// instruction set supports that.
+// Whether weights are multiplied as signed bytes. Only eight-bit codes are multiplied as unsigned bytes, and only if
+// the instruction set supports it.
 constexpr bool is_signed(PanelForm form) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   return form.low_bits < 8;
@@ -21,7 +21,8 @@ constexpr bool is_signed(PanelForm form) {
 // Whether weights are multiplied as q. Otherwise they are multiplied as codes, and the sums start at -offset * sum a.
 constexpr bool is_exact(PanelForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
 
-// Initial value of a row's sum. `half` selects the first or last 16 k for types with two steps per block.
+// Returns the initial value of a row's sum. For types with two steps per block, `half` selects the first or the last 16
+// k.
 template <TensorType T>
 [[gnu::always_inline]] inline int32_t begin_of(const ActivationBlock& x, int half) {
   constexpr PanelForm form = panel_form(T);
@@ -55,7 +56,7 @@ template <TensorType T, int g>
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
   code = shifted<low_at % 8>(code);
-  // Unless the part was in the highest bits of the byte, other parts remain above it and must be masked.
+  // Unless this part came from the highest bits of the byte, other parts remain above it and must be masked.
   bool others_above = low_at % 8 + form.low_bits < 8;
   if constexpr (form.high_bits > 0) {
     // vsli keeps the `low_bits` lowest bits and inserts the other operand above them.
@@ -69,7 +70,7 @@ template <TensorType T, int g>
   return code;
 }
 
-// products += 16 k of V vectors, where `half` selects the first or the last 16 k of a block.
+// products += 16 k of V vectors. `half` selects the first or the last 16 k of a block.
 template <TensorType T, int half, int M, int V>
 [[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(panel_form(T))>& products, const uint8_t* low,
                                             const uint8_t* high, const ActivationBlock* x) {
@@ -94,15 +95,15 @@ template <TensorType T, int half, int M, int V>
   return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_4_bytes(at)))));
 }
 
-// 2^(e - 128), subnormal for e < 2.
+// Returns 2^(e - 128), which is subnormal for e < 2.
 [[gnu::always_inline]] inline float32x4_t powers(uint32x4_t e) {
   const uint32x4_t normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
   const uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(e));
   return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
 }
 
-// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
-// 15, the bits represent 2^-7 of the step.
+// Computes nvfp4_step() for bytes from nvfp4_scale_bits(). Once shifted to the positions of binary16, whose exponent
+// bias is 15, the bits represent 2^-7 times the step.
 [[gnu::always_inline]] inline float32x4_t e4m3_steps(const uint8_t* at) {
   const uint16x4_t halves = vshl_n_u16(vget_low_u16(vmovl_u8(load_4_bytes(at))), 7);
   return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(halves)), 0x1p7f);
@@ -186,10 +187,10 @@ void quantized(const PanelTile& tile) {
             }
           }
         } else {
-          // Processes one vector after another, because the sums of both half blocks for all vectors do not fit into
-          // the registers.
+          // Processes one vector after another, because the sums of both half blocks for all vectors do not fit in the
+          // registers.
           EACH_VECTOR(v) {
-            // Makes the compiler reload the activations for each vector. Keeping them would force sums out of the
+            // Forces the compiler to reload the activations for each vector. Keeping them would push sums out of the
             // registers.
             asm volatile("" ::: "memory");
             const uint8_t *low_v = low + 16 * v, *high_v = high + 16 * v;

@@ -25,10 +25,10 @@ uint16_t load16(Bytes at) {
 }
 void store16(uint8_t* at, uint16_t half) { std::memcpy(at, &half, sizeof half); }
 
-// A word in which each byte has this value. Each byte of a word holds a code or a part of one.
+// A word whose bytes all have this value. Each byte of a word holds a code or part of one.
 constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
 
-// Offset of lane `lane` of vector `index` in a [..][lane][4] array.
+// Byte offset of lane `lane` of vector `index` in a [..][lane][4] array.
 size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64 + static_cast<size_t>(lane) * 4; }
 
 // The pack_*() functions write one row to its lane of the panel at `to`.
@@ -56,7 +56,7 @@ void pack_f8(Bytes from, const PanelLayout& layout, int lane, uint8_t* to) {
 }
 
 // --- reading blocks of the file -----------------------------------------------------------------------
-// codes<T, i, g>(block) returns four codes, one per byte: those of k = 32 i + 4 g .. 32 i + 4 g + 3 of the block. The
+// codes<T, i, g>(block) returns four codes, one per byte: those for k = 32 i + 4 g .. 32 i + 4 g + 3 of the block. The
 // decoders in tensor_type.cc document the layouts.
 
 // 32 values in 16 bytes: value i is the low nibble of byte i, value i + 16 is the high nibble.
@@ -67,7 +67,7 @@ uint32_t fifth32(Bytes bits, int g) {
   // The multiplication copies the bits at distances of 7, so bit j moves to bit 8 j.
   return (four * 0x00204081 & every_byte(1)) << 4;
 }
-// Each run of 32 bytes holds 8 / bits groups of 32 values, one above another in the bits of each byte.
+// Each range of 32 bytes holds 8 / bits groups of 32 values, one above another within the bits of each byte.
 uint32_t column(Bytes quants, int bits, int i, int g) {
   const int groups = 8 / bits;
   return (load32(quants + i / groups * 32 + 4 * g) >> (i % groups * bits)) & every_byte((1u << bits) - 1);
@@ -102,7 +102,7 @@ uint32_t codes(Bytes block) {
   }
 }
 
-// Byte offsets in a block of d and, if there are minima, of d_min.
+// Byte offsets, within a block, of d and (if there are minima) of d_min.
 struct HalfPlaces {
   int d, d_min;
 };
@@ -156,9 +156,9 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   }
 }
 
-// Writes the parts of `bits` bits, starting at bit `from_bit` of each code, of the block's values 32 i .. 32 i + 31 to
-// the words of one lane. Uses fold expressions so that all indices are compile-time constants. With an array, the words
-// would pass through memory in sizes that stall the processor, and variable shifts take ten times as long.
+// Writes the block's values 32 i .. 32 i + 31 to the words of one lane: of each code, the `bits` bits that start at
+// `from_bit`. Uses fold expressions so that all indices are compile-time constants. With an array, the words would pass
+// through memory in sizes that stall the processor, and variable shifts take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {
   constexpr int groups = 8 / bits;  // Groups per word.
@@ -246,7 +246,7 @@ void pack_floats(TensorType source_type, Bytes from, const PanelLayout& layout, 
   if (layout.type == TensorType::kF16) return pack_f16(from, layout, lane, to);
   if (layout.type == TensorType::kBF16) return pack_bf16(from, layout, lane, to);
   if (layout.type == TensorType::kF8Scaled) return pack_f8(from, layout, lane, to);
-  // Works in chunks of 256 values, the largest block, so no buffer for a whole row is needed.
+  // Works in chunks of 256 values, the size of the largest block, so no buffer for a whole row is needed.
   const TensorTypeTraits& traits = traits_of(source_type);
   float values[256];
   for (int64_t k = 0; k < layout.cols; k += 256) {

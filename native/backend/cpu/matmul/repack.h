@@ -8,10 +8,10 @@
 
 namespace monolith {
 
-// Converts `n_rows` (1 .. 16) rows in GGUF format, which are `row_bytes` apart, to one panel. If n_rows < 16, the
-// memory of the panel must be zero, as new memory is. If layout.type is F32 and `source_type` is not, the rows are
-// dequantized. Otherwise both types must be equal. Writes only layout.records bytes of `panel` and layout.block_scales
-// bytes of `block_scales`.
+// Converts `n_rows` (1 to 16) rows in GGUF format, which are `row_bytes` apart, to one panel. If n_rows < 16, the
+// panel's memory must be zero, as newly allocated memory is. If layout.type is F32 and `source_type` is not, the rows
+// are dequantized. Otherwise, the two types must be equal. Writes only layout.records bytes of `panel` and
+// layout.block_scales bytes of `block_scales`.
 void pack_panel(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const PanelLayout& layout,
                 std::byte* panel, std::byte* block_scales);
 

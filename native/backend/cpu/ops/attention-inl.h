@@ -1,6 +1,6 @@
 // Attention over one span of positions for a tile of queries. Compiled once per instruction set, inside an unnamed
 // namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and ops/attention_latents-inl.h. Latents that
-// are not floats are in ops/attention_integers-inl.h.
+// are not floats are handled in ops/attention_integers-inl.h.
 //
 // Order of arithmetic for each query and head. For 8-bit pages, scores and values are computed as in
 // ops/attention_q8-inl.h.
@@ -13,10 +13,10 @@
 //   spans     merged one after another, ascending: merge_state
 //
 // Register tiles only determine which independent chains advance in parallel. Lanes and positions that a query does not
-// attend to may be scored, but their scores are then replaced and their values are never multiplied, because stale
+// attend to may be scored, but their scores are then replaced, and their values are never multiplied, because stale
 // pages may contain NaN.
 
-// Computes the scores of Queries queries, starting with query `first`, against Pages pages.
+// Computes the scores of `Queries` queries, starting with query `first`, against `Pages` pages.
 template <int Queries, int Pages, typename T>
 inline void score_pages(const AttentionTile& tile, int first, const T* const* pages, float* scores) {
   Vec sums[Pages][Queries];
@@ -48,7 +48,7 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
   }
 }
 
-// Computes scores against a run of pages. `scores` points to the first query and page.
+// Computes scores against a run of pages. `scores` points to those of the first query and page.
 template <int Queries, typename T>
 [[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages, int n_pages,
                                  float* scores) {
@@ -59,8 +59,8 @@ template <int Queries, typename T>
   for (; p < n_pages; ++p) score_pages<Queries, 1>(tile, first, pages + p, scores + p * kPageTokens);
 }
 
-// Adds the weighted values of the span's positions [low, high) to the states of Queries queries, for Vectors vectors of
-// dimensions starting at d. `weights` and `pages` start with the span.
+// Adds the weighted values of the span's positions [low, high) to the states of `Queries` queries, for `Vectors`
+// vectors of dimensions starting at d. `weights` and `pages` start at the beginning of the span.
 template <int Queries, int Vectors, typename T>
 inline void weigh_values(const float* weights, const T* const* pages, int64_t value_stride, int d, int low, int high,
                          float* states, int64_t state_floats) {
@@ -107,7 +107,7 @@ template <int Queries, typename T>
     weigh_values<Queries, 1>(weights, pages, value_stride, d, low, high, states, state_floats);
 }
 
-// for_register_tiles() splits queries [0, n) into register tiles. It calls fn with each tile's size, as a type, and its
+// for_register_tiles() splits queries [0, n) into register tiles. It calls fn with each tile's size (as a type) and its
 // first query.
 template <int Size>
 struct TileSize {
@@ -129,8 +129,8 @@ inline void for_register_tiles(int n, Fn fn) {
   register_tile_of<Most - 1>(n - i, i, fn);
 }
 
-// Returns the largest of the scores [begin, end). Scores before `begin` in the same vector become minus infinity, so
-// their weight is 0.
+// Returns the largest of the scores [begin, end). Sets scores before `begin` in the same vector to minus infinity, so
+// that their weight is 0.
 inline float largest_score(float* scores, int begin, int end) {
   const int first_vector = begin / kLanes * kLanes;
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
@@ -152,7 +152,7 @@ inline float largest_score(float* scores, int begin, int end) {
   return max_of_lanes(best);
 }
 
-// Like exponential(), with the same bits, but only for x <= 0 and NaN.
+// Returns the same bits as exponential(), but only for x <= 0 and NaN.
 template <int N>
 inline void exponentials_to_one(const Vec (&x)[N], Vec (&out)[N]) {
   Exponent parts[N];
@@ -170,7 +170,7 @@ inline Vec exponential_to_one(Vec x) {
   return out[0];
 }
 
-// Converts scores to softmax weights in place for the positions [begin, end). Returns the sum of the weights.
+// Converts the scores of positions [begin, end) to softmax weights in place. Returns the sum of the weights.
 inline float softmax_weights(float* scores, int begin, int end, float largest) {
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
   const Vec offset = splat(largest);
@@ -205,7 +205,7 @@ template <typename T>
 using SpanPages = const T * [kAttentionSpan / kPageTokens + kPagesAhead];
 
 // The part of a span that a tile attends to. The span starts at position `begin`. Query i attends to its positions
-// [from(i), to(i)), and all queries together to its pages [first_page, end_page).
+// [from(i), to(i)), and all queries together attend to its pages [first_page, end_page).
 struct SpanView {
   const int* starts;
   const int* limits;
@@ -225,7 +225,7 @@ struct SpanView {
 };
 
 // Converts scores to softmax weights, stores each state's largest score and sum of weights, and sets its values to
-// zero. Works in two passes, so that the weights of a query do not wait for its own maximum.
+// zero. Works in two passes, so that computing a query's weights need not wait for its own maximum.
 inline void soften(const AttentionTile& tile, const SpanView& view, float* states) {
   const int64_t state_floats = attention_state_floats(tile.value_dim), padded_dim = round_up_to_lanes(tile.value_dim);
   const auto for_queries = [&](auto fn) {
@@ -253,7 +253,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const auto from = [&](int i) { return view.from(i); };
   const auto to = [&](int i) { return view.to(i); };
   if (n_pages <= first_page) return;
-  // Prefetching runs on from the keys to the values, and from the values to the keys of the next span if there is one.
+  // Prefetching continues from the keys to the values, and from the values to the keys of the next span if there is
+  // one.
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens;
   SpanPages<T> keys, values;
   for (int p = first_page; p < n_pages + kPagesAhead; ++p) {
@@ -285,7 +286,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   soften(tile, view, states);
 
   // Starts and limits are ascending, so all queries of a register tile attend to the positions from the last query's
-  // start to the first query's limit. Positions before and after that range are processed for each query separately.
+  // start to the first query's limit. Positions before and after that range are processed separately for each query.
   const auto common_high = [&](auto, int i) { return to(i); };
   const auto common_low = [&](auto size, int i) {
     const int low = from(i + size.value - 1), high = to(i);
@@ -324,7 +325,7 @@ constexpr int kMerges = 2 * kLanes;
 static_assert(kMerges >= kTileQueries);
 
 // Factors for merging two states. Each state is relative to its own largest score, and the result is relative to the
-// larger of both.
+// larger of the two.
 struct MergeFactors {
   float top[kMerges], state[kMerges], next[kMerges];
   void set(int i, float state_top, float next_top) {
@@ -332,7 +333,7 @@ struct MergeFactors {
     state[i] = state_top - top[i];
     next[i] = next_top - top[i];
   }
-  // Call after set() for the first n merges.
+  // Must be called after set() for the first n merges.
   void finish(int n) {
     for (int i = n; i % kLanes != 0; ++i) state[i] = next[i] = 0.0f;
     for (int i = 0; i < n; i += kLanes) {

@@ -1,12 +1,12 @@
 // Splits attention into tasks: which queries share a pass over the pages, and which thread computes them. None of this
-// affects the results. ops/attention-inl.h defines their order of arithmetic.
+// affects the results. ops/attention-inl.h defines the order of arithmetic.
 //
 // The queries of a segment that use the same KV head are numbered row by row, head by head, and split into tiles of
-// kTileQueries. A task is one (segment, KV head, tile). A single long sequence in decode gives only a few large tasks,
-// and most threads would wait for the last one. Such tasks are therefore split further, into runs of spans of
-// positions. The states of these runs are kept and merged in a second pass, in the same order in which a single thread
-// would have merged them. The spans of a run are processed in ascending order, so that data is used right after it has
-// been prefetched.
+// kTileQueries. A task is one (segment, KV head, tile). A single long sequence in decode yields only a few large tasks,
+// so most threads would wait for the last one. Such tasks are therefore split further, into runs of spans of positions.
+// The states of these runs are kept and merged in a second pass, in the same order in which a single thread would have
+// merged them. The spans of a run are processed in ascending order, so that data is used right after it has been
+// prefetched.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -22,13 +22,13 @@ namespace {
 // Number of multiplications that one thread does in about the time it takes to start a parallel section (2 us).
 constexpr int64_t kProductsAlone = 64 * 1024;
 // Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
-// the work. It then provides this many tasks per thread by itself. On Zen 5, twice as many tasks were 3 to 6 % slower,
-// because each run starts with cold caches.
+// the work; that segment alone then yields this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6%
+// slower, because each run starts with cold caches.
 constexpr int kPiecesPerThread = 4;
 // Number of parts in which the queries of a segment and KV head are merged. This lets threads share the merging even if
 // all query heads use the same KV head.
 constexpr int64_t kMergeParts = 8;
-// Number of floats of states that one thread merges in about the time it takes to start a parallel section.
+// Number of floats of state that one thread merges in about the time it takes to start a parallel section.
 constexpr int64_t kMergedFloats = 16 * 1024;
 constexpr int64_t kWhole = -1;
 
@@ -49,13 +49,13 @@ struct Attention {
   int64_t state_floats() const { return attention_state_floats(layer.value_dim); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
   int64_t tiles(const Segment& segment) const { return (queries(segment) + kTileQueries - 1) / kTileQueries; }
-  // Scale of the scores of a query at `position`.
+  // Returns the scale for the scores of a query at `position`.
   float scale(int position) const {
     if (params.temperature_scale == 0.0f) return params.scale;
     const int periods = (position + params.temperature_offset) / params.temperature_length;
     return static_cast<float>(params.scale * (1.0 + params.temperature_scale * std::log(1.0 + periods)));
   }
-  // First position that a query at `position` attends to.
+  // Returns the first position that a query at `position` attends to.
   int start(int position) const {
     if (params.chunked) return position - position % params.window;
     return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
@@ -65,20 +65,20 @@ struct Attention {
   int spans(const Segment& segment) const {
     return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
-  // Number of spans per task of a split segment.
+  // Returns the number of spans per task of a segment that is split.
   int run_of_spans(const Segment& segment, int threads) const {
     const int64_t pieces = tiles(segment) * layer.n_kv_heads;
     const int64_t runs = std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
     return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
   }
-  // Number of query-key pairs in the segment's largest task.
+  // Returns the number of query-key pairs in the segment's largest task.
   int64_t products(const Segment& segment) const {
     const int last = segment.first_position + segment.n_tokens - 1;
     return std::min<int64_t>(kTileQueries, queries(segment)) * (segment.seen_by(last) - start(last));
   }
 
-  // Adds the attention sink of query `index` to its state's sum of weights. Weights are relative to the largest score.
-  // If the sink is far above all scores, the values have no weight left.
+  // Adds the attention sink for query `index` to its state's sum of weights. Weights are relative to the largest score.
+  // If the sink is far above all scores, the values have practically no weight left.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);
@@ -87,7 +87,7 @@ struct Attention {
     state[top + 1] += weight;
   }
 
-  // Offset of query `index` of (segment, kv_head), or of its result, in rows of n_heads * head_dim.
+  // Returns the offset of query `index` of (segment, kv_head), or of its result, in rows of n_heads * head_dim.
   int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride, int head_dim) const {
     const int64_t row = segment.first_row + index / group;
     return row * stride + (int64_t{kv_head} * group + index % group) * head_dim;
@@ -100,7 +100,7 @@ struct Attention {
   }
 };
 
-// One tile in the scratch memory of one thread, with packed and scaled queries, starts and limits.
+// One tile in a thread's scratch memory, with packed and scaled queries, starts and limits.
 class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
@@ -189,8 +189,8 @@ class Tile {
     const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
     for (int span = first; span < end; ++span) {
       attention_.kernels.attention_span(tile_, span, states_);
-      // The states are copied once they are complete. The cache lines of `partials` are still in the cache of the core
-      // that merged the previous states, and copying last keeps the next span from waiting for them.
+      // The states are copied only once they are complete. The cache lines of `partials` may still be in the cache of
+      // the core that merged the previous states, and copying last keeps the next span from waiting for them.
       std::memcpy(partials + (span - first_span) * partial_stride, states_,
                   tile_.n_queries * attention_.state_floats() * sizeof(float));
     }
@@ -226,7 +226,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
   }
 }
 
-// Returns the index of the segment that contains task `piece`. `first` holds the first task of each segment, ascending,
+// Returns the index of the segment that contains task `piece`. `first` holds each segment's first task, ascending,
 // followed by the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;
@@ -244,8 +244,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   if (params.chosen == nullptr)
     return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
   // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
-  // the selected latents are gathered in order of position, and the token attends to them as if they were a sequence of
-  // their own.
+  // the selected latents are gathered in order of position, and the token attends to them as if they were a separate
+  // sequence.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
   const int most = params.most_chosen;
   std::vector<Segment>& seeing_all = scratch.seeing_all_;

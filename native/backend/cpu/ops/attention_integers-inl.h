@@ -16,7 +16,7 @@
 // Positions that a query does not attend to have weight zero. Stale pages are harmless: they contain ordinary integers,
 // and their steps are not used.
 
-// Converts up to kLatentBlock floats of a row or query to integers and returns their step. If a value is NaN or
+// Converts up to kLatentBlock floats of a row or query to integers and returns their step. If any value is NaN or
 // infinite, the step is NaN, which propagates to all results. Pads with zeros to whole vectors of 16-bit integers.
 float pack_latents(const float* x, int count, int most, int16_t* to) {
   Vec largest = splat(0.0f), poison = largest;
@@ -36,8 +36,8 @@ float pack_latents(const float* x, int count, int most, int16_t* to) {
   return counts ? top / limit : bad;
 }
 
-// Widens a page of 8-bit latents to 16 bits: 128 times each number, scaled by the ratio of its scale to the largest
-// scale of the block, and rounded. `steps` is [block][kPageTokens].
+// Widens a page of 8-bit latents to 16 bits: 128 times each number, times the ratio of its scale to the largest scale
+// in the block, rounded. `steps` is [block][kPageTokens].
 inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, float* steps) {
   const auto* scales = reinterpret_cast<const uint16_t*>(page + stride * kPageTokens);
   for (int64_t first = 0; first < stride; first += kLatentBlock, steps += kPageTokens) {
@@ -90,8 +90,8 @@ inline void sums_of_lanes(const Vec (&x)[N], float* to) {
   for (int i = 0; i < N; ++i) to[i] = sum_of_lanes(x[i]);
 }
 
-// Computes the scores of Queries queries, starting with query i, against kPairRows rows of a page. For rows of a single
-// block, the steps are not applied yet.
+// Computes the scores of `Queries` queries, starting with query i, against kPairRows rows of a page. If rows have a
+// single block, the steps are not applied yet.
 template <int Queries, bool OneBlock>
 [[gnu::noinline]] void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors,
                                   float* scores) {
@@ -135,9 +135,9 @@ template <int Queries, bool OneBlock>
   for (int j = 0; j < Queries; ++j) sums_of_lanes(lanes[j], scores + j * kScoreStride);
 }
 
-// Divides `lines` cache lines at `from` into `of` equal parts and prefetches part number `part`, unless `from` is null.
-// GCC considers a function that only prefetches to have no side effects and removes calls of it. The empty assembly
-// statement prevents that.
+// Divides `lines` cache lines at `from` into `of` equal parts and prefetches part number `part`. Does nothing if `from`
+// is null. GCC considers a function that only prefetches to have no side effects, and removes calls to it; the empty
+// assembly statement prevents that.
 template <typename Prefetch>
 inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of, Prefetch fetch) {
   asm volatile("" : : "r"(from));
@@ -153,9 +153,9 @@ struct Ahead {
   int64_t lines = 0;
 };
 
-// Computes the scores of all queries against one page. `next` is read after this page, `later` after all keys of the
-// span. Processes a few rows at a time for all queries while it prefetches the next rows, because the rows of a page
-// and all queries together do not fit into the L1 cache.
+// Computes the scores of all queries against one page. `next` is read after this page, `later` after all of the span's
+// keys. Processes a few rows at a time for all queries while prefetching the next rows, because the rows of a page and
+// all queries together do not fit in the L1 cache.
 [[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps,
                                       float* factors, float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
@@ -187,7 +187,7 @@ struct Ahead {
 }
 
 // Converts the weights of positions [low, high), times the steps of their rows in one block, to integers and returns
-// their step. The other positions of the pages [first_page, end_page) become zero.
+// the step of the result. The other positions in pages [first_page, end_page) become zero.
 inline float pack_weights(const float* weights, const float* const* steps, int block, int low, int high, int first_page,
                           int end_page, int16_t* to) {
   float products[kAttentionSpan];
@@ -218,8 +218,8 @@ struct KeysAhead {
   int64_t lines = 0;
 };
 
-// Adds the weighted sums of 32 dimensions, starting at d, to the states of Queries queries. Also divides the next pages
-// into `of` parts and prefetches part number `some`.
+// Adds the weighted sums of 32 dimensions, starting at d, to the states of `Queries` queries. Also divides the next
+// pages into `of` parts and prefetches part number `some`.
 template <int Queries>
 [[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,
@@ -250,7 +250,7 @@ template <int Queries>
 // T is the type of the numbers in the pages.
 template <typename T>
 void rows_span_of(const AttentionTile& tile, int span, float* states) {
-  constexpr bool kWidens = sizeof(T) == 1;  // True for latents only, where the keys are also the values.
+  constexpr bool kWidens = sizeof(T) == 1;  // Only for latents, where the keys are also the values.
   const SpanView view(tile, span);
   const int first_page = view.first_page, end_page = view.end_page;
   if (end_page <= first_page) return;
@@ -335,6 +335,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // Refused by BackendMemory::can_keep().
+    case KvType::kFp8: return;  // Rejected by BackendMemory::can_keep().
   }
 }

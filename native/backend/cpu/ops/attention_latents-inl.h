@@ -1,12 +1,12 @@
-// Scores of queries against latents (StateKind::kLatents). Latent rows are shared by all heads. A row is the key and,
-// in its first dimensions, the value. So a page is read once for all queries of a tile, and its rows are stored like
-// values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and before
-// ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer. Latents of
-// other types use integer arithmetic (ops/attention_integers-inl.h).
+// Scores of queries against latents (StateKind::kLatents). All heads share the latent rows. A row is the key and its
+// first dimensions are the value, so a page is read once for all queries of a tile, and its rows are stored in the same
+// way as values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and
+// before ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer.
+// Latents of other types use integer arithmetic (ops/attention_integers-inl.h).
 //
-// Order of arithmetic for each query and position: dimension d is added to partial sum d % 16, each in ascending order
-// with fused multiply-add. The 16 sums are then folded as in sum_of_lanes(). Numbers with fewer than 32 bits are
-// converted to float first.
+// Order of arithmetic for each query and position: dimension d is added to partial sum d % 16 with fused multiply-add,
+// in ascending order. The 16 sums are then folded as in sum_of_lanes(). Numbers with fewer than 32 bits are first
+// converted to float.
 
 // Rows and queries of a register tile. Each pair of a row and a query is an independent chain.
 constexpr int kLatentRows = kAccumulators >= 24 ? 8 : 2, kLatentQueries = kAccumulators / kLatentRows;
@@ -94,7 +94,7 @@ template <typename T>
     });
 }
 
-// Replaces NaN with minus infinity, so that a NaN is never selected before a number.
+// Replaces NaN with minus infinity, so that a NaN is never selected over a number.
 template <typename T>
 void index_page_of(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                    bool first, float* scores) {
@@ -111,6 +111,6 @@ void index_page(const AttentionTile& tile, const std::byte* page, const std::byt
     case KvType::kF16: return index_page_of<int16_t>(tile, page, next, weights, first, scores);
     case KvType::kQ8_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
-    case KvType::kFp8: return;  // Refused by BackendMemory::can_keep().
+    case KvType::kFp8: return;  // Rejected by BackendMemory::can_keep().
   }
 }

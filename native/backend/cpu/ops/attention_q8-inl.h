@@ -23,12 +23,12 @@ template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>
 constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
-// Number of pages that all register tiles of a tile process before the next pages.
+// Number of pages that all register tiles of a tile process before moving on to the next pages.
 constexpr int kPageRun = 4;
 
-// Register tiles prefetch pages while they compute: with each row of a page they prefetch the same row of a later page,
-// which hides the latency behind the arithmetic. On Zen 5, prefetching two or eight pages ahead, into L2 or into both
-// caches, and whole pages at a time were also tried (bench/results).
+// Register tiles prefetch pages while they compute: with each row of a page, they prefetch the same row of a later
+// page, which hides the latency behind the arithmetic. Alternatives tried on Zen 5 (bench/results): two or eight pages
+// ahead, into L2 or into both caches, and whole pages at a time.
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
@@ -43,7 +43,7 @@ inline void prefetch_row(const T* row) {
 
 inline Vec absolute(Vec x) { return max(x, sub(splat(0.0f), x)); }
 
-// Converts to integers -127 .. 127, ties to even. NaN becomes -127; the scale of its block is NaN.
+// Converts to integers in -127 .. 127, ties to even. NaN becomes -127; its block's scale is NaN.
 inline void store_clamped(int8_t* to, Vec x) {
   x = if_less(splat(127.0f), x, splat(127.0f), x);
   store(to, max(x, splat(-127.0f)));
@@ -57,7 +57,7 @@ inline Q8Values load_q8_values(const float* x, int n) {
   return {load_up_to(x, n < kLanes ? n : kLanes), n > kLanes ? load_up_to(x + kLanes, n - kLanes) : splat(0.0f)};
 }
 inline float largest_of(const Q8Values& x) { return max_of_lanes(max(absolute(x.low), absolute(x.high))); }
-// Returns 0, or NaN if a value is NaN or infinite. The result is added to a scale, so NaN propagates as in float
+// Returns 0, or NaN if any value is NaN or infinite. The result is added to a scale, so NaN propagates as in float
 // arithmetic.
 inline float poison_of(const Q8Values& x) {
   const Vec zero = splat(0.0f);
@@ -67,12 +67,12 @@ inline float poison_of(const Q8Values& x) {
 void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   const Q8Values values = load_q8_values(x, n);
   const float wanted = largest_of(values) / 127.0f;
-  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;  // Largest number of binary16.
+  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;  // 65504 is the largest binary16 number.
   uint16_t halves[kLanes];
   float stored[kLanes];
   store(halves, splat(in_range + poison_of(values)));
   store(stored, load(halves));
-  // Divides by the scale as it is stored, so that rounding of the scale adds no error.
+  // Divides by the scale as stored, so that rounding of the scale adds no error.
   const Vec inverse = splat(stored[0] > 0.0f ? 1.0f / stored[0] : 0.0f);
   store_clamped(out, mul(values.low, inverse));
   store_clamped(out + kLanes, mul(values.high, inverse));
@@ -164,7 +164,7 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
 }
 
 // weigh_q8_values() adds the weighted values of positions [low, high), counted from the first of `pages`, to the states
-// of Queries queries, for Vectors vectors of dimensions starting at d. `weights` [Blocks][Queries][kRunPositions]
+// of `Queries` queries, for `Vectors` vectors of dimensions starting at d. `weights` [Blocks][Queries][kRunPositions]
 // include the scales.
 constexpr int kRunPositions = kPageRun * kPageTokens;
 template <int Queries, int Blocks, int Vectors>
@@ -205,7 +205,7 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
   }
 }
 
-// Like weigh_run() for floats. The scales are stored after the values of each page.
+// Like weigh_run() for floats. The scales are stored after each page's values.
 template <int Queries>
 [[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages, int64_t value_stride, int low,
                                  int high, int padded_dim, float* states, int64_t state_floats) {

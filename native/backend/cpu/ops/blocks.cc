@@ -98,7 +98,7 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMaxRotated));
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position / blocks.block;
-    // Blocks that end in this segment.
+    // Number of blocks that end in this segment.
     const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;
     pool.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
       float factors[2 * kMaxRotated];
@@ -118,8 +118,8 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   }
 }
 
-// Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
-// token attends to them as if they were a sequence of their own.
+// Processes each token separately. The rows that the token attends to are gathered in order, those of the window first,
+// and the token attends to them as if they were a separate sequence.
 void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
                               int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
                               const AttentionParams& params, float* out, int64_t out_stride) const {

@@ -28,8 +28,8 @@ void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const Spars
       const int n = (segment.first_position + i + 1) / index.block, n_pages = (n + kPageTokens - 1) / kPageTokens;
       const float* const q = index.q + row * index.n_heads * dim;
       const float* const weights = index.weights + row * index.n_heads;
-      // If keys represent blocks, a page holds only a few of them. The keys of several pages are then gathered in
-      // `into`.
+      // If keys represent blocks, a page holds only a few of them. In this case, the keys of several pages are gathered
+      // in `into`.
       const auto page_at = [&](int64_t page, float* into) -> const std::byte* {
         if (index.block == 1)
           return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
@@ -73,8 +73,8 @@ void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const Spars
         }
       });
       std::iota(room.order, room.order + n, 0);
-      // If no head finds a match, a score is exactly zero. That is common, so the last selected positions are often
-      // ties. The bounded heap keeps the same ones of these as llama.cpp does, and its choice depends only on the row.
+      // If no head finds a match, a score is exactly zero. This is common, so the last selected positions are often
+      // ties. The bounded heap keeps the same tied positions as llama.cpp does, and its choice depends only on the row.
       std::partial_sort(room.order, room.order + index.most, room.order + n,
                         [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
       std::sort(room.order, room.order + index.most);

@@ -1,4 +1,4 @@
-// Operations of vision encoders: patches, interpolated positions, 2-D RoPE, and attention without a causal mask.
+// Operations for vision encoders: patches, interpolated positions, 2-D RoPE, and attention without a causal mask.
 // Attention uses the text model's kernels, with keys and values in consecutive pages.
 #include <algorithm>
 #include <cassert>
@@ -85,7 +85,7 @@ void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const
   auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
   for (int page = first_row / kPageTokens; page * kPageTokens < first_row + n_rows; ++page) pages[page] = page;
   const int64_t dim = keys.head_dim;
-  // Work is split by page, so that no two threads write to the same vector of keys.
+  // Work is split by page so that no two threads write to the same vector of keys.
   const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
   pool.parallel_for(
       (end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens), [&](int64_t begin, int64_t end, int) {

@@ -1,5 +1,5 @@
-// Row kernels for the feed-forward network and the residual stream: gated activations, scaling, soft caps. Compiled
-// once per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
+// Row kernels for feed-forward networks and the residual stream: gated activations, scaling, soft caps. Compiled once
+// per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
 
 void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
   for_vectors(count, [&](int64_t at, int n) {
@@ -39,7 +39,7 @@ void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* 
 }
 
 // Computes activation(gate), clamped before or after the activation, and then multiplies it by `up`. Works one vector
-// at a time, so that the bits do not depend on how the row is split.
+// at a time, so the bits do not depend on how the row is split.
 void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
                       bool of_input, float* out) {
   const Vec high = splat(limit), low = splat(-limit);
@@ -102,7 +102,7 @@ void xielu(const Xielu& params, float* x, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
     const Vec least = if_less(splat(params.least), v, splat(params.least), v);
-    // e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Below -40 it is -1.
+    // e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Below -40, it is -1.
     const Exponent parts = exponent_of(if_less(least, splat(-40.0f), splat(-40.0f), least));
     const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
     const Vec less = mul(sub(fma(power, parts.fraction, sub(power, one)), v), splat(params.negative));

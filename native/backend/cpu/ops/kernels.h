@@ -19,8 +19,8 @@ static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-// KvType::kQ8_0: dimensions of a head that share a scale. q8_quads() and q8_blocks() count groups of four dimensions
-// and blocks of kQ8Block dimensions.
+// KvType::kQ8_0: number of dimensions of a head that share a scale. q8_quads() and q8_blocks() count groups of four
+// dimensions and blocks of kQ8Block dimensions.
 inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
@@ -39,7 +39,7 @@ inline constexpr int kLatentWeights = 0x7fffffff / kMaxLatent - kWeighedTogether
 static_assert(int64_t{kLatentBlock / kLanes} * kMaxLatent * kMaxLatentQuery < int64_t{1} << 31);
 // Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, the
 // bottleneck is arithmetic rather than memory, and integer dot products take half as many instructions. With smaller
-// heads, the steps would take up a larger share of the memory.
+// heads, the steps would take up too much of the memory.
 inline constexpr int kWideHead = 128;
 constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >= kWideHead && value_dim >= kWideHead; }
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
@@ -70,12 +70,12 @@ struct AttentionTile {
   KvType type;
   float soft_cap;  // 0 = no soft cap.
   float* scores;   // Scratch memory, [kTileQueries][kScoreStride].
-  float* rows;     // Scratch memory of latent_scratch_floats() floats for latents and integer rows, otherwise null.
-  // Elements per row of keys, if rows are 16-bit integers or converted to them; otherwise 0.
+  float* rows;     // Scratch memory of latent_scratch_floats() floats, for latents and integer rows; otherwise null.
+  // Elements per row of keys, if rows are 16-bit integers or are converted to them; otherwise 0.
   int64_t key_stride = 0;
 };
 
-// Distance between the weights of two queries. The scratch memory of a tile holds the weights as 16-bit integers, the
+// Distance between the weights of two queries. A tile's scratch memory holds the weights as 16-bit integers, the
 // factors of a page's scores, and a span's pages as 16-bit integers with their steps. For float latents, it holds one
 // page as floats instead.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
@@ -85,7 +85,7 @@ constexpr int64_t latent_scratch_floats(int64_t dim) {
 }
 // Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
 constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
-// latents_stride(): elements of a latent row in its page. latents_page_bytes(): bytes of a page.
+// latents_stride(): elements per latent row in a page. latents_page_bytes(): bytes per page.
 constexpr int64_t latents_stride(int64_t dim, KvType type) {
   return type == KvType::kF32 ? round_up_to_lanes(dim) : round_up_to_latents(dim);
 }
@@ -97,13 +97,13 @@ constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageT
   return (row * rows + 63) / 64 * 64;
 }
 
-// Number of channels of a convolution that one task processes, across all rows. Large enough for efficient memory
-// access, and small enough that the rows of the kernel's taps stay in the L1 cache.
+// Number of convolution channels that one task processes, across all rows. Large enough for efficient memory access,
+// and small enough that the rows of the kernel's taps stay in the L1 cache.
 inline constexpr int kConvolutionChannels = 256;
 
 // A convolution over some channels of a segment.
 struct ConvolutionTile {
-  int n_channels;  // Number of channels, at most kConvolutionChannels.
+  int n_channels;  // At most kConvolutionChannels.
   int conv_kernel_size;
   const float* weight;  // Shape [conv_kernel_size][kConvolutionChannels].
   const float* bias;    // Shape [n_channels]. Null = no bias.
@@ -112,7 +112,7 @@ struct ConvolutionTile {
   float* x;  // Points to the first row.
   int64_t stride;
   const float* from;  // Initial state, [conv_kernel_size - 1]. Null = all zero.
-  float* to;          // May be equal to `from`.
+  float* to;          // May equal `from`.
   int64_t state_stride;
 };
 
@@ -120,12 +120,12 @@ struct ConvolutionTile {
 struct DeltaTile {
   int n_rows;
   int key_dim;
-  int n_columns;   // Number of values: up to 16 for each block.
+  int n_columns;   // Number of values: up to 16 per block.
   const float* q;  // Points to the first row, already normalized.
   const float* k;
   const float* v;
   int64_t stride;      // Floats between rows of q, k and v.
-  const float* decay;  // Already exponentiated; one per head or one per dimension of the key.
+  const float* decay;  // Already exponentiated; one per head or one per key dimension.
   const float* beta;
   int64_t decay_stride, beta_stride;
   float* out;
@@ -137,7 +137,7 @@ struct DeltaTile {
 struct StateSpaceTile {
   int n_rows;
   int state_dim;
-  int n_columns;   // Number of values: up to 16 for each block.
+  int n_columns;   // Number of values: up to 16 per block.
   const float* x;  // Points to the first row.
   const float* b;
   const float* c;
@@ -174,18 +174,18 @@ struct OpKernels {
 
   // May run in place. A null weight means all 1.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
-  // A null weight means all 1, a null bias means none.
+  // A null weight means all 1; a null bias means no bias.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
-  // Returns the sum of squares of x, summed in the same order as in the norms.
+  // Returns the sum of squares of x, added in the same order as in the norms.
   float (*squares)(const float* x, int64_t dim);
   // See Operations::gaussian_topk.
   void (*gaussian_topk)(float* x, float deviations, int64_t dim);
-  void (*multiply)(float* x, const float* y, int64_t count);  // Runs in place.
+  void (*multiply)(float* x, const float* y, int64_t count);  // In place.
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
-  // Quantizes n <= kQ8Block values to numbers[kQ8Block] and a binary16 scale. Numbers beyond n are zero. If a value is
-  // NaN or infinite, the scale is NaN.
+  // Quantizes n <= kQ8Block values to numbers[kQ8Block] and a binary16 scale. Numbers beyond n are zero. If any value
+  // is NaN or infinite, the scale is NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
   // Converts up to kLatentBlock floats to integers of at most `most` and returns their step. Pads with zeros to a
   // multiple of kLatentPad.
@@ -194,44 +194,44 @@ struct OpKernels {
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
   // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
-  // Gating with a limit greater than 0. For of_input see Gating::limits_input.
+  // Gating with a limit greater than 0. For of_input, see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);
-  Plain silu, gelu, relu_squared, quick_gelu;  // Runs in place.
+  Plain silu, gelu, relu_squared, quick_gelu;  // In place.
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place. Requires cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
   // x += factor * y, multiplied by sigmoid(*gate) if gate is not null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // Computes the state of every query over the positions of span `span` that it attends to, and stores it in `states`
+  // Computes the state of every query over those positions of span `span` that it attends to, and stores it in `states`
   // [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
   // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
-  // query by query. If `first` is set, the scores are initialized instead of added to. `next` is the page that is read
+  // query by query. If `first` is set, the scores are initialized rather than added to. `next` is the page that is read
   // afterwards.
   void (*index_page)(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                      bool first, float* scores);
-  // Merges the tile's states over span `span`, in `next`, into the states over the spans before it. If a query attends
-  // to nothing before `span`, its state is replaced.
+  // Merges the tile's states over span `span`, given in `next`, into the states over the spans before it. If a query
+  // attends to nothing before `span`, its state is replaced.
   void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states, const float* next);
-  // Merges one query's states over the following `count` spans, `stride` floats apart, into `state`.
+  // Merges one query's states over the next `count` spans, `stride` floats apart, into `state`.
   void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int value_dim);
   void (*attention_finish)(const float* state, int value_dim, float* out);
   void (*convolve)(const ConvolutionTile& tile);
   // x *= factor / max(sqrt(sum of squares), eps).
   void (*l2_norm)(float* x, float eps, float factor, int64_t dim);
-  // x[i] = exp(rate * softplus(x[i] + bias[i])). rate_step 0: the same rate for all elements, 1: one rate per element.
+  // x[i] = exp(rate * softplus(x[i] + bias[i])). rate_step 0: one rate for all elements; 1: one rate per element.
   void (*decays)(float* x, const float* bias, const float* rate, int rate_step, int64_t count);
   // x[i] = 1 / (1 + exp(-x[i])).
   void (*sigmoid)(float* x, int64_t count);
   // The most efficient number of column blocks to process together.
   int delta_blocks;
-  // Processes one block or delta_blocks blocks.
+  // Processes either one block or delta_blocks blocks.
   void (*delta)(const DeltaTile& tile, bool channel_decay);
   // x[i] = log(1 + exp(x[i] + bias[i])).
   void (*softplus)(float* x, const float* bias, int64_t count);
-  // Processes one block or delta_blocks blocks.
+  // Processes either one block or delta_blocks blocks.
   void (*state_space)(const StateSpaceTile& tile);
   LogitOps logits;
 };

@@ -1,5 +1,5 @@
 // Kernels of the operations for AVX2, FMA and F16C. Compiled with its own flags, so this file must not emit inline
-// functions of shared headers: the linker could use them on other machines.
+// functions from shared headers: the linker could use them on other machines.
 #include <immintrin.h>
 
 #include "backend/cpu/ops/kernels.h"
@@ -12,7 +12,7 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_avx2.h"
-// The kernels, written with these vector types.
+// The kernels, written in terms of these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

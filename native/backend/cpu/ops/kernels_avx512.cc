@@ -1,7 +1,7 @@
 // Kernels of the operations for AVX-512 (F, BW, VL, DQ, VNNI). Compiled with its own flags, so this file must not emit
-// inline functions of shared headers: the linker could use them on other machines.
+// inline functions from shared headers: the linker could use them on other machines.
 
-// GCC 12 warns about the undefined operand of its own unmasked AVX-512 intrinsics (GCC bug 105593).
+// GCC 12 warns about the undefined operand in its own unmasked AVX-512 intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -16,7 +16,7 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_avx512.h"
-// The kernels, written with these vector types.
+// The kernels, written in terms of these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

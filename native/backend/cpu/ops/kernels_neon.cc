@@ -1,4 +1,4 @@
-// Kernels of the operations for AArch64. Compiled with its own flags, so this file must not emit inline functions of
+// Kernels of the operations for AArch64. Compiled with its own flags, so this file must not emit inline functions from
 // shared headers: the linker could use them on other machines.
 #include <arm_neon.h>
 
@@ -12,7 +12,7 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_neon.h"
-// The kernels, written with these vector types.
+// The kernels, written in terms of these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

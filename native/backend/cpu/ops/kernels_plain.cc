@@ -1,5 +1,5 @@
-// Portable kernels of the operations, without SIMD: the reference and the fallback. Each row is computed by the same
-// operations in the same order as in the vector versions.
+// Portable kernels of the operations, without SIMD: the reference and the fallback. Each row is computed with the same
+// operations, in the same order, as in the vector versions.
 #include <bit>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_plain.h"
-// The kernels, written with these vector types.
+// The kernels, written in terms of these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

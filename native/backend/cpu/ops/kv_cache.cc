@@ -32,7 +32,7 @@ HeadPage head_page(const LayerState& layer, KvType type) {
     page = {static_cast<size_t>(latents_page_bytes(layer.key_dim, type)),
             static_cast<size_t>(latents_page_bytes(layer.value_dim, type))};
   } else if (type == KvType::kQ8_0) {
-    // Dimensions are stored in whole groups of four, followed by the scales. Pages start at a cache line.
+    // Dimensions are stored in whole groups of four, followed by the scales. Pages start on a cache line boundary.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
             lines((padded_dim + scales(layer.value_dim)) * kPageTokens)};
@@ -43,10 +43,10 @@ HeadPage head_page(const LayerState& layer, KvType type) {
   return page;
 }
 
-// Layout of one slot in all pages.
+// Layout of one slot, in all pages.
 struct Slot {
   int n_kv_heads = 0;
-  HeadPage of_head = {};  // Bytes per head, if all layers of the slot are alike.
+  HeadPage of_head = {};  // Bytes per head, if all layers of the slot have the same shape.
   bool alike = true;
   HeadPage page = {};                 // Bytes of all heads.
   size_t keys_at = 0, values_at = 0;  // Offsets from the start of the keys and of the values.
@@ -55,7 +55,7 @@ struct Slot {
 struct Layout {
   std::vector<Slot> slots;
   size_t all_keys = 0, all_values = 0;
-  // Bytes of the buffers after the values; see CpuKvCache::Chosen.
+  // Bytes of the buffers after the values (see CpuKvCache::Chosen).
   size_t chosen_pages = 0, chosen_scores = 0;
   size_t bytes() const { return all_keys + all_values + chosen_pages + 2 * chosen_scores; }
 };
@@ -78,7 +78,7 @@ Result<Layout> layout_of(const KvShape& shape) {
                  (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    // Number of heads of the layers before this one, and of this layer.
+    // Number of heads of this layer and of the layers before it.
     const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
     const auto keys = checked_mul(page.keys, heads);
     const auto values = checked_mul(page.values, heads);
@@ -188,7 +188,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   return cache;
 }
 
-// Parts that belong to neighboring layers and heads may share a memory page at their ends, which counts once.
+// Parts of neighboring layers and heads may share a memory page at their ends, which is counted once.
 size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   if (n_pages <= 0) return 0;
   const size_t unit = memory_.page_bytes();

@@ -13,11 +13,11 @@ namespace monolith {
 // Number of latent rows that one thread copies in about the time it takes to start a parallel section.
 inline constexpr int64_t kGatheredAlone = 64;
 
-// Returns the index, in the sequence's page table, of the page that stores the row of a block: the page of the block's
-// last position.
+// Returns the index, in the sequence's page table, of the page that stores a block's row: the page of the block's last
+// position.
 inline int64_t page_of_block(int64_t index, int block) { return ((index + 1) * block - 1) / kPageTokens; }
 
-// Computes angles in double: at position 100000 a float product is wrong by up to 0.004 radians.
+// Computes angles in double precision: at position 100000, a float product is off by up to 0.004 radians.
 inline void rope_factors(const RopeParams& rope, const RopePosition& position, float* own, float* partner) {
   const int half = rope.n_dims / 2;
   const int32_t by_axis[] = {position.time, position.height, position.width};
@@ -34,7 +34,7 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
   }
 }
 
-// Writes a row as integers to a slot of a page, with zeroed padding, and its steps.
+// Writes a row as integers to a slot in a page, with zero padding, along with its steps.
 inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows,
                                 int slot, std::byte* page) {
   auto* const numbers = reinterpret_cast<int16_t*>(page);
@@ -46,7 +46,7 @@ inline void store_whole_numbers(const OpKernels& kernels, const float* row, int6
   }
 }
 
-// Writes a latent row to a slot of a page, with zeroed padding.
+// Writes a latent row to a slot in a page, with zero padding.
 inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
                           const float* row) {
   std::byte* const rows = layer.values.of_head(0) + static_cast<size_t>(page) * layer.values.page_stride;

@@ -1,4 +1,4 @@
-// Reductions over a row of host logits, for the sampler. Called by the engine thread, single-threaded. Results have the
+// Reductions over a row of host logits, for the sampler. Called on the engine thread; single-threaded. Results have the
 // same bits on every instruction set and depend only on the row.
 #pragma once
 
@@ -8,21 +8,22 @@
 
 namespace monolith {
 
-// All functions accept any `count` >= 0. NaN counts as minus infinity, so it never wins and does not propagate.
+// All functions accept any `count` >= 0. NaN counts as minus infinity, so it is never the maximum and does not
+// propagate.
 struct LogitOps {
   // Returns the largest value, or minus infinity if there is none.
   float (*max)(const float* x, int64_t count);
-  // Returns the sum of exp(x[i] - offset), with i ascending in 16 interleaved float sums per block of 4096 values.
-  // Blocks are added in double. With offset = max, the relative error stays below 1e-6.
+  // Returns the sum of exp(x[i] - offset), with i ascending, in 16 interleaved float sums per block of 4096 values.
+  // Blocks are added in double precision. With offset = max, the relative error stays below 1e-6.
   double (*sum_exp)(const float* x, int64_t count, float offset);
   // out[i] = exp(x[i] - offset). May run in place.
   void (*exp)(const float* x, int64_t count, float offset, float* out);
-  // Returns the index of the largest value, or the lowest such index in case of a tie. Returns 0 if every value is NaN
-  // or minus infinity, and -1 if count is 0.
+  // Returns the index of the largest value; among equal values, the lowest index. Returns 0 if every value is NaN or
+  // minus infinity, and -1 if count is 0.
   int64_t (*argmax)(const float* x, int64_t count);
 };
 
-// Returns the reductions of the best instruction set that this processor supports, or of the given one, which it must
+// Returns the reductions for the best instruction set that this processor supports, or for the given one, which it must
 // support.
 const LogitOps& logit_ops();
 const LogitOps& logit_ops(CpuIsa isa);

@@ -1,8 +1,8 @@
-// Kernels of recurrent layers: the causal convolution and the gated delta rule. Compiled once per instruction set,
+// Kernels for recurrent layers: the causal convolution and the gated delta rule. Compiled once per instruction set,
 // inside an unnamed namespace, after ops/rows-inl.h.
 
 // Starts from the bias and adds the taps from the oldest input to the newest with fused multiply-add. Rows are
-// processed from last to first, because each row takes the rows before it as input, so they must not be overwritten
+// processed from last to first because each row takes the rows before it as input, so these must not be overwritten
 // yet.
 void convolve(const ConvolutionTile& tile) {
   const int kept = tile.conv_kernel_size - 1;
@@ -76,17 +76,17 @@ void sigmoid(float* x, int64_t count) {
 }
 
 // Column blocks per kernel call. Dot products over a key's dimensions sum even and odd dimensions separately, each in
-// order, and then add both sums.
+// order, and then add the two sums.
 constexpr int kDeltaBlocks = kAccumulators >= 12 ? 2 : 1;
 
-// Dot products of a row with the state before it: k S and q S of each column, with S decayed.
+// Dot products of a row with the state before it: k S and q S for each column, where S has been decayed.
 template <int N>
 struct DeltaSums {
   Vec k[N][2], q[N][2];
 };
 
-// Each row needs only one pass over the state: while the state is decayed and updated for one row, it is read for the
-// next. With S' = decay S + k d^T and d = beta (v - k (decay S)), the result q S' is q (decay S) + (q k) d.
+// Each row needs only one pass over the state: while the state is being decayed and updated for one row, it is read for
+// the next. With S' = decay S + k d^T and d = beta (v - k (decay S)), the result q S' is q (decay S) + (q k) d.
 template <int N, bool kChannelDecay>
 void delta_rows(const DeltaTile& tile) {
   const int dim = tile.key_dim;
@@ -114,7 +114,7 @@ void delta_rows(const DeltaTile& tile) {
     for (int b = 0; b < N; ++b) sums.k[b][0] = sums.k[b][1] = sums.q[b][0] = sums.q[b][1] = splat(0.0f);
   };
   const auto block = [&](int b) { return tile.state + int64_t{b} * dim * kLanes; };
-  // Adds the contribution of dimension i, where `s` is its row of the state.
+  // Adds the contribution of dimension i. `s` is its row of the state.
   const auto count_in = [&](int i, int odd, int b, Vec s) {
     sums.k[b][odd] = fma(splat(k_next[i]), s, sums.k[b][odd]);
     sums.q[b][odd] = fma(splat(q_next[i]), s, sums.q[b][odd]);
@@ -167,8 +167,8 @@ void delta_rows(const DeltaTile& tile) {
       return next;
     };
     if (row + 1 == tile.n_rows) {
-      // The memory bus is idle during the last row, so the state that follows in memory is prefetched then. It belongs
-      // to this thread's next task.
+      // During the last row, nothing else uses memory bandwidth, so the state that follows in memory is prefetched. It
+      // is the state of this thread's next task.
       const float* const behind = block(N);
       for (int at = 0; at < dim; ++at) {
         MONOLITH_UNROLL

@@ -13,8 +13,8 @@
 namespace monolith {
 namespace {
 
-// Transposes weights from [channel][tap] to [tap][channel]. Nearly all models have a kernel size of four, which is
-// handled four channels at a time, in registers.
+// Transposes weights from [channel][tap] to [tap][channel]. Nearly all models have a kernel size of four; this case is
+// handled in registers, four channels at a time.
 void by_tap(const float* from, int n_channels, int conv_kernel_size, float* to) {
   typedef float Four __attribute__((vector_size(16)));
   int channel = 0;

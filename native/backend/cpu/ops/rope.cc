@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021, RoFormer), and writing keys and values into their pages.
+// Rotary position embedding (Su et al. 2021, RoFormer), and writing keys and values to their pages.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -16,7 +16,7 @@ void scatter_key(const T* from, int head_dim, T* page_slot) {
   for (int d = 0; d < head_dim; ++d) page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
 }
 
-// Writes the key and value of one row and head to a slot of its page.
+// Writes the key and value of one row and head to a slot in its page.
 void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head, int32_t page,
                     int slot, const float* key, const float* value) {
   const int key_dim = layer.key_dim, value_dim = layer.value_dim;
@@ -157,7 +157,7 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
                                     std::span<const Segment> segments, const LatentQueries& queries, float* rows,
                                     int64_t row_stride, int layer, CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
-  const int shared = own.key_dim - own.value_dim;  // Dimensions after the value.
+  const int shared = own.key_dim - own.value_dim;  // Dimensions after those of the value.
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
   const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {

@@ -1,8 +1,8 @@
 // Row kernels over vectors of 16 floats: exponential, norms, RoPE, logits. Compiled once per instruction set, inside an
 // unnamed namespace, after one vector_*.h.
 
-// Decomposition for the exponential: x = n ln 2 + r with |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r). The polynomial q
-// is a minimax fit, with a relative error of e^r of at most 3.1e-9.
+// Range reduction for the exponential: x = n ln 2 + r with |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r). The polynomial q
+// is a minimax fit; the relative error of e^r is at most 3.1e-9.
 struct Exponent {
   Vec fraction;  // Equals e^r - 1.
   Vec shifted;   // n, in the form that half_power_of_two() takes.
@@ -11,7 +11,7 @@ struct Exponent {
 // dependency chain.
 template <int N>
 inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
-  // Adding this number rounds to an integer, which remains in the low mantissa bits.
+  // Adding this number rounds to an integer, which ends up in the low mantissa bits.
   const Vec magic = splat(0x1.8p23f);
   Vec r[N], q[N];
   MONOLITH_UNROLL
@@ -19,7 +19,7 @@ inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
   MONOLITH_UNROLL
   for (int i = 0; i < N; ++i) {
     const Vec n = sub(out[i].shifted, magic);
-    // ln 2 is split into two parts, so that the product of n and the first part is exact.
+    // ln 2 is split into two parts so that the product of n and the first part is exact.
     r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);
     r[i] = fma(n, splat(-0x1.7f7d1cp-20f), r[i]);
   }
@@ -43,23 +43,23 @@ inline Exponent exponent_of(Vec x) {
   return out[0];
 }
 
-// exp(x) with an error of at most 1 unit in the last place, with the same bits on every instruction set. The result is
+// exp(x) with an error of at most 1 unit in the last place, and the same bits on every instruction set. The result is
 // zero for x below -86.6 (2^-125) and infinity for x above 88.72. NaN stays NaN.
 inline Vec exponential(Vec x) {
   const Exponent parts = exponent_of(x);
   const Vec e = add(parts.fraction, splat(1.0f));
-  // Multiplies by 2^(n-1), because n = 128 is outside the range of exponents.
+  // Multiplies by 2^(n-1) because n = 128 is outside the exponent range.
   Vec result = mul(add(e, e), half_power_of_two(parts.shifted));
   result = if_less(splat(0x1.62e42ep+6f), x, splat(__builtin_inff()), result);
   return if_less(x, splat(-86.6f), splat(0.0f), result);
 }
 
-// tanh(x) with an error of at most 3 units in the last place, even for small x, with the same bits on every instruction
-// set. NaN stays NaN. With m = e^(-2|x|) - 1, the result is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) has no
+// tanh(x) with an error of at most 3 units in the last place, even for small x, and the same bits on every instruction
+// set. NaN stays NaN. With m = e^(-2|x|) - 1, the result is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) avoids
 // cancellation.
 inline Vec hyperbolic_tangent(Vec x) {
   const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // Equals -|x|.
-  // From 2|x| = 40 on, the result is 1, because e^-40 is less than half a unit in the last place.
+  // For 2|x| >= 40, the result is 1, because e^-40 is less than half a unit in the last place.
   const Exponent parts = exponent_of(max(splat(-40.0f), add(negative, negative)));
   const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
   const Vec m = fma(power, parts.fraction, sub(power, splat(1.0f)));
@@ -67,7 +67,7 @@ inline Vec hyperbolic_tangent(Vec x) {
   return if_less(zero, x, sub(zero, result), result);
 }
 
-// Calls fn(offset, lanes) for each vector of [0, count). `lanes` is 16 except for the last vector.
+// Calls fn(offset, lanes) for each vector in [0, count). `lanes` is 16 except possibly for the last vector.
 template <typename Fn>
 inline void for_vectors(int64_t count, Fn fn) {
   int64_t i = 0;
@@ -82,8 +82,8 @@ inline void store_up_to(float* to, Vec a, int n) {
     store_first(to, a, n);
 }
 
-// Sums a function of every vector of x. Vector i is added to partial sum i % 4, and these are added in a fixed tree.
-// `add_to` takes the sum so far, the vector and its number of elements.
+// Sums a function of every vector of x. Vector i is added to partial sum i % 4, and the partial sums are added in a
+// fixed tree. `add_to` takes the sum so far, the vector and its number of elements.
 template <typename Add>
 inline float sum_over(const float* x, int64_t dim, Add add_to) {
   Vec sums[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
@@ -177,7 +177,7 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
 // --- logits -------------------------------------------------------------------------------------------
 
 inline Vec minus_infinity() { return splat(-__builtin_inff()); }
-// Loads n logits. NaN, and the lanes from n on, become minus infinity.
+// Loads n logits. NaN, and lanes n and above, become minus infinity.
 inline Vec load_logits(const float* x, int n) {
   const Vec v = n == kLanes ? load(x) : first(n, load_first(x, n), minus_infinity());
   return max(v, minus_infinity());

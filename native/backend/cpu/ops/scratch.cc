@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// Floats of each region, rounded up to whole cache lines.
+// Size of each region in floats, rounded up to whole cache lines.
 struct OpsScratch::Sizes {
   int64_t tile, tiles, partials, rope;
   int64_t bytes() const { return (tiles + partials + kRopeTables * rope) * static_cast<int64_t>(sizeof(float)); }
@@ -36,7 +36,7 @@ size_t OpsScratch::bytes_for(int threads, int max_rows, int64_t max_cols, int ma
 }
 
 Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim) {
-  constexpr int64_t kMax = int64_t{1} << 24;  // Keeps all of the size computations far from overflow.
+  constexpr int64_t kMax = int64_t{1} << 24;  // Keeps all size computations far from overflow.
   if (threads < 1 || threads > 4096 || max_rows < 1 || max_rows > 65536 || max_cols < 1 || max_cols > kMax ||
       max_context < 1 || max_context > kMax || max_head_dim < 1 || max_head_dim > 4096)
     return Error{ErrorCode::kInvalidArgument,

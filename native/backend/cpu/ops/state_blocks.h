@@ -18,9 +18,9 @@ namespace monolith {
 // A task's part of one segment.
 struct StateBlocks {
   int64_t head;
-  int64_t first_column;  // First column of the head's values.
+  int64_t first_column;  // First of the head's values.
   int n_columns;
-  float* state;  // The state of the segment's target slot. The initial state has been copied there.
+  float* state;  // The state in the segment's target slot, into which the initial state has been copied.
 };
 
 // `n_values`: values per head. `depth`: floats of state per value. Calls fn(StateBlocks, Segment).

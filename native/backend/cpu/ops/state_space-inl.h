@@ -1,4 +1,4 @@
-// Kernel of the Mamba-2 state space. Compiled once per instruction set, inside an unnamed namespace, after
+// The kernel for the Mamba-2 state space. Compiled once per instruction set, inside an unnamed namespace, after
 // ops/recurrence-inl.h.
 
 void softplus_with_bias(float* x, const float* bias, int64_t count) {
@@ -7,8 +7,8 @@ void softplus_with_bias(float* x, const float* bias, int64_t count) {
   });
 }
 
-// A row's result sums even and odd dimensions of the state separately, each in order, and then adds both sums. The skip
-// term is the first term of the even sum.
+// A row's result sums even and odd dimensions of the state separately, each in order, and then adds the two sums. The
+// skip term is the first term of the even sum.
 template <int N>
 void state_space_rows(const StateSpaceTile& tile) {
   const int dim = tile.state_dim;
@@ -28,7 +28,7 @@ void state_space_rows(const StateSpaceTile& tile) {
       sums[b][0] = mul(value, splat(tile.skip));
       sums[b][1] = splat(0.0f);
     }
-    // While it processes the last row, the kernel prefetches the state that follows in memory, which belongs to this
+    // While it processes the last row, the kernel prefetches the state that follows in memory, which is that of this
     // thread's next task.
     const auto carry_on = [&]<bool kLast>(int i, int odd) __attribute__((always_inline)) {
       MONOLITH_UNROLL

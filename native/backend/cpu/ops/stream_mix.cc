@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kColumns = 256;  // Columns of all streams that together fit into the L1 cache.
+constexpr int64_t kColumns = 256;  // Columns of all streams that together fit in the L1 cache.
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 

@@ -1,4 +1,4 @@
-// The kernel table of one instruction set. Included after the other *-inl.h, inside the unnamed namespace.
+// The kernel table for one instruction set. Included after the other *-inl.h, inside the unnamed namespace.
 
 constexpr OpKernels kKernels = {
     .rms_norm = rms_norm,

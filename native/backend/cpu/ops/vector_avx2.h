@@ -1,12 +1,12 @@
-// Vectors of 16 floats in two AVX2 registers, with the semantics of ops/vector_plain.h. Included once, by
+// Vectors of 16 floats in two AVX2 registers, with the semantics defined in ops/vector_plain.h. Included once, by
 // ops/kernels_avx2.cc, inside its unnamed namespace.
 
 struct Vec {
   __m256 low, high;
 };
 
-// Of the 16 registers, six vectors of sums use 12. The other registers hold two operands and a broadcast. Byte products
-// need more operands.
+// Of the 16 registers, six vectors of sums take 12. The rest hold two operands and a broadcast. Byte products need more
+// operands.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
@@ -105,8 +105,8 @@ struct Ints {
 };
 inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-// Bytes 0 and 2, and bytes 1 and 3, of each position, widened to 16-bit integers. Without VNNI, byte products would
-// saturate.
+// Bytes 0 and 2, and bytes 1 and 3, of each position, widened to 16-bit integers because without VNNI, byte products
+// would saturate.
 struct Quads {
   __m256i low_even, low_odd, high_even, high_odd;
 };
@@ -198,7 +198,7 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
   MONOLITH_UNROLL
   for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
 }
-// zip_rows() leaves elements 0-3 and 8-11 together, and elements 4-7 and 12-15.
+// zip_rows() leaves elements 0-3 and 8-11 together, and likewise elements 4-7 and 12-15.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   const auto part = [&](int i, int half) {
     return _mm256_cvtepi32_ps(half == 0 ? _mm256_permute2x128_si256(sums.v[i], sums.v[i + 1], 0x20)

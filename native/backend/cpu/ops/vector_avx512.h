@@ -1,11 +1,11 @@
-// Vectors of 16 floats in one AVX-512 register, with the semantics of ops/vector_plain.h. Included once, by
+// Vectors of 16 floats in one AVX-512 register, with the semantics defined in ops/vector_plain.h. Included once, by
 // ops/kernels_avx512.cc, inside its unnamed namespace.
 
 struct Vec {
   __m512 v;
 };
 
-// Of the 32 registers, 24 hold sums. The others are enough for all operands of a tile.
+// Of the 32 registers, 24 hold sums. The rest are enough for all operands of a tile.
 constexpr int kAccumulators = 24, kByteAccumulators = 24;
 constexpr int kRegisterQueries = 8, kByteQueries = 8;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
@@ -106,7 +106,8 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   const __m512i numbers = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
 }
-// sums += products of two pairs per lane. Inline assembly, because GCC 12 copies the sums around its intrinsic.
+// sums += products of two pairs per lane. Written in inline assembly because GCC 12 copies the sums around its
+// intrinsic.
 inline void add_dot(__m512i& sums, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b)); }
 struct Pairs {
   __m512i v;

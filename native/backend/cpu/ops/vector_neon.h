@@ -1,15 +1,15 @@
-// Vectors of 16 floats in four NEON registers, with the semantics of ops/vector_plain.h. Included once, by
+// Vectors of 16 floats in four NEON registers, with the semantics defined in ops/vector_plain.h. Included once, by
 // ops/kernels_neon.cc, inside its unnamed namespace.
 
 struct Vec {
   float32x4_t v[4];
 };
 
-// Of the 32 registers, six vectors of sums use 24. The other registers hold an operand and a broadcast.
+// Of the 32 registers, six vectors of sums take 24. The rest hold an operand and a broadcast.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching: its effect has
-// not been measured on AArch64.
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching, whose effect
+// has not been measured on AArch64.
 constexpr int kPrefetchQueries = 0;
 // Number of exponentials that are computed together.
 constexpr int kExponentials = 2;
@@ -68,7 +68,7 @@ inline Vec div(Vec a, Vec b) {
 inline Vec fma(Vec a, Vec b, Vec c) {
   return quarters([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
 }
-// vmaxq cannot be used, because it returns NaN if either operand is NaN.
+// vmaxq cannot be used because it returns NaN if either operand is NaN.
 inline float32x4_t larger(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 inline Vec max(Vec a, Vec b) {
   return quarters([&](int i) { return larger(a.v[i], b.v[i]); });
@@ -138,7 +138,7 @@ inline Ints splat_int(int32_t x) { return {{vdupq_n_s32(x), vdupq_n_s32(x), vdup
 inline Vec to_floats(Ints a) {
   return quarters([&](int i) { return vcvtq_f32_s32(a.v[i]); });
 }
-// The dot product takes signed bytes on both sides. So 128 is subtracted from the keys here, and 128 times the sum of
+// The dot product takes signed bytes on both sides, so 128 is subtracted from the keys here, and 128 times the sum of
 // the query is added to the result.
 struct Quads {
   int8x16_t v[4];
@@ -185,7 +185,7 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   MONOLITH_UNROLL
   for (int i = 0; i < 4; ++i) vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshll_n_s8(vld1_s8(from + 8 * i), 7), factor));
 }
-// Even and odd elements are separated, so that both elements of a pair are added to the same lane.
+// Even and odd elements are separated so that both elements of a pair are added to the same lane.
 struct Pairs {
   int16x8x2_t v[2];
 };

@@ -5,8 +5,8 @@ struct Vec {
   float lane[kLanes];
 };
 
-// Number of vectors that one register tile accumulates, and its maximum number of queries; then the same two numbers
-// for byte products.
+// Number of vectors that one register tile accumulates, and its maximum number of queries; for float and for byte
+// products.
 constexpr int kAccumulators = 4, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 4, kByteQueries = 4;
 // Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching.
@@ -36,7 +36,7 @@ inline void store(float* to, Vec a) {
 inline void store(uint16_t* halves, Vec a) {
   for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
 }
-// Loads the first n lanes, 0 < n < 16. The others are zero.
+// Loads the first n lanes, 0 < n < 16. The rest are zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }
@@ -64,7 +64,7 @@ inline Vec fma(Vec a, Vec b, Vec c) {
 inline Vec max(Vec a, Vec b) {
   return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
-// Takes lanes below n from a and the other lanes from b.
+// Takes lanes below n from a and the rest from b.
 inline Vec first(int n, Vec a, Vec b) {
   return each([&](int i) { return i < n ? a.lane[i] : b.lane[i]; });
 }
@@ -87,7 +87,7 @@ inline Vec half_power_of_two(Vec x) {
   return each([&](int i) { return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23)); });
 }
 
-// a * 2^n for x as in half_power_of_two(). The result must not be below 2^-125.
+// Returns a * 2^n, for x as in half_power_of_two(). The result must not be below 2^-125.
 inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
 // Returns 0 if x < y, otherwise a.
 inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
@@ -112,7 +112,7 @@ inline void prefetch_far(const void*) {}  // Prefetches into the L2 cache.
 inline Vec load(const int8_t* from) {
   return each([&](int i) { return static_cast<float>(from[i]); });
 }
-// Requires values that round to integers -127 .. 127. Rounds ties to even.
+// Requires values that round to integers in -127 .. 127. Rounds ties to even.
 inline void store(int8_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
 }
@@ -139,7 +139,7 @@ inline Quads load_quads(const int8_t* from) {
   for (int i = 0; i < 4 * kLanes; ++i) out.byte[i] = static_cast<uint8_t>(from[i]);
   return out;
 }
-// Number of 32-bit words of a packed query quad, and the packing.
+// Number of 32-bit words in a packed query quad, and the packing.
 constexpr int kQueryWords = 1;
 inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
   *words = 0;
@@ -150,7 +150,7 @@ inline QueryQuad splat_query(const uint32_t* words) {
   for (int i = 0; i < 4; ++i) out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
   return out;
 }
-// sum + the exact dot product of the four bytes.
+// Returns sum plus the exact dot product of the four bytes.
 inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
   for (int i = 0; i < kLanes; ++i)
     for (int j = 0; j < 4; ++j) sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
@@ -159,18 +159,18 @@ inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
 
 // --- 16-bit integers ----------------------------------------------------------------------------------
 
-// 16-bit integers: rows and queries of a register tile of dot products, and queries of a register tile of weighted
+// For 16-bit integers: rows and queries per register tile of dot products, and queries per register tile of weighted
 // sums.
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
 
 inline Vec load(const int16_t* from) {
   return each([&](int i) { return static_cast<float>(from[i]); });
 }
-// Requires values that round to integers -32767 .. 32767. Rounds ties to even.
+// Requires values that round to integers in -32767 .. 32767. Rounds ties to even.
 inline void store(int16_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
 }
-// Computes 128 * number * factor / 2^15 for 32 numbers, rounded with ties up.
+// Computes 128 * number * factor / 2^15 for 32 numbers, rounding ties up.
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   for (int i = 0; i < 2 * kLanes; ++i) to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
 }
@@ -186,7 +186,7 @@ inline Pairs load_pairs(const int16_t* from) {
 inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
   for (int i = 0; i < 2 * kLanes; ++i) sums.lane[i / 2] += a.number[i] * b.number[i];
 }
-// RowPairs holds 32 integers from each of two rows, interleaved in an order that the instruction set chooses.
+// RowPairs holds 32 integers from each of two rows, interleaved in an order that depends on the instruction set.
 // WeightPair holds one weight per row. PairSums holds the 32 weighted sums of the two rows.
 struct RowPairs {
   int16_t first[2 * kLanes], second[2 * kLanes];
