@@ -75,7 +75,7 @@ export function pieceModel(bytes, merges = 300) {
   const from = LEARNED_FROM()
     .slice(0, 80)
     .map((text) => [...text.replaceAll(' ', '▁')]);
-  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // without every fifth, so byte tokens are used
+  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // leave some to byte tokens
   const runs = [
     ['▁', '▁'],
     ['▁▁', '▁▁'],
