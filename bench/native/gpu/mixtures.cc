@@ -86,8 +86,8 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
       results.left_out.push_back(name + ": out of time");
       break;
     }
-    // Number of token ranges that calls cycle through. Each range selects different experts, so that weights come from
-    // memory rather than the cache.
+    // Number of token ranges that calls cycle through. Each range selects different experts, so the weights come from
+    // memory rather than from the cache.
     const int places = std::min(most / n, 64);
     const double seconds = time_calls(runtime, options, places, [&](int i) {
       const int64_t row = int64_t{i % places} * n;
