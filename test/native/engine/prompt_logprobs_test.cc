@@ -1,4 +1,4 @@
-// Tests the logprobs of prompt tokens, minimum response lengths, and the ids of generated tokens.
+// Tests the logprobs of prompt tokens, minimum response lengths, and the IDs of generated tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,8 +19,8 @@ GenerationRequest scored(std::vector<TokenId> prompt, int top, int max_tokens = 
   return request;
 }
 
-// Reference computed with the model in one pass and in double precision: the logprob of each prompt token, and the most
-// likely token at its position.
+// A double-precision reference, computed from one pass of the model: each prompt token's logprob, and the most likely
+// token at its position.
 struct Expected {
   double logprob;
   TokenId best;
