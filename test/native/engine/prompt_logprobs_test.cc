@@ -165,7 +165,7 @@ TEST(engine_ends_no_response_before_its_minimum_length) {
     CHECK(held.completion_tokens >= 12);
     CHECK(std::find(held.tokens.begin(), held.tokens.begin() + 12, whole.tokens[2]) == held.tokens.begin() + 12);
 
-    // The same for stop strings.
+    // The same applies to stop strings.
     GenerationRequest stopping = free;
     stopping.stop = {whole.content.substr(0, 1)};
     stopping.min_tokens = 5;

@@ -109,7 +109,7 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
   return out;
 }
 
-// Three layers; the second one is an attention layer. The layers after the first one have experts.
+// Three layers, the second of which is an attention layer. The layers after the first one have experts.
 inline Case kimi_linear() {
   TinyModel model("kimi-linear", 3);
   model.key("attention.head_count_kv", std::vector<uint32_t>{0, 1, 0});

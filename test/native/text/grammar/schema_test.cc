@@ -183,8 +183,7 @@ TEST(dependent_members_have_no_dead_ends) {
   }
 }
 
-// With many pairs of dependent members, the possible numbers of members are computed. If that would take too long, an
-// error is reported. A negated schema may require a member whose name or value differs from those of the other members.
+// A negated schema may require a member whose name or value differs from those of the other members.
 TEST(members_that_must_exist_have_no_dead_ends) {
   struct Case {
     const char *json, *good, *bad;
@@ -243,6 +242,8 @@ TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   CHECK(fits(run, "\"a\""));
 }
 
+// With many pairs of dependent members, the possible numbers of members are computed. If that would take too long, an
+// error is reported.
 TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -274,8 +275,8 @@ TEST(many_dependent_members_are_counted) {
       CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
       CHECK(!run.automaton->failed());
     }
-  const auto left = [&](int least,
-                        int most) {  // Returns what is left of the budget shared by all schemas in a request.
+  // Returns what is left of the budget shared by all schemas in a request.
+  const auto left = [&](int least, int most) {
     SchemaOptions options;
     options.fuel = Fuel(1'000'000);
     return open(schema(100, least, most, false), PropertyOrder::kAny, options).schema->expressions().fuel().left();
