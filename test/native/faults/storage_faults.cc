@@ -10,8 +10,8 @@
 //                 power          the process ends, and part of the data written since the last sync is lost, chosen by
 //                                FAULT_SEED. The next process sees a new boot ID, as after a machine restart.
 //                 sync           the first sync at or after that call fails with EIO
-//                 meta           the first write at or after that call whose size is not a multiple of 512 bytes (the end
-//                                of a meta page) fails with EIO
+//                 meta           the first write at or after that call whose size is not a multiple of 512 bytes (the
+//                                end of a meta page) fails with EIO
 //                 record         no fault: all calls, and the process's writes to its standard output, are logged to
 //                                FAULT_SEEN in order. recorded.ts reads the log.
 //   FAULT_BOOT    if set, the process sees a new boot ID, as with power

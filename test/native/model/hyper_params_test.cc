@@ -354,7 +354,7 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
 }
 
-// Groups, groups used and experts per token, with 8 experts.
+// Number of groups, groups used and experts per token, with 8 experts.
 TEST(groups_of_experts_must_fit) {
   for (const auto& [groups, used_groups, used, fits] :
        {std::tuple{4u, 2u, 4u, true}, std::tuple{4u, 4u, 4u, true}, std::tuple{3u, 2u, 2u, false},
