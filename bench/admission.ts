@@ -1,7 +1,7 @@
-// Measures the CPU time per request that authentication and admission take on an HTTP worker: looking up the key,
+// Measures the CPU time per request that an HTTP worker spends on authentication and admission: looking up the key,
 // reserving a concurrency slot, a request and tokens, building the rate-limit headers, and settling the reservation.
-// Recording the usage is measured separately. It uses real accounts in a real database, organizations in random order,
-// and many short runs.
+// Recording the usage is measured separately. The accounts are real and stored in a real database, requests pick
+// organizations in random order, and there are many short runs.
 //
 //   npm run bench -- admission --json OUT
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -88,8 +88,7 @@ async function measure(
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
-      // Each step is timed over all requests of a run, because reading the clock between two steps takes as long as a
-      // step.
+      // Each step is timed over all requests of a run at once, because reading the clock takes as long as one step.
       const chosen = Array.from(
         { length: requests },
         () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,
@@ -204,8 +203,7 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
 }
 
 /**
- * Wraps the store. take() returns the milliseconds for which its transactions have blocked this thread since the last
- * call.
+ * Wraps the store. take() returns how many milliseconds its transactions have blocked this thread since the last call.
  */
 function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;

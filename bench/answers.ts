@@ -1,5 +1,5 @@
 // Checks the responses of the embedded models for loops and stray markers: sends many prompts through the whole server,
-// greedy and with the default sampling, with and without thinking.
+// with greedy and default sampling, with and without thinking.
 //
 //   npm run bench -- answers
 //   npm run bench -- answers --model NAME=FILE.gguf --prompts 1000

@@ -1,13 +1,13 @@
 // Measures how fast the engine computes: prefill by prompt length, and decode by batch size and by context depth. It
-// uses the same calls as the server, including scheduler, sampling and detokenization, but without HTTP and chat
-// templates. It also reports each operation's share of a step's time and how close it is to the machine's limit.
+// makes the same calls as the server, including scheduling, sampling and detokenization, but without HTTP and chat
+// templates. It also reports each operation's share of the step time and how close it comes to the machine's limit.
 // Another engine (the peer) can be measured for comparison.
 //
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
-// Each pass measures every point once, alternating between this engine and the peer, so that a slow period of the
-// machine affects all of them. The read loop is measured before and after each single-stream decode, because memory
-// bandwidth limits it.
+// Each pass measures every point once and alternates between this engine and the peer, so that a slow period affects
+// all of them. The read-bandwidth loop runs before and after each single-stream decode, because memory bandwidth limits
+// single-stream decode.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
@@ -64,7 +64,7 @@ interface Runs {
 }
 
 const BANDWIDTH_BYTES = 1 << 29;
-/** A run counts as undisturbed if other processes used less than this share of the machine's processors. */
+/** A run counts as undisturbed if other processes used less than this share of the machine's CPU time. */
 const FOREIGN_LIMIT = 0.03;
 /** The measured arithmetic peak may vary by this share between runs on an undisturbed machine. */
 const PEAK_SPREAD = 0.12;
@@ -94,8 +94,8 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     const bandwidth: number[] = [],
       integer8: number[] = [],
       float32: number[] = [];
-    // Two virtual cores may share a physical core for a while. CPU times do not show this, but the arithmetic peak
-    // halves.
+    // The hypervisor may place two virtual cores on one physical core for a while. CPU times do not show this, but the
+    // arithmetic peak halves.
     const peakNow = async (n: number): Promise<number> => (await addon.arithmeticPeak(isa, n, 2)).integer8;
     let best = threads * (await addon.arithmeticPeak(isa, 1, 5)).integer8;
     const lacking = async (): Promise<number> => {
@@ -112,7 +112,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
       integer8.push(peak.integer8 / 1e9);
       float32.push(peak.float32 / 1e9);
       for (const [point, own] of runs) {
-        // Another tenant of the host may take half of the memory bandwidth from one second to the next.
+        // Another guest on the same host may take half of the memory bandwidth at any time.
         const before = point.bytesPerToken === undefined ? null : await readLoop();
         const {
           value: { rate, costs },
@@ -220,7 +220,7 @@ function resultOf(
   });
 }
 
-/** Fills in the fields that are derived from the runs. */
+/** Fills in the fields derived from the runs. */
 function derived(result: EngineResult): EngineResult {
   const read = result.readBandwidth.median;
   const rooflines = {

@@ -1,6 +1,6 @@
-// Measures how much the server writes to the disk when stored responses expire, and how long other requests wait
-// meanwhile. It fills a new database through the response store and the usage store, then advances the clock past the
-// retention period.
+// Measures how much the server writes to disk when stored responses expire, and how long other requests wait in the
+// meantime. It fills a new database through the response and usage stores, then advances the clock past the retention
+// period.
 //
 //   npm run bench -- expiry
 //   npm run bench -- expiry --responses 1000000 --turns 4
@@ -196,7 +196,7 @@ async function creates(
   const before = written();
   while (!ended) {
     const begun = performance.now();
-    // this response does not expire during the benchmark
+    // created in the future, so it does not expire during the benchmark
     await responses.save(response(clock.now + 3_600, bytes, isRandom, null));
     took.push(performance.now() - begun);
     await sleep(every);
@@ -212,8 +212,8 @@ async function creates(
 }
 
 /**
- * Returns the number of bytes that this process has written to files. `write_bytes` in the same file cannot be used: on
- * file systems with large folios, it counts a whole folio for each page, ten times as much as reaches the disk.
+ * Returns the number of bytes that this process has written to files. The `write_bytes` field of the same file cannot
+ * be used: on file systems with large folios, it counts a whole folio for each page, ten times what reaches the disk.
  */
 const written = (): number => Number(/^wchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
 

@@ -1,9 +1,11 @@
-// Measures how much one organization can slow down another: the second organization's time to first token, inter-token
-// latency and duration of GET /v1/models, when the server is idle and during each of the attacks in lib/attacks.ts. The
-// server runs with its defaults, but without request and token limits, which would stop an attack once it has used up a
-// minute's allowance. The first two must have a p99 of at most twice the idle p99 plus one step. The step time is the
-// larger of engine.step_ms and the mean step time during the attack, since the measured responses share those steps.
-// During bursts, GET /v1/models must stay below 50 ms.
+// Measures how much one organization can slow down another. It records the second organization's time to first token,
+// inter-token latency and duration of GET /v1/models, first on an idle server and then during each of the attacks in
+// lib/attacks.ts. The server runs with its defaults, but without request and token limits, which would stop an attack
+// once it had used up a minute's allowance.
+//
+// For time to first token and inter-token latency, the p99 must be at most twice the idle p99 plus one step. The step
+// time is the larger of engine.step_ms and the mean step time during the attack, because the measured responses share
+// those steps. During bursts, GET /v1/models must take less than 50 ms.
 //
 //   npm run bench -- fairness
 //   npm run bench -- fairness --attacks bodies,images --seconds 30
@@ -34,11 +36,11 @@ const USAGE = `npm run bench -- fairness [options] [-- flags of the server, e.g.
 
 const ATTACKER_KEY = 'bench-fairness-000000';
 const TOKENS = 24; // per measured response
-const BEGINNING_MS = 2_000; // start of an attack, not counted: the concurrency slots fill up
-const END_MS = 120_000; // how long the attack's requests may take to end
+const BEGINNING_MS = 2_000; // start of an attack, not counted, while the concurrency slots fill up
+const END_MS = 120_000; // time limit for the attack's last requests to finish
 const CLOCK_MS = 1; // tolerance, so that two latencies near zero count as equal
 const MODELS_MS = 50; // upper limit for GET /v1/models during bursts
-/** Settings for the burst attack. With the default limits, most of a burst would be refused. */
+/** Settings for the burst attack. The default limits would refuse most of a burst. */
 const BURST_FLAGS = ['--limits-concurrency', 'off', '--engine-queue-max', '5000'];
 
 interface Tail {
@@ -209,7 +211,7 @@ class FairServer {
   }
 }
 
-/** The measured organization. It sends small requests one after another, and GET /v1/models at the same time. */
+/** The measured organization. It sends small requests one after another and, concurrently, GET /v1/models. */
 class Other {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #listAgent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -239,7 +241,7 @@ class Other {
     this.#listAgent.destroy();
   }
 
-  /** Returns how many milliseconds GET /v1/models takes. */
+  /** Returns how long GET /v1/models takes, in milliseconds. */
   #list(): Promise<number> {
     return new Promise((resolve, reject) => {
       const began = performance.now();
@@ -266,8 +268,8 @@ class Other {
   }
 
   /**
-   * Returns the milliseconds to the first token and adds each inter-token latency to `gaps`. Tokens are counted by the
-   * ids in the chunks, because not every token produces text.
+   * Returns the milliseconds to the first token and appends each inter-token latency to `gaps`. Tokens are counted by
+   * the ids in the chunks, because not every token produces text.
    */
   #ask(gaps: number[]): Promise<number> {
     const body = Buffer.from(
@@ -310,7 +312,7 @@ class Other {
               );
               if (tokens === 0) return;
               if (Number.isNaN(first)) first = now - began;
-              // the tokens of a chunk share its gap equally
+              // the tokens in a chunk share its latency equally
               else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens);
               last = now;
             })

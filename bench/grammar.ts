@@ -1,7 +1,7 @@
 // Measures the cost of constrained decoding and how much of JSON Schema is supported. As in MaskBench, a case is a
-// schema with instances. Each schema is compiled and each instance is consumed token by token, on one thread, and the
-// CPU time is measured (bench/native/grammar_bench.cc). The benchmark also compares how fast an engine decodes many
-// streams with a grammar and without one.
+// schema with instances. Each schema is compiled and each instance is matched token by token, on one thread; the
+// measure is CPU time (bench/native/grammar_bench.cc). The benchmark also compares how fast an engine decodes many
+// streams with and without a grammar.
 //
 //   npm run bench -- grammar --cases FILE_OR_FOLDER --json OUT
 import { spawnSync } from 'node:child_process';
@@ -291,8 +291,8 @@ function tableOf(figures: CaseFigures): string {
 }
 
 /**
- * A schema for an endless list of records with strings, numbers and choices, so that no stream ends before all its
- * tokens are counted.
+ * A schema for an endless list of records that contain strings, numbers and enums, so that no stream ends before all
+ * its tokens are counted.
  */
 const RECORDS = {
   type: 'array',
@@ -311,8 +311,8 @@ const RECORDS = {
 };
 
 /**
- * Alternates between constrained and free streams, with sampling. Returns the speed of the constrained ones as a
- * fraction of that of the free ones.
+ * Decodes constrained and unconstrained streams alternately, with sampling. Returns the speed of the constrained
+ * streams as a fraction of that of the unconstrained ones.
  */
 async function measureDecode(model: string, streams: number, tokens: number, repeats: number): Promise<DecodeFigures> {
   const load = { ...benchLoadOptions, maxSequences: streams };
@@ -348,7 +348,7 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
 
 const PROMPT_TOKENS = 16;
 
-/** Returns the tokens per second of all streams together, over the time that the slowest stream took. */
+/** Returns the total tokens per second across all streams, over the time that the slowest stream took. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
   const ends = await Promise.all(
     Array.from({ length: streams }, (_, index) =>

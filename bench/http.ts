@@ -1,5 +1,5 @@
-// Measures the overhead of HTTP: the time to first token of the same prompt through the whole server and directly from
-// the engine, alternating, in one process. The client shares the server's event loop, so the difference includes the
+// Measures HTTP overhead: the time to first token for the same prompt, sent alternately through the whole server and
+// directly to the engine, in one process. The client shares the server's event loop, so the difference includes the
 // client's own cost and is an upper bound.
 //
 //   npm run bench -- http --json OUT
@@ -102,7 +102,7 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   }
 }
 
-/** Returns the milliseconds from sending a streaming request to its first byte of text. */
+/** Returns the milliseconds from sending a streaming request to the first byte of text. */
 function overHttp(port: number, agent: Agent, model: string): Promise<number> {
   const body = JSON.stringify({
     model,

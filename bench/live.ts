@@ -1,8 +1,7 @@
-// Measures the cost of the operators' live view by alternating between many open pages and none in one run, while the
-// engine generates. The engine counts the decoded tokens. The kernel reports the CPU time, separately for the main
-// thread (JavaScript) and for all other threads, one of which is the engine's. The cost per token can therefore be
-// measured even on a machine that is not idle. The pages are plain sockets of this process, which discard what they
-// read.
+// Measures the cost of the operators' live view. One run alternates between many open pages and none while the engine
+// generates. The engine counts decoded tokens. The kernel reports the CPU time of the main thread (JavaScript) and,
+// separately, of all other threads, which include the engine's, so the cost per token can be measured even on a machine
+// that is not idle. The pages are plain sockets in this process, which discard what they read.
 //
 //   npm run bench -- live --json OUT
 import { spawn } from 'node:child_process';
@@ -193,7 +192,7 @@ async function measure(port: number, pid: number, cookie: string, viewers: numbe
     sockets.push(socket);
     if (i % 50 === 49) await pause(20);
   }
-  await pause(1_500); // by then, the histories have been sent
+  await pause(1_500); // wait until the histories have been sent
   samples = 0;
   const before = {
     counters: await engineCounters(port),
@@ -232,7 +231,7 @@ async function engineCounters(port: number): Promise<{ tokens: number; steps: nu
   };
 }
 
-/** CPU time of a process's first thread, on which Node.js runs JavaScript. */
+/** CPU seconds of a process's first thread, on which Node.js runs JavaScript. */
 function mainThreadSeconds(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
 }

@@ -4,9 +4,9 @@
 //   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
 //   npm run bench -- make-model --family qwen3.5-2b --patterns FOLDER_OF_TINY_FILES --type q8_0
 //
-// The second form works for any family that the engine can read: the addon determines which tensors the changed
-// metadata needs. The third form is the second with the sizes of a published model (lib/family-shapes.ts). If the file
-// already exists and was made with the same options, it is kept.
+// The second form works for any family that the engine can load: the addon determines which tensors the changed
+// metadata requires. The third form is the second with the sizes of a published model (lib/family-shapes.ts). If the
+// file already exists and was made with the same options, it is kept.
 
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -28,17 +28,17 @@ export interface MakeModelOptions {
   readonly architecture?: Architecture; // default llama
   readonly type?: ModelType; // default q8_0
   readonly seed?: number; // default 1; 32 bits
-  // whether to write a mixture of experts, for architectures with and without experts; default false
+  // for architectures that exist both dense and as a mixture of experts: whether to write the latter; default false
   readonly experts?: boolean;
-  readonly shape?: Partial<ModelShape>; // fields that differ from the preset
-  // GGUF file whose family and metadata keys to use instead of preset, architecture and shape
+  readonly shape?: Partial<ModelShape>; // fields to override in the preset
+  // GGUF file whose family and metadata keys replace preset, architecture and shape
   readonly like?: string;
-  readonly set?: Readonly<Record<string, string>>; // with `like`: changed keys, without the architecture prefix
-  // with `like`: dimensions that cannot be derived from any key
+  readonly set?: Readonly<Record<string, string>>; // with `like`: keys to change, without the architecture prefix
+  // with `like`: dimensions that no key determines
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
   // with `like`: names in `tensors` to write although this engine does not read them
   readonly unread?: readonly string[];
-  readonly layers?: readonly number[]; // with `like`: for each layer, the layer of the pattern to copy
+  readonly layers?: readonly number[]; // with `like`: for each layer, the index of the pattern's layer to copy
   readonly vocabulary?: number; // with `like`: size of a synthetic vocabulary
   readonly out?: string; // default bench/out/<architecture>-<preset>-<type>.gguf
   readonly force?: boolean; // overwrite an existing file
@@ -52,7 +52,7 @@ export interface MadeModel {
   readonly seconds: number;
 }
 
-// GGUF's numbers for a file's predominant type.
+// GGUF file type numbers, by predominant tensor type.
 const FILE_TYPES: Record<ModelType, number> = {
   f32: 0,
   f16: 1,
@@ -140,7 +140,7 @@ function bytesOf(tensor: RandomTensor): number {
   return (valuesOf(tensor) / blockValues) * blockBytes;
 }
 
-// Returns whether the file at `path` starts with this head and has this size, which means that it was made with the
+// Returns whether the file at `path` starts with this header and has this size, which means that it was made with the
 // same options.
 function isThere(path: string, { head, fileBytes }: GgufHead): boolean {
   const status = statSync(path, { throwIfNoEntry: false });
@@ -198,7 +198,7 @@ function describedModel(
     ...(tied ? [] : [{ name: 'output.weight', dims: table }]),
     ...optional,
   ]);
-  // Embeddings that the model scales up are written smaller. A tied embedding table also produces the logits.
+  // Models that scale their embeddings up get smaller ones. A tied embedding table also produces the logits.
   const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
   const factors = optional
     .filter(({ name }) => isRead(name))
@@ -213,7 +213,7 @@ function describedModel(
   return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
 }
 
-// Writes the model unless it exists already. Throws RangeError for an impossible shape, and passes on errors from
+// Writes the model unless it already exists. Throws RangeError if the shape is invalid, and passes on errors from
 // writeRandomModel().
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
@@ -241,8 +241,8 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
 }
 
 /**
- * Writes a file with these tensors and random weights, unless it exists already. Passes on file system errors. Never
- * leaves a partly written file under the final name.
+ * Writes a file with these tensors and random weights, unless it already exists. Passes on file system errors. Never
+ * leaves a partially written file under the final name.
  */
 export function writeRandomModel(
   path: string,
@@ -329,7 +329,7 @@ const SHAPE_OPTIONS = {
   'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
-// Returns the options that --family implies: pattern, keys, vocabulary and file name.
+// Returns the options that --family expands to: pattern, keys, vocabulary and file name.
 function familyOptions(
   name: string | undefined,
   patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'),

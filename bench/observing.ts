@@ -1,6 +1,6 @@
-// Measures the cost of observability: the CPU time per request with and without the request log and tracing, and that
-// of a metrics scrape with one or both sets of metric names. It covers all threads except the engine's. The servers
-// take turns, so that other load on the machine affects all of them. Linux only.
+// Measures the cost of observability: the CPU time per request with and without the request log and tracing, and per
+// metrics scrape with one or both sets of metric names. It covers all threads except the engine's. The servers are
+// measured in turn, so that other load on the machine affects all of them. Linux only.
 //
 //   npm run bench -- observing --json OUT
 import { createServer } from 'node:http';
@@ -60,7 +60,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
     }
     const figures = new Map(Object.keys(ways).map((way) => [way, [] as number[]]));
     for (let round = -1; round < rounds; round++) {
-      // The order rotates, so that no server is always the first after a pause.
+      // The order rotates, so that each server takes its turn at being the first after a pause.
       const order = [...servers].map(
         (_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number],
       );
@@ -100,7 +100,7 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
 
 const cell = (value: number): string => value.toFixed(0).padStart(7);
 
-/** Waits for deferred work: log batches are written, and spans are sent, within a second. */
+/** Waits for deferred work: within a second, log batches are written and spans are sent. */
 const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_300));
 
 async function ask(server: MeasuredServer, number: number): Promise<void> {
@@ -127,7 +127,10 @@ async function drive(server: MeasuredServer, requests: number): Promise<void> {
   );
 }
 
-/** Starts one server for each choice of metric names and, after the same number of requests, scrapes them in turn. */
+/**
+ * Starts one server for each choice of metric names and scrapes them in turn after each has served the same number of
+ * requests.
+ */
 async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
   try {

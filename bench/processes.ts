@@ -1,7 +1,7 @@
-// Measures the cost and gain of several processes as one service: the responses per second and their p99 latency with
-// one, two and three processes that share PostgreSQL and Redis, compared with one standalone process. Also measures how
-// many responses per second PostgreSQL and LMDB can save durably. A fake upstream replaces the model, so that only the
-// HTTP side is measured. The fake upstream, the servers and the client run on the same machine.
+// Measures what running several processes as one service costs and gains: the responses per second and their p99
+// latency with one, two and three processes that share PostgreSQL and Redis, compared with one standalone process. Also
+// measures how many responses per second PostgreSQL and LMDB can save durably. A fake upstream replaces the model, so
+// only the HTTP side is measured. The fake upstream, the servers and the client run on the same machine.
 //
 //   npm run bench -- processes --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -159,7 +159,7 @@ async function firstLine(child: ChildProcess): Promise<string> {
   throw new Error('a server exited before it was ready');
 }
 
-/** Each client sends one request after another to its process, over one connection. */
+/** Each client sends one request after another to its own process, over one connection. */
 async function drive(
   servers: readonly Server[],
   seconds: number,
@@ -217,7 +217,7 @@ function ask(port: number, agent: Agent): Promise<void> {
   });
 }
 
-/** Measures saving directly in the store, without a request around it. */
+/** Measures saving directly to the store, without HTTP requests. */
 async function measureSaves(seconds: number, rounds: number): Promise<object> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const postgres = await startPostgres({ durable: true });

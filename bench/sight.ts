@@ -1,13 +1,12 @@
-// Measures the time from an image in the request to the first token: this server and, optionally, a peer such as
-// llama-server take turns, both with the same text model and vision file. Every request has a new image, so that no
-// cache helps.
+// Measures the time to first token for requests with an image. This server and, optionally, a peer such as llama-server
+// take turns, both with the same text model and vision file. Every request has a new image, so that no cache helps.
 //
 //   npm run bench -- sight --like SMALL.gguf --peer llama-server
 //
 // SMALL.gguf can be any small text model of the Gemma 3 architecture whose vocabulary has <start_of_image> and
 // <end_of_image>. The benchmark writes a 1B model with the same metadata and a SigLIP so400m, both with random F16
-// weights. Wall-clock time depends on other load on the machine, so the CPU seconds of each server are reported too;
-// compare those on a machine that is not idle.
+// weights. Wall-clock time depends on other load on the machine, so each server's CPU time is reported too; compare
+// that on a machine that is not idle.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -214,7 +213,7 @@ async function started(name: string, program: string, argsFor: (port: number) =>
   }
 }
 
-/** User and system time of all threads. */
+/** User plus system time of all threads, in seconds. */
 function processorSecondsOf({ child }: Server): number {
   const fields = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
     .replace(/^.*\) /, '')
@@ -222,7 +221,7 @@ function processorSecondsOf({ child }: Server): number {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Creates an image of smooth shapes with noise, a different one in every pass. */
+/** Creates an image of smooth shapes with noise that differs in every pass. */
 async function picture(side: number, seed: number): Promise<string> {
   const pixels = Buffer.alloc(side * side * 3);
   for (let y = 0, at = 0; y < side; y++) {
@@ -239,7 +238,7 @@ async function picture(side: number, seed: number): Promise<string> {
   ).toString('base64');
 }
 
-/** Sends a request and measures the time until the first event with a token. */
+/** Sends a request and measures the time to the first event with a token. */
 async function see(server: Server, base64: string): Promise<Sight> {
   const body = JSON.stringify({
     model: 'sight',
@@ -268,7 +267,7 @@ async function see(server: Server, base64: string): Promise<Sight> {
     received = '';
   for await (const chunk of answer.body) {
     received += Buffer.from(chunk as Uint8Array).toString('utf8');
-    // Matches the text of a token, or the finish reason if there is no text.
+    // Matches a token's text, or the finish reason if there is no text.
     if (first === null && /"content":"[^"]|"finish_reason":"/.test(received))
       first = { seconds: (performance.now() - began) / 1_000, processorSeconds: processorSecondsOf(server) - before };
   }

@@ -1,6 +1,6 @@
-// Measures the speedup of speculative decoding: compares an engine with it and one without, on text that repeats the
-// prompt, on the model's own text, and on noise, where no draft token is ever accepted. Both engines decode the same
-// tokens.
+// Measures the speedup of speculative decoding by comparing an engine with it and an engine without it. There are three
+// kinds of text: text that repeats the prompt, the model's own text, and noise, where no draft token is ever accepted.
+// Both engines decode the same tokens.
 //
 //   npm run bench -- speculation --model FILE --json OUT
 import { writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ interface Text {
   words: readonly number[];
 }
 
-// A model with random weights produces no meaningful text, so limiting it to a few words stands in for repetitive text.
+// A model with random weights produces no meaningful text. To get repetitive text, limit its output to a few words.
 const TEXTS: readonly Text[] = [
   { about: 'repeats its prompt, greedy', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0, words: [] },
   { about: 'repeats its prompt, sampled', prompt: `Say it again.\n${PHRASE.repeat(5)}`, temperature: 0.7, words: [] },
@@ -145,7 +145,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
 
-/** Returns the tokens per second of all streams together, over the time that the slowest stream took. */
+/** Returns the total tokens per second across all streams, over the time that the slowest stream took. */
 async function decode(
   engine: Engine,
   { prompt, temperature, words }: Text,

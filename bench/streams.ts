@@ -1,9 +1,9 @@
-// Measures how many stream events per second the server can carry, and the CPU time per event by thread. One process
+// Measures how many stream events per second the server can sustain, and the CPU time per event by thread. One process
 // reads many streams from a server process and only counts the events. The kernel reports the CPU time of the engine
-// thread, of its compute threads, and of all other threads, which are called the front end: the HTTP workers and the
-// other threads of Node.js. The number of events per second of front-end CPU time is what one core could carry if the
-// engine were never the bottleneck. With --against, two builds are measured in turn within the same seconds. With
-// --alone, the speed of the engine without a server is measured before and after each run.
+// thread, of its compute threads, and of all other threads. The latter are called the front end: the HTTP workers and
+// the other Node.js threads. Events per second of front-end CPU time is what one core could sustain if the engine were
+// never the bottleneck. With --against, two builds are measured in turn within the same seconds. With --alone, the
+// speed of the engine without a server is measured before and after each run.
 //
 //   npm run bench -- streams --json OUT
 import { writeFileSync } from 'node:fs';
@@ -57,7 +57,7 @@ interface Load {
   pin: boolean;
 }
 
-/** The results of one run. CPU times are in microseconds per event; the engine's time includes the forward pass. */
+/** The results of one run. CPU times are in microseconds per event. The engine's time includes the forward pass. */
 interface Run {
   /** Share of the time in which the engine thread was runnable but had no processor. */
   engineWaited: number;
@@ -69,8 +69,8 @@ interface Run {
   mainThreadUs: number;
   clientUs: number;
   /**
-   * Delay from the end of a step until the last of its events is written: upper bounds of the histogram buckets that
-   * contain the quantiles.
+   * Delay from the end of a step until the last of its events is written. The quantiles are the upper bounds of their
+   * histogram buckets.
    */
   delayP50Ms: number | null;
   delayP99Ms: number | null;
@@ -203,7 +203,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
           process.stdout.write(table(builds.length === 1 ? format : `${format}, ${name}`, cellsOf(measured)));
         }
       }
-      if (values.alone === true) stopServers(); // leaves all memory to the engine without a server
+      if (values.alone === true) stopServers(); // so that the engine without a server has all the memory
     }
     if (values.alone === true) await measureAlone();
   } finally {
@@ -300,8 +300,8 @@ function between(before: Look, after: Look): Passed {
 }
 
 /**
- * Returns the first of at most `tries` runs in which the engine did not have to wait for a processor, or else the one
- * in which it waited least.
+ * Returns the first run, out of at most `tries`, in which the engine did not have to wait for a processor, or else the
+ * run in which it waited least.
  */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();
@@ -312,7 +312,7 @@ async function calmest<T extends { engineWaited: number }>(tries: number, work: 
   return best;
 }
 
-/** Keeps the streams open by replacing each one that ends, and counts the events during the measured time. */
+/** Keeps the number of open streams constant by replacing each one that ends, and counts the events in the interval. */
 async function measure(server: MeasuredServer, format: Format, load: Load): Promise<Run> {
   const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
@@ -353,7 +353,7 @@ async function measure(server: MeasuredServer, format: Format, load: Load): Prom
     };
   } finally {
     await client.stop();
-    await pause(200); // gives the server time to notice
+    await pause(200); // give the server time to notice
   }
 }
 
@@ -368,7 +368,7 @@ async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneR
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Returns the upper bound of the bucket that contains a quantile. */
+/** Returns the upper bound of the bucket that contains the quantile. */
 function quantileMs(cumulative: ReadonlyMap<number, number>, share: number): number | null {
   const total = cumulative.get(Infinity) ?? 0;
   if (total === 0) return null;

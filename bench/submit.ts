@@ -71,7 +71,7 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
           list.push(
             at < STEPS.length ? (marks[at + 1] ?? NaN) - (marks[at] ?? NaN) : (marks.at(-1) ?? NaN) - (marks[0] ?? NaN),
           );
-      // gives the engine time to process the cancelled requests
+      // give the engine time to process the cancelled requests
       if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     const rows = [...STEPS, 'together'].map((label, at) => ({ label, ms: summary(times[at] ?? []) }));
@@ -95,7 +95,7 @@ function summary(runs: number[]): Spread & { p99: number } {
   return { ...spreadOf(runs), p99: [...runs].sort((a, b) => a - b)[Math.floor(runs.length * 0.99)] ?? NaN };
 }
 
-/** Returns a different text in every call, so that no result comes from a cache keyed by the text. */
+/** Returns a different text for each seed, so that no result comes from a cache keyed by the text. */
 function conversation(model: string, messages: number, seed: number): string {
   const turns = Array.from({ length: messages }, (_, index) => ({
     role: index === 0 ? 'system' : index % 2 === 1 ? 'user' : 'assistant',

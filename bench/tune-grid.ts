@@ -1,6 +1,6 @@
-// Compares the tuner's search with an exhaustive grid on a real server. Both use the same search space, measurements,
-// lease and objectives, but the tuner gets only a tenth of the grid's time. The best of many noisy measurements is
-// partly luck, so the settings that the two found are measured again in turn, and only those measurements count.
+// Compares the tuner's search with an exhaustive grid search on a real server. Both use the same search space,
+// measurements, lease and objectives, but the tuner gets only a tenth of the grid's time. The best of many noisy
+// measurements is partly luck, so both winners are measured again, in turn, and only those measurements count.
 //
 //   npm run bench -- tune-grid --workload chat --json OUT
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -43,8 +43,8 @@ To reduce interference from other processes: taskset -c 1 nice -n -15 npm run be
 
 const SHARE = 0.1;
 /**
- * A measurement's total time, including the warm-up and the end, as a multiple of its measured seconds. Used to compute
- * how many measurements fit into the tuner's time.
+ * A measurement's total time, including warm-up and shutdown, as a multiple of its measured seconds. Used to compute
+ * how many measurements fit in the tuner's time.
  */
 const WHOLE = 1.9;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms', 'load'] as const;
@@ -58,8 +58,8 @@ const WORKLOADS: Readonly<Record<string, { readonly workload: () => TuneWorkload
 };
 
 /**
- * Prompts start with one of four shared prefixes of 128 tokens, which are soon cached, followed by 8 to 72 unique
- * tokens; outputs have 8 to 40 tokens.
+ * Prompts start with one of four shared 128-token prefixes, which are soon cached, followed by 8 to 72 unique tokens.
+ * Outputs have 8 to 40 tokens.
  */
 function prefixes(): TuneWorkload {
   const blockTokens = 64;
@@ -176,7 +176,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       return trialOf({ settings, load }, await measure({ load, seed, mayStopEarly, signal: never }));
     };
 
-    // The first measurement is not counted, so that the server has already done some work before the ones that count.
+    // Discard the first measurement, so that the server is warm for the ones that count.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
     say(
@@ -204,7 +204,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
-    // Includes settings that narrowly miss an objective but have a higher goodput.
+    // Ignores the objectives: `any` may narrowly miss one but have a higher goodput than `best`.
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;
@@ -245,7 +245,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
           });
       };
       place('found', result.best ?? result.current);
-      // If no better settings were found with certainty, the tuner recommends keeping the current ones.
+      // If the tuner is not certain that any settings are better, it recommends keeping the current ones.
       if (result.outcome === 'kept' && result.best !== null) place('as it was', result.current);
     });
     engine = await server.hold('tun_bench_again');
@@ -274,8 +274,8 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const meanOf = (which: string): number | null => places.find(({ name: one }) => one === which)?.mean ?? null;
     const ratio = (value: number | null, to: number | null): number | null =>
       value === null || to === null ? null : value / to;
-    // A grid search alone would choose its winner. Which of its best few settings is really the best is known only
-    // after they have been measured again.
+    // On its own, a grid search would pick the winner of its single pass. Which of its best few settings is really the
+    // best is known only after they have been measured again.
     const gridsPick = meanOf('grid 1');
     const gridsBest = Math.max(...places.filter(({ name: which }) => /^grid \d/.test(which)).map(({ mean }) => mean));
     const verdicts = tuned.map(({ seconds: took, run: { result } }, at) => {
@@ -338,7 +338,7 @@ function write(file: string, report: object): void {
 
 const elapsed = (since: number): number => (performance.now() - since) / 1000;
 
-/** The grid over the tuner's own search space. */
+/** Returns the grid over the tuner's own search space. */
 function gridOf(plan: TunePlan, engine: HeldEngine, steps: readonly number[]): Place[] {
   const space = new Space(knobsOf(plan, engine, 1));
   return space.grid(Object.fromEntries(NAMES.map((name, at) => [name, steps[at] as number]))).map((point) => {

@@ -1,9 +1,9 @@
 // Measures the cost of an upstream model: the delay added to the first token, the CPU time per request, and the memory
-// that many concurrent streams use. A fake upstream responds without a model. It shares a thread with the client, in a
+// used by many concurrent streams. A fake upstream responds without a model. It shares a thread with the client, in a
 // separate process without garbage collection (native/upstream_bench.cc). Direct requests and requests through the
-// server are measured in turn within the same seconds, once the server's code has been compiled. The server reports how
-// long its garbage collections take. The kernel reports how long each process was runnable but waited for a processor,
-// and what share of the machine other processes used.
+// server are measured in turn within the same seconds, once the server's code has been JIT-compiled. The server reports
+// how long its garbage collections take. The kernel reports how long each process was runnable but waiting for a
+// processor, and what share of the machine other processes used.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -34,7 +34,7 @@ const USAGE = `npm run bench -- upstream [options]
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
-/** Rounds in which other processes used more than this share of the machine are reported, but left out of `calm`. */
+/** Rounds in which other processes used more than this share of the machine are reported, but excluded from `calm`. */
 const CALM = 0.05;
 const WARM_AT_ONCE = 8;
 
@@ -99,8 +99,8 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
 }
 
 /**
- * Alternates between the two kinds within seconds, so that other load on the machine affects both. The quantiles cover
- * all rounds.
+ * Alternates between direct and forwarded requests within seconds, so that other load on the machine affects both. The
+ * quantiles cover all rounds.
  */
 async function latencies({
   rate,
@@ -212,8 +212,8 @@ async function toldBy(server: ChildProcess, order: 'tell' | 'collect' = 'tell'):
 }
 
 /**
- * How many microseconds threads were runnable but waited for a processor. For the server, the main thread is counted
- * separately from the other threads, such as the garbage collector's helpers.
+ * How long threads were runnable but waiting for a processor, in microseconds. For the server, the main thread is
+ * counted separately from the rest, such as the garbage collector's helpers.
  */
 interface Waits {
   server: number;
@@ -239,7 +239,7 @@ function waitsOf(server: ChildProcess, ends: number): Waits {
   };
 }
 
-/** Starts measuring the share of the machine that other processes use. */
+/** Starts measuring the share of the machine that other processes use, and returns a function that reads it. */
 function foreign(...ours: number[]): () => number {
   const ticks = (): { busy: number; all: number } => {
     const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);
@@ -261,7 +261,7 @@ const since = (before: Waits, now: Waits, requests: number): Waits =>
   ) as unknown as Waits;
 
 async function memory(streams: number, flags: readonly string[]): Promise<object> {
-  // The interval between two tokens is long enough for all streams to be open at the same time, even on a busy machine.
+  // The inter-token interval is long enough for all streams to be open at the same time, even on a busy machine.
   return withStandIn(1, 20_000, flags, async (through, server) => {
     const pid = server.pid as number;
     const idle = rssBytes(pid);
@@ -304,7 +304,7 @@ interface Driven {
   out_ms: number[];
 }
 
-/** The client and the fake upstream, which share a process. */
+/** The client and the fake upstream, which share one process. */
 class Ends {
   private constructor(
     private readonly child: ChildProcess,
@@ -323,8 +323,8 @@ class Ends {
   }
 
   /**
-   * Sends requests at their scheduled times, whether or not earlier ones have completed, but never more than `most`
-   * concurrently; 0 means no limit.
+   * Sends requests at their scheduled times, whether or not earlier ones have completed, but with at most `most` in
+   * flight; 0 means no limit.
    */
   async drive(
     { port, key, model }: Target,
@@ -388,7 +388,7 @@ async function withStandIn<T>(
   }
 }
 
-/** Starts the server, with the fake upstream on that port. */
+/** Starts the server, with the fake upstream on port `port`. */
 async function withServer<T>(
   port: number,
   flags: readonly string[],

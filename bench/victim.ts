@@ -6,8 +6,9 @@
 //   npm run bench -- victim --model FILE --vision FILE --picture 1792x1344
 //   npm run bench -- victim --like SMALL.gguf
 //
-// SMALL.gguf can be any small text model of the Qwen 3 architecture whose vocabulary has <img> and </img>. A pair with
-// the shape of InternVL 3.5 1B and random weights is written with the same metadata.
+// SMALL.gguf can be any small text model of the Qwen 3 architecture whose vocabulary has <img> and </img>. The
+// benchmark then writes a text model and a vision file with the shape of InternVL 3.5 1B, the same metadata and random
+// weights.
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -146,7 +147,7 @@ function sizeOf(text: string): Size {
   return { width: Number(width), height: Number(height) };
 }
 
-/** Returns a source of requests, each with a new image. Prints the tiling of the image once. */
+/** Returns a function that creates requests, each with a new image. Prints the tiling of the image once. */
 async function seeing(engine: Engine, { width, height }: Size): Promise<() => Promise<SubmitOptions>> {
   const { columns, rows, pieces, tokens } = engine.planImage(width, height, false);
   process.stdout.write(
@@ -169,7 +170,7 @@ async function measure(
   other: () => SubmitOptions | Promise<SubmitOptions>,
   repeats: number,
 ) {
-  await finish(engine, submission(engine, 256, 8)); // warm-up, in which the engine learns its step times
+  await finish(engine, submission(engine, 256, 8)); // warm-up, during which the engine learns its step times
   const gaps: Gap[] = [];
   const steady = Array.from(
     { length: streams },
@@ -182,7 +183,7 @@ async function measure(
   }
 }
 
-/** The time between two tokens, and when it ended. */
+/** An inter-token latency, and when it ended. */
 interface Gap {
   readonly ms: number;
   readonly at: number;
@@ -196,7 +197,7 @@ async function measureBeside(
   repeats: number,
 ) {
   await new Promise((resolve) => setTimeout(resolve, 1_000));
-  gaps.length = 0; // drops the gaps during the streams' own prefill
+  gaps.length = 0; // discard the gaps during the streams' own prefill
   await new Promise((resolve) => setTimeout(resolve, ALONE_MS));
   for (const answers of steady) answers.check();
   if (gaps.length === 0)
@@ -214,7 +215,7 @@ async function measureBeside(
   }
   for (const answers of steady) answers.check();
   const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
-  // The longest gaps, each with the time that had passed since the other request started.
+  // The longest gaps, each with the time since the other request started.
   const longest = gaps
     .toSorted((a, b) => b.ms - a.ms)
     .slice(0, 8)
@@ -234,8 +235,8 @@ async function measureBeside(
 }
 
 /**
- * Generates one response after another, because a small model reaches the end of its context or response long before
- * the end of the measurement. A gap is the time between two tokens, even if they belong to consecutive responses.
+ * Generates one response after another, because a small model reaches its context limit or the end of its response long
+ * before the measurement ends. A gap is the time between two tokens, even if they belong to consecutive responses.
  */
 class SteadyAnswers {
   #handle: { cancel(): void } | null = null;
@@ -261,7 +262,7 @@ class SteadyAnswers {
     this.#handle?.cancel();
   }
 
-  /** Throws if a response has failed, because the gaps would then be measured on fewer streams. */
+  /** Throws if a response has failed, because the gaps would then come from fewer streams. */
   check(): void {
     if (this.#failure !== null) throw new Error(`victim: a steady response failed: ${this.#failure}`);
   }
@@ -269,8 +270,8 @@ class SteadyAnswers {
   #next(): void {
     if (this.#stopped) return;
     this.#begun++;
-    // Counts token ids. For long periods, a model with random weights may produce only tokens that have no text and
-    // cause no text events.
+    // Counts token ids, because a model with random weights may produce only tokens without text for long periods,
+    // which cause no text events.
     this.#handle = this.engine.generate(
       { ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true },
       (event) => {

@@ -1,7 +1,7 @@
-// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. All of
-// them run on an emulated processor with all extensions. Some backend tests also run on a processor without the
-// matrix-product instructions, and on one that also lacks the dot product and must use the portable kernels. Emulation
-// checks results; it says nothing about speed.
+// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. Every
+// executable runs on an emulated processor with all extensions. Some backend tests also run on a processor without the
+// int8 matrix-multiply instructions, and on one that lacks the dot-product instructions as well and must use the
+// portable kernels. Emulation checks results, not speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
@@ -10,12 +10,12 @@ const kCompiler = 'aarch64-linux-gnu-g++';
 const kEmulator = ['qemu-aarch64-static', 'qemu-aarch64'].find((name) => which(name));
 const kLimitMs = 3_600_000; // per executable: emulation is about thirty times slower, and there may be many golden files
 
-// The instruction set that the engine must detect on each processor.
+// The instruction set that the engine must detect on each emulated processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
 
-// The executables to run on each processor, with filters on test names; [''] runs all tests. tests_model runs only
-// tests whose coverage no other test has. tests_engine runs only a few: its tests wait at most 20 seconds for the
-// engine, which is too short for most of them under emulation.
+// The executables to run on each processor, each with test name filters; [''] runs all tests. Of tests_model, only
+// tests that cover something no other test does. Of tests_engine, only a few, because its tests wait at most 20 seconds
+// for the engine, which is too short for most of them under emulation.
 const kRuns = [
   { cpu: 'max', name: 'tests_base', filters: [''] },
   { cpu: 'max', name: 'tests_gguf', filters: [''] },
@@ -35,7 +35,7 @@ const kRuns = [
   { cpu: 'cortex-a72', name: 'tests_backend', filters: ['isa_', 'backend_', 'quantize_'] },
 ];
 
-/** A sentence that names the missing tools, or null. */
+/** Returns a sentence that names the missing tools, or null if there are none. */
 function missing() {
   const tools = missingTools();
   if (tools !== null) return tools;
@@ -87,7 +87,7 @@ await run(async () => {
       const what = [cpu, name, filter].join(' ').trimEnd();
       say(what);
       const began = Date.now();
-      // The executables run in the build folder, because some compilers embed paths relative to it.
+      // The executables run in the build directory, because some compilers embed paths relative to it.
       const { status, signal } = spawnSync(
         kEmulator,
         ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],

@@ -1,5 +1,5 @@
-// npm run build [native | ts | web] [tests]: builds the addon, dist/, or the dashboard's page; without an argument, all
-// three. With `tests`, also builds the tests and benchmarks.
+// npm run build [native | ts | web] [tests]: builds the addon, dist/ or the dashboard's web page; without an argument,
+// all three. With `tests`, also builds the tests and benchmarks.
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, run, SetupError } from './setup.mjs';
 
 const words = process.argv.slice(2);

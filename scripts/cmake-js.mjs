@@ -1,5 +1,5 @@
-// Runs cmake-js on native/CMakeLists.txt: configures build/native when needed and builds the named targets. The addon
-// uses only Node-API, whose headers come from the npm package node-api-headers. Nothing is downloaded, and an addon
+// Runs cmake-js on native/CMakeLists.txt: configures build/native if necessary and builds the named targets. The addon
+// uses only Node-API, whose headers come from the npm package node-api-headers, so nothing is downloaded, and an addon
 // built with one version of Node runs in all others.
 import cmakeJs from 'cmake-js';
 import { existsSync, readFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { parallel, root, run, SetupError, which } from './setup.mjs';
 
 const targets = process.argv.slice(2);
 
-// The CUDA backend takes minutes to build. It is built if a GPU is present (native/CMakeLists.txt checks) or on
+// The CUDA backend takes minutes to build, so it is built only if a GPU is present (native/CMakeLists.txt checks) or on
 // request.
 const asksForCuda = process.env.MONOLITH_BUILD_CUDA === '1';
 const cache = join(root, 'build', 'native', 'CMakeCache.txt');
@@ -19,7 +19,7 @@ await run(async () => {
     directory: join(root, 'native'),
     out: join(root, 'build', 'native'),
     isNodeApi: true,
-    noLog: true, // otherwise cmake-js prints each command that it runs
+    noLog: true, // otherwise cmake-js prints every command that it runs
     generator: which('ninja') ? 'Ninja' : 'Unix Makefiles',
     parallel: String(parallel),
     cMakeOptions: {

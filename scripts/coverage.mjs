@@ -1,11 +1,11 @@
-// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: prints, file by file, how many branches of a folder
-// of src/ or native/engine its tests take. Default folders: native/engine, src/admission, src/storage, src/accounts.
-// `--lines` lists the lines with untaken branches.
+// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: prints, for each file in a directory of src/ or
+// native/engine, how many of its branches the tests take. Default directories: native/engine, src/admission,
+// src/storage, src/accounts. `--lines` lists the lines with untaken branches.
 //
-// TypeScript is measured with V8's counts, over the tests in the folder of test/ with the same name, or over those that
-// `--tests` names by path prefixes below test/. The counts of a killed process are lost. C++ is measured with gcov
-// while tests_engine runs. This compiles every file of the folder again, which takes about five minutes on one core for
-// the whole engine.
+// TypeScript coverage comes from V8. It covers the tests in the directory of the same name in test/, or the tests that
+// `--tests` selects by path prefix below test/. A process that is killed reports no counts. C++ coverage comes from
+// gcov while tests_engine runs. This recompiles every file in the directory, which takes about five minutes on one core
+// for the whole engine.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -54,7 +54,7 @@ async function ofScripts(folder, wanted) {
   return scriptBranches(folder, counts);
 }
 
-/** `files`: name, number of branches taken and in total, and the lines with untaken branches. */
+/** `files`: for each file, its name, its number of branches taken and in total, and the lines with untaken branches. */
 function print(folder, files, withLines) {
   const line = (name, taken, all) =>
     `${name.padEnd(58)} ${String(taken).padStart(5)} of ${String(all).padStart(5)}  ${(all === 0 ? 100 : (100 * taken) / all).toFixed(1).padStart(5)} %`;

@@ -1,5 +1,5 @@
 // npm run docs: writes the generated reference pages (settings, errors, cli, metrics) from the declarations in src.
-// npm run docs -- --check: reports pages that are out of date, without writing.
+// npm run docs -- --check: lists pages that are out of date, without writing anything.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -7,10 +7,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { root, run, SetupError } from './setup.mjs';
 
-/** Where the pages are, relative to the root of the checkout. */
+/** The directory that holds the pages, relative to the root of the checkout. */
 export const folder = join('docs', 'reference');
 
-/** Commands with a module of their own. The help of `serve` is that of the program itself. */
+/** Commands that have their own module. The help for `serve` is that of the program itself. */
 const kCommands = {
   chat: 'chat',
   keys: 'keys',
@@ -26,7 +26,7 @@ const kCommands = {
   debug: 'debug',
 };
 
-/** Page name → content. `built`: the folder of the compiled sources. */
+/** Page name → content. `built`: the directory that holds the compiled sources. */
 export async function pages(built = join(root, 'dist')) {
   const load = (...path) => import(pathToFileURL(join(built, ...path)).href);
   const [{ settingsMarkdown }, errors, { declaredMetrics }, { declaredVllmMetrics }] = await Promise.all([
@@ -43,7 +43,7 @@ export async function pages(built = join(root, 'dist')) {
   };
 }
 
-/** Names of the pages in `at` whose content differs from `wanted`. */
+/** Names of the pages in the directory `at` whose content differs from `wanted`. */
 export function stalePages(wanted, at = join(root, folder)) {
   return Object.entries(wanted)
     .filter(([name, text]) => contentOf(join(at, name)) !== text)
@@ -148,7 +148,7 @@ ${table(
 }
 
 async function cliPage(built, load) {
-  // The environment is empty, so that the help does not depend on the settings of this machine.
+  // The environment is empty so that the help does not depend on this machine's settings.
   const { stdout, stderr, status } = spawnSync(process.execPath, [join(built, 'main.js'), '--help'], {
     encoding: 'utf8',
     env: { MONOLITH_DATA_DIR: join(root, 'none') },
@@ -179,7 +179,7 @@ ${program}
 ${sections.join('\n')}`;
 }
 
-/** What `call` writes to stdout before it returns. */
+/** Returns what `call` writes to stdout. */
 function printed(call) {
   const { write } = process.stdout;
   let text = '';

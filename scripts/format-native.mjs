@@ -1,6 +1,6 @@
 // The second half of npm run format: formats C++ and CUDA files with clang-format 14. --check changes nothing: it lists
-// the files that are not formatted and exits with 1. If clang-format 14 is missing, it says so and exits with 3,
-// because other versions format differently.
+// unformatted files and exits with code 1. If clang-format 14 is missing, the script reports that and exits with code
+// 3, because other versions format differently.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -189,7 +189,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     const merged = to(join('merged', name));
     rmSync(merged, { recursive: true, force: true });
     mkdirSync(merged, { recursive: true });
-    // Inputs are merged by branches alone. With hit counts, the corpus would be many times larger.
+    // Inputs are merged by branches only. With hit counts, the corpus would be many times larger.
     if (fuzzer(['-merge=1', '-use_counters=0', merged, committed, working, ...seeds]) !== 0)
       throw new SetupError('The corpora could not be merged.');
     let bytes = 0;
@@ -205,7 +205,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     console.log(`${name}: ${readdirSync(committed).length} inputs`);
     return;
   }
-  // The dictionary consists of the words that the sources of the tested folder compare with.
+  // The dictionary holds the literals that the code under test compares its input with.
   const words = new Set();
   for (const folder of {
     gguf: ['formats/gguf'],

@@ -1,4 +1,4 @@
-// npm run kills -- [--rounds N] [--seed N] [--first N] [--ready-ms N]: kills a real server under load with kill -9 at
+// npm run kills -- [--rounds N] [--seed N] [--first N] [--ready-ms N]: kills a real server under load with SIGKILL at
 // random moments, restarts it and checks its data. See docs/internals/simulation.md. A round takes two to three seconds
 // of CPU time.
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
@@ -18,8 +18,8 @@ await run(async () => {
 });
 
 /**
- * Bundles the modules of dist/ into a few files, which halves the startup time: most of it is spent finding, reading
- * and linking a thousand modules in three threads. Native packages and modules that are loaded by path are not bundled.
+ * Bundles the modules of dist/ into a few files. This halves the startup time, most of which is spent finding, reading
+ * and linking a thousand modules in three threads. Native packages and modules loaded by path are not bundled.
  */
 async function bundled() {
   const page = createRequire(join(root, 'src', 'dashboard', 'web', 'package.json'));
@@ -40,7 +40,7 @@ async function bundled() {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'server/workers/[name]-[hash].js',
-  }); // in the folder of worker.js
+  }); // in the same directory as worker.js
   // The server reads its version from this file.
   for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json'));
   return join(dist, 'main.js');

@@ -1,14 +1,13 @@
 // npm run mutants -- FOLDER [--sample N] [--seed N] [--tests all | PREFIX,...] [--json FILE] [--again FILE] [--fresh]:
-// reports how many small faults in a folder of src/ the tests find. Each mutant changes one place
-// (mutants/operators.mjs); it is compiled alone and placed into a copy of dist/. Then the tests that reach its line
-// run, the fastest first, until one fails. Survivors are listed for review: either a test is missing, or the change
-// makes no difference.
+// mutation testing. Reports how many small faults in a directory of src/ the tests detect. Each mutant changes one
+// place (mutants/operators.mjs) and is compiled separately into a copy of dist/. Then the tests that reach its line
+// run, fastest first, until one fails. Survivors are listed for review: either a test is missing, or the change makes
+// no difference.
 //
-// By default, the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below
-// test/. `--again` tests the survivors of a run that was saved with `--json` again, to check whether new tests find
-// them.
+// By default, the tests in the directory of the same name in test/ run; `--tests` selects others by path prefix below
+// test/. `--again` retests the survivors of a run that was saved with `--json`, to check whether new tests detect them.
 //
-// Folders of native/engine use the native tests and the simulation (mutants/native.mjs).
+// Directories of native/engine use the native tests and the simulation (mutants/native.mjs).
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -22,9 +21,9 @@ import { runTest } from './mutants/run-test.mjs';
 import { makeSandbox, sandbox } from './mutants/sandbox.mjs';
 
 const kTestLimitMs = 120_000;
-/** A test that takes longer than this may time out on a busy machine, so it must fail twice. */
+/** A test slower than this may time out on a busy machine, so it has to fail twice to count. */
 const kSlowMs = 3_000;
-/** Excluded from `--tests all` because they take too long: browser tests, builds, native tests. */
+/** Excluded from `--tests all` because they take too long: browser tests, builds and native tests. */
 const kLeftOut = ['web/', 'native/', 'repo-checks/', 'addon/', 'bench/'];
 
 await run(async () => {
@@ -104,7 +103,7 @@ async function survives(test, ms) {
   return (first.timedOut || ms > kSlowMs) && (await runTest(test, { limitMs })).passed;
 }
 
-/** @param {string | undefined} wanted value of `--tests` */
+/** @param {string | undefined} wanted the value of `--tests` */
 function testsFor(folder, wanted) {
   const all = filesIn(join(sandbox, 'build', 'test'), '.test.js');
   if (wanted === 'all') return all.filter((test) => !kLeftOut.some((left) => test.startsWith(left)));
@@ -116,8 +115,8 @@ function testsFor(folder, wanted) {
 }
 
 /**
- * For every test, its duration and the lines of the folder that it reaches. Cached until the compiled code or the test
- * changes.
+ * For every test, its duration and the lines in the directory that it reaches. Cached until the compiled code or the
+ * test changes.
  */
 async function coverageMap(folder, tests, fresh) {
   const store = join(root, 'build', 'mutants', `coverage-${folder.replaceAll('/', '-')}.json`);
@@ -141,7 +140,7 @@ async function coverageMap(folder, tests, fresh) {
     say(
       `${at + 1}/${tests.length} ${test} ${(ms / 1000).toFixed(1)} s${passed ? '' : '  FAILS WITHOUT A MUTANT: skipped'}`,
     );
-    if (!passed) known[test].hash = ''; // measured again next time
+    if (!passed) known[test].hash = ''; // so that it is measured again next time
     mkdirSync(join(root, 'build', 'mutants'), { recursive: true });
     writeFileSync(store, JSON.stringify(all));
   }

@@ -1,6 +1,6 @@
-// npm run docs:notices: writes THIRD-PARTY-NOTICES.md: the licences of all packages except development packages, and of
-// those that Vite bundles into the page. The texts come from the packages installed on this machine. Of the packages
-// that are specific to a processor type, only those for this machine's are included.
+// npm run docs:notices: writes THIRD-PARTY-NOTICES.md, the licences of all packages except development packages, and of
+// the packages that Vite bundles into the page. The texts come from the packages installed on this machine. Packages
+// built for a specific processor type are included only for this machine's type.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -9,7 +9,7 @@ import { root, run, SetupError } from './setup.mjs';
 const kLicense = /^(licen[cs]e|copying|notice)(\.|-|$)/i;
 const kWeb = 'src/dashboard/web';
 
-/** Paths in package-lock.json of the packages that are shipped. */
+/** Paths, in package-lock.json, of the packages that are shipped. */
 export function shipped(lock) {
   const places = new Set();
   const found = (name, from) => {

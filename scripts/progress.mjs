@@ -1,14 +1,14 @@
-// Shows the progress of a build on stderr, parsed from the output of Ninja and Make: the current target, the percentage
-// and the estimated remaining time. On a terminal, it is one line that is overwritten; elsewhere, a line every 15
+// Shows build progress on stderr, parsed from the output of Ninja and Make: the current target, the percentage and the
+// estimated remaining time. On a terminal, it is a single line that is overwritten; otherwise, one line every 15
 // seconds.
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
 const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;
-const kQuietMs = 15_000; // between two lines without a terminal
+const kQuietMs = 15_000; // between two lines when stderr is not a terminal
 const kSpeakAfterMs = 3_000; // shorter builds show no estimate
 const kBar = 20;
 
-/** Parses a line of a build tool to `{ done, total, name }`; null if it is not a build step. */
+/** Parses a line of build output to `{ done, total, name }`; null if it is not a build step. */
 export function readStep(line) {
   const found = kStep.exec(line);
   if (found === null) return null;
@@ -23,7 +23,7 @@ export function about(seconds) {
 }
 
 /**
- * Returns a line parser: `line` returns whether the line was a build step, `end` clears the progress line.
+ * Returns a parser for build output: `line` returns whether the line was a build step, `end` clears the progress line.
  * Tests replace `write` and `now` (milliseconds).
  */
 export function progress(
@@ -36,7 +36,7 @@ export function progress(
   } = {},
 ) {
   const began = now();
-  let first = null; // steps done before this run: Make resumes an interrupted build where it stopped
+  let first = null; // steps completed before this run, because Make resumes an interrupted build
   let spoke = began;
   let shown = false;
   return {

@@ -1,7 +1,7 @@
-// npm run test:sanitize:addon [address | thread] [test...]: builds the addon twice, with AddressSanitizer and
-// UndefinedBehaviorSanitizer and with ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is
-// not instrumented: the sanitizer's runtime is preloaded and checks the addon's code and what it calls. Tests are files
-// of test/ without their extension; the default is the list below.
+// npm run test:sanitize:addon [address | thread] [test...]: builds the addon twice, once with AddressSanitizer and
+// UndefinedBehaviorSanitizer and once with ThreadSanitizer, and runs end-to-end tests whose servers load it. Node
+// itself is not instrumented: the sanitizer's runtime is preloaded and checks the addon's code and the functions it
+// calls. Tests are paths below test/ without the extension; the default is the list below.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,16 +47,16 @@ const kTests = [
   'e2e/responses-stored',
   'e2e/model-lifecycle',
 ];
-const kLimitMs = 900_000; // time limit per test: sanitizers usually make a test ten times slower
+const kLimitMs = 900_000; // per test: sanitizers typically make a test ten times slower
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const tests = words.filter((word) => !(word in kKinds));
 
-// These lists select the reports that count. Node, V8, LMDB and libvips are not instrumented, so ThreadSanitizer does
-// not see their synchronization. Accesses in their own code are ignored, even when the addon calls them, and so are
-// accesses to pixels that libvips threads wrote before the addon received them. AddressSanitizer intercepts their
-// allocations and copies, so its reports are always valid.
+// These patterns select the reports that count. Node, V8, LMDB and libvips are not instrumented, so ThreadSanitizer
+// does not see their synchronization. Accesses in their own code are ignored, even when the addon calls them. So are
+// accesses to pixels that libvips threads wrote before the addon received them. AddressSanitizer intercepts the
+// allocations and copies in these libraries, so its reports are always valid.
 const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
 const isOurAccess = (stack) =>
   [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)]
@@ -68,7 +68,7 @@ const isOurs = (report) =>
     report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
 const reportsIn = (kind, log) => (kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs));
 
-// Compiling takes most of the time of a run, so precompile the standard headers and optimize little.
+// Compiling takes most of a run's time, so precompile the standard headers and optimize little.
 const kQuick = ['-DMONOLITH_QUICK=ON', '-DMONOLITH_CUDA=OFF', '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1'];
 
 // Disable address-space randomization: newer kernels randomize more than older sanitizer runtimes support.
@@ -117,7 +117,7 @@ await run(async () => {
       mkdirSync(finds, { recursive: true });
       say(`${kind}: ${test}`);
       const began = Date.now();
-      // `env` sets LD_PRELOAD, so that setarch itself does not load the runtime.
+      // `env` sets LD_PRELOAD so that setarch itself does not load the runtime.
       const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, fileOf(test)];
       const { status, signal } = spawnSync(command, args, {
         cwd: root,

@@ -1,5 +1,5 @@
-// npm run test:sanitize [address | thread] [executable...]: builds the native tests twice, with AddressSanitizer and
-// UndefinedBehaviorSanitizer and with ThreadSanitizer, and runs them.
+// npm run test:sanitize [address | thread] [executable...]: builds the native tests twice, once with AddressSanitizer
+// and UndefinedBehaviorSanitizer and once with ThreadSanitizer, and runs them.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const kKinds = {
   },
   thread: { folder: 'tsan', flags: 'thread', env: { TSAN_OPTIONS: 'halt_on_error=1' } },
 };
-const kLimitMs = 900_000; // time limit per executable: sanitizers usually make it ten times slower
+const kLimitMs = 900_000; // per executable: sanitizers typically make it ten times slower
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));

@@ -1,6 +1,6 @@
 // Prepares a fresh clone: installs packages, builds the addon, compiles the TypeScript. Uses only Node's own modules,
 // because it runs before node_modules exists. Each step checks first and does nothing on an unchanged tree. All output
-// goes to stderr, because stdout belongs to the server.
+// goes to stderr, because stdout is reserved for the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -28,7 +28,7 @@ export { about };
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
 
-/** A failure whose message says everything, so it is printed without a stack trace. */
+/** A failure with a self-explanatory message, which is printed without a stack trace. */
 export class SetupError extends Error {}
 
 export function say(text) {
@@ -37,7 +37,7 @@ export function say(text) {
 
 /**
  * Runs `main`. A SetupError or an unknown option is printed in one or two lines, with exit code 1. `--help` prints the
- * comment at the beginning of the script or, with `passesHelp`, is passed to the program that `main` runs.
+ * comment at the top of the script or, with `passesHelp`, is passed on to the program that `main` runs.
  */
 export async function run(main, { passesHelp = false } = {}) {
   const [, script, ...words] = process.argv;
@@ -52,7 +52,7 @@ export async function run(main, { passesHelp = false } = {}) {
   }
 }
 
-/** The comment at the beginning of a script. */
+/** The comment at the top of a script. */
 function openingOf(script) {
   const lines = readFileSync(script, 'utf8').split('\n');
   const end = lines.findIndex((line) => !line.startsWith('//'));
@@ -62,7 +62,7 @@ function openingOf(script) {
     .join('\n');
 }
 
-/** The path of an executable, or null. */
+/** The path to an executable, or null. */
 export function which(name) {
   if (name.includes('/')) return existsSync(name) ? name : null;
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
@@ -72,7 +72,7 @@ export function which(name) {
       accessSync(path, access.X_OK);
       if (statSync(path).isFile()) return path;
     } catch {
-      // not in this folder
+      // not in this directory
     }
   }
   return null;
@@ -81,13 +81,13 @@ export function which(name) {
 // A compiler process needs up to about 1 GiB, so memory limits how many can run.
 export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
 
-// Output of build tools that carries no information.
+// Build output that carries no information.
 const kIdle =
   /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
 /**
- * Runs a command with its output on stderr. Messages of build tools that carry no information are left out, and build
- * steps are shown as progress. Throws SetupError if it fails. A signal that ends this process also ends the command's
+ * Runs a command with its output on stderr. Build output that carries no information is dropped, and build steps are
+ * shown as progress. Throws SetupError if the command fails. A signal that ends this process also ends the command's
  * process group.
  */
 export async function sh(command, args, what) {
@@ -126,8 +126,8 @@ export async function sh(command, args, what) {
 }
 
 /**
- * Throws before anything is installed or built if a tool is missing. With `addon`, the build tools are checked too,
- * unless the addon is already built.
+ * Throws if a tool is missing, before anything is installed or built. With `addon`, also checks the build tools, unless
+ * the addon is already built.
  */
 export function ensureTools({ addon = true } = {}) {
   const [major] = process.versions.node.split('.').map(Number);
@@ -136,14 +136,14 @@ export function ensureTools({ addon = true } = {}) {
   if (missing !== null) throw new SetupError(missing);
 }
 
-/** Installs packages if node_modules is absent or does not belong to package-lock.json. */
+/** Installs packages if node_modules is absent or out of date with package-lock.json. */
 export function ensurePackages() {
   const lock = at('package-lock.json');
   const installed = at('node_modules', '.package-lock.json');
   const stamp = at('node_modules', '.monolith-lock');
   const hash = createHash('sha256').update(readFileSync(lock)).digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
-  // An installation by hand after the last change of the lock file counts too.
+  // A manual installation after the last change to the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
     say('installing packages (npm ci): about a minute, depending on the network');
@@ -159,9 +159,9 @@ export function ensurePackages() {
 
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
-export const kAddonSeconds = 300; // CPU time, in seconds, of a full compilation
+export const kAddonSeconds = 300; // CPU seconds that a full compilation takes
 
-/** A sentence that names the missing build tools, or null. */
+/** Returns a sentence that names the missing build tools, or null if there are none. */
 export function missingTools() {
   const missing = [];
   if (!which('cmake')) missing.push('cmake');
@@ -175,8 +175,8 @@ export function missingTools() {
 }
 
 /**
- * Removes a CMake folder that cannot be reused because it is partially configured, belongs to a tree that was moved, or
- * uses a tool that no longer exists.
+ * Removes a CMake build directory that cannot be reused because it is only partially configured, comes from a tree that
+ * has been moved, or uses a tool that no longer exists.
  */
 export function dropStaleBuild(folder) {
   if (!existsSync(folder)) return;
@@ -196,8 +196,8 @@ export function dropStaleBuild(folder) {
 }
 
 /**
- * Builds the addon. With `tests`, also builds the native tests and, with `bench`, the named benchmark of bench/native,
- * from the same libraries.
+ * Builds the addon. With `tests`, also builds the native tests; with `bench`, also the named benchmark in bench/native.
+ * All of them link the same libraries.
  */
 export async function buildNative({ tests = false, bench = null } = {}) {
   const missing = missingTools();
@@ -257,8 +257,8 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Files are compressed once, at the highest Brotli level, so that the server only has to select one. A compressed
-// version that is not smaller is not written.
+// Files are compressed once, at the highest Brotli level, so that the server only has to pick one. A compressed version
+// that is not smaller than the original is not written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;
@@ -273,9 +273,9 @@ function compressWeb(folder) {
 }
 
 /**
- * A sentence if the page would be built with the wrong version of a package, or null. If the tests use a different
- * version of a package, npm installs the page's version below src/dashboard/web. Without that folder, Vite would bundle
- * the tests' version, and the page would fail at runtime.
+ * Returns a sentence if the page would be built with the wrong version of a package, or null. If the tests use a
+ * different version of a package, npm installs the page's version below src/dashboard/web. If that directory is
+ * missing, Vite bundles the tests' version, and the page fails at runtime.
  */
 export function wrongWebPackage(web = kWeb) {
   const { dependencies } = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
@@ -307,7 +307,7 @@ export async function buildWeb({ check = false } = {}) {
   if (!has(stamp)) {
     const wrong = wrongWebPackage();
     if (wrong !== null) throw new SetupError(wrong);
-    // Build into a temporary folder and rename it, because a starting server may be reading dist/web.
+    // Build into a temporary directory and rename it, because a starting server may be reading dist/web.
     const folder = at('dist', `.web-${process.pid}`);
     try {
       await sh(

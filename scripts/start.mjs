@@ -1,4 +1,4 @@
-// npm start: installs and builds what is missing, then runs the server in this process, so that it receives signals
+// npm start: installs and builds what is missing, then runs the server in this process, so that signals reach it
 // directly.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

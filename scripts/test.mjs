@@ -1,4 +1,4 @@
-// npm test [-- tap arguments]: installs and builds what is missing, checks all types, runs all tests.
+// npm test [-- tap arguments]: installs and builds what is missing, checks all types, runs the tests.
 // npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts).
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -10,12 +10,12 @@ await run(
   async () => {
     ensureTools();
     ensurePackages();
-    await buildTypeScript({ tests: true }); // this comes first, because it reports type errors within seconds
+    await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
     await buildWeb({ check: true });
     await buildNative({ tests: true });
     const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
-    // Temporary files of all tests (data folders, models, browser profiles) are removed after the run, even if a test
-    // crashed.
+    // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
+    // test crashed.
     const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
     try {
       const { status } = spawnSync(process.execPath, [tap, 'run', ...tapArguments()], {

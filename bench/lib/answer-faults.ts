@@ -1,5 +1,5 @@
-// Detects faults in a response that do not depend on the prompt: stray thinking and tool-call markers in the text, and
-// loops. Also creates prompts that provoke both. Pure.
+// Detects faults in a response that can be recognized without the prompt: stray thinking and tool-call markers in the
+// text, and loops. Also creates prompts that provoke both. Pure.
 
 const MARKERS = [
   '<think>',
@@ -20,7 +20,7 @@ export function strayMarkers(text: string): string[] {
 
 /** The longest repeated run that is detected, in characters. */
 const LONGEST = 240;
-/** Repetitions with fewer characters in total are not loops, such as a row of dashes, zeros, or "ha ha ha". */
+/** A shorter repetition does not count as a loop, for example a row of dashes, zeros or "ha ha ha". In characters. */
 const LEAST = 160;
 
 /**
@@ -74,8 +74,8 @@ const THINGS = ['apples', 'lighthouses', 'quantum fields', 'dogs', 'old maps', '
 const NAMES = ['Anna', 'Noor', 'Bob', 'Zoë', 'Li Wei'];
 
 /**
- * `held`: lines of JSON with `messages`. Returns the first user text of each line, then generated prompts, all of them
- * different.
+ * `held`: JSON lines with `messages`. Returns the first user message of each line, followed by generated prompts. All
+ * prompts are distinct.
  */
 export function promptsOf(count: number, held: string): string[] {
   const prompts = held

@@ -1,5 +1,5 @@
 // What make-model writes for each architecture that it knows by name: the metadata keys and the optional tensors. All
-// other tensors follow from the metadata (wanted-tensors.ts).
+// other tensors are determined by the metadata (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';
 import type { ModelShape } from './model-shapes.js';
@@ -9,7 +9,7 @@ export interface Layout {
   readonly tied?: boolean; // no output.weight
   readonly carries?: (shape: ModelShape) => readonly ListedTensor[];
   readonly experts?: 'never' | 'if asked' | 'always';
-  readonly expertsHaveKey?: boolean; // the experts' width has its own key; otherwise it is feed_forward_length
+  readonly expertsHaveKey?: boolean; // a separate key holds the expert width; otherwise it is feed_forward_length
   readonly sharedExpert?: 'if asked' | 'gated';
   readonly windows?: boolean; // reads attention.sliding_window
   readonly embeddingScale?: 'root'; // the model multiplies embeddings by sqrt(embedding)
@@ -88,7 +88,7 @@ export type Architecture = keyof typeof LAYOUTS;
 export const ARCHITECTURES = Object.keys(LAYOUTS) as Architecture[];
 export const layoutOf = (architecture: Architecture): Layout => LAYOUTS[architecture];
 
-/** Whether a file is a mixture of experts. For architectures that exist in both forms, `asked` decides. */
+/** Whether a model is a mixture of experts. `asked` decides for architectures that exist in both forms. */
 export const hasExperts = (architecture: Architecture, asked: boolean): boolean => {
   const { experts = 'never' } = layoutOf(architecture);
   return experts === 'always' || (experts === 'if asked' && asked);

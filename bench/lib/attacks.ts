@@ -1,6 +1,6 @@
-// The ways in which one organization may try to slow down others. Each is a load that runs until it is stopped. An
-// attack runs in a separate process at the lowest priority, so that the measured effect is due to the server's work and
-// not to this client. The process is started with fork(): the first message says what to do; at the second one, the
+// The ways in which one organization may try to slow down others. Each attack is a load that runs until it is stopped.
+// It runs in a separate process at the lowest priority, so that the measured effect is due to the server's work and not
+// to this client. The process is started with fork(). The first message defines the attack; on the second one, the
 // process replies with its counts and exits.
 
 import { fork, type ChildProcess } from 'node:child_process';
@@ -34,8 +34,8 @@ export interface Attack {
 }
 
 /**
- * Counts by HTTP status and error code. `broken` counts connections that ended before the response. `opened` counts the
- * sockets of attacks that do not wait for a response.
+ * Counts by HTTP status and error code. `broken` counts connections that ended before the response did. `opened` counts
+ * the sockets opened by attacks that do not wait for a response.
  */
 export type AttackCounts = Readonly<Record<string, number>>;
 
@@ -155,7 +155,7 @@ function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/compl
   });
 }
 
-/** Four prompts of 1,900 tokens each, with some 320,000 log-probabilities. */
+/** Four prompts of 1,900 tokens each, which request about 320,000 log probabilities in total. */
 const scored = (model: string): Buffer =>
   Buffer.from(
     JSON.stringify({
@@ -171,7 +171,7 @@ const scored = (model: string): Buffer =>
   );
 
 let stored: Promise<string> | undefined; // one per process
-/** Returns the id of a stored response with an input of 20 MB, truncated for the model. */
+/** Returns the id of a stored response whose 20 MB input is truncated for the model. */
 function large(attack: Attack): Promise<string> {
   const input = [
     { role: 'user', content: 'x'.repeat(20_000_000) },
@@ -209,7 +209,7 @@ function unread(attack: Attack): Promise<void> {
   });
 }
 
-/** Drops a connection during its head, its body, or as soon as the response has started. */
+/** Drops a connection while sending the head, while sending the body, or as soon as the response has started. */
 function dropped(attack: Attack): Promise<void> {
   return new Promise((resolve) => {
     const body = chat(attack.model, fresh(8), 1_000);
@@ -224,9 +224,9 @@ function dropped(attack: Attack): Promise<void> {
   });
 }
 
-/** Number of streams of all clients together. */
+/** Number of streams across all clients. */
 const BURST = 1_000;
-// Created only once, because the server should be busy and not this client.
+// Built only once, so that the load is on the server and not on this client.
 const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {

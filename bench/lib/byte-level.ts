@@ -1,12 +1,12 @@
 // Helpers for files with byte-level vocabularies. Pure.
 
-/** Token types of the GGUF specification. */
+/** Token types from the GGUF specification. */
 export const GGUF_NORMAL = 1,
   GGUF_CONTROL = 3;
 
 /**
- * Returns the printable character that byte-level BPE uses for each byte: printable Latin-1 bytes map to themselves,
- * the other 68 bytes in order to U+0100 and the following characters.
+ * Returns the printable character that byte-level BPE uses for each byte. Printable Latin-1 bytes map to themselves;
+ * the other 68 bytes map, in order, to U+0100 and the characters after it.
  */
 export function byteCharacters(): string[] {
   let next = 256;

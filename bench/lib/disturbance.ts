@@ -10,10 +10,11 @@ interface Ticks {
 
 function ticks(): Ticks | null {
   try {
-    // user nice system idle iowait irq softirq steal ...; steal is the time that the hypervisor gave to other guests
+    // The fields are user nice system idle iowait irq softirq steal; steal is time that the hypervisor gave to other
+    // guests.
     const all = (readFileSync('/proc/stat', 'utf8').split('\n')[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
     const total = all.reduce((sum, value) => sum + value, 0);
-    // The other fields follow the process name; utime, stime, cutime and cstime are fields 14 to 17 of the whole line.
+    // The other fields follow the process name. utime, stime, cutime and cstime are fields 14 to 17 of the whole line.
     const own = readFileSync('/proc/self/stat', 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
@@ -26,8 +27,8 @@ function ticks(): Ticks | null {
 }
 
 /**
- * Runs `work` and returns the share of all CPU time that other processes used meanwhile. This process and the children
- * it waited for do not count.
+ * Runs `work` and returns the share of total CPU time that other processes used in the meantime. This process and the
+ * children that it has waited for do not count.
  */
 export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T; foreignShare: number }> {
   const before = ticks();
@@ -39,9 +40,9 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
 }
 
 /**
- * Returns the first of at most `tries` runs in which other processes used less than `limit` of the machine, or else the
- * least disturbed one. `lacking`, called right after a run, returns the share of the machine that was missing in ways
- * that CPU times do not show.
+ * Returns the first run, out of at most `tries`, in which other processes used less than `limit` of the machine, or
+ * else the least disturbed one. `lacking`, called right after a run, returns the share of the machine that was missing
+ * in ways that CPU times do not show.
  */
 export async function leastDisturbed<T>(
   tries: number,

@@ -1,10 +1,10 @@
-// A server whose only client is itself. It runs STREAMS generations at a time directly on the engine's channel, with
+// A server that is its own only client. It runs STREAMS concurrent generations directly on the engine's channel, with
 // the prompts that requests would have, but without HTTP, JSON or an API format. A server with the same settings and
-// open streams decodes more slowly; the difference is the cost of the streams. Run as a separate process:
+// open streams decodes more slowly, and the difference is the cost of the streams. Run as a separate process:
 //
 //   node engine-alone.js MODEL STREAMS TOKENS QUESTION [flags of `monolith serve`]
 //
-// Prints one line of JSON with its port, like the server, once all generations are running.
+// Once all generations are running, prints one line of JSON with its port, as the server does.
 
 import { pathToFileURL } from 'node:url';
 

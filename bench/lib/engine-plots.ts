@@ -1,4 +1,4 @@
-// Plots a result of the engine benchmark. The plots are stored next to its JSON file.
+// Plots a result of the engine benchmark. The plots are stored next to the result's JSON file.
 import type { EngineResult, PointResult } from './engine-report.js';
 import { barChart, lineChart, type Line, type LinePoint } from './svg.js';
 
@@ -9,7 +9,7 @@ const spread = ({ median, min, max }: { median: number; min: number; max: number
   high: max,
 });
 
-/** Returns the plots, except empty ones, by file name suffix. */
+/** Returns the plots by file name suffix, without empty ones. */
 export function plotsOf(result: EngineResult): Map<string, string> {
   const { model, machine, backend, commit, peerName } = result;
   const note = `${model.quantization ?? ''}, ${((model.parameters ?? 0) / 1e9).toFixed(1)} B parameters, ${backend.isa}, ${backend.threads} threads; ${machine.cpu}; ${commit}`;

@@ -1,11 +1,11 @@
-// The measuring points of the engine benchmark. Each yields this engine's rate, the cost of the operations in its steps
-// and, if there is a peer, the peer's rate.
+// The measurement points of the engine benchmark. Each point yields this engine's rate, the cost of each operation in
+// its steps and, if there is a peer, the peer's rate.
 import type { Inspection, OpFigures, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { continuation, finish, submission } from './engine-requests.js';
 import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
 
-/** Totals over several steps: their time, their number, and the cost of their operations. */
+/** Totals over several steps: their duration, their number, and the cost of their operations. */
 export interface StepCosts {
   seconds: number;
   steps: number;
@@ -20,11 +20,11 @@ export interface Measured {
 export interface Point {
   name: string;
   kind: 'prefill' | 'batch' | 'depth';
-  size: number; // prompt tokens, sequences, or context depth in tokens, depending on the kind
+  size: number; // prompt tokens, sequences, or context depth in tokens, depending on the kind of point
   measure(): Promise<Measured>;
   /** Null if this peer cannot measure the point, or if it would take too long. */
   peer(): (() => Promise<number>) | null;
-  /** For single-stream decode: bytes of weights, keys and values that are read per token. */
+  /** For single-stream decode: bytes of weights and of keys and values that are read per token. */
   bytesPerToken?: number;
 }
 
@@ -90,12 +90,12 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   return points;
 }
 
-/** Tables from which each token reads only one row. */
+/** Tables of which each token reads only one row. */
 const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
 
 /**
- * Returns the number of bytes that a token's forward pass reads: each weight once (of the experts, only the used
- * share), the recurrent state, and the keys and values of earlier positions.
+ * Returns the number of bytes that a token's forward pass reads: each weight once (for experts, only the share in use),
+ * the recurrent state, and the keys and values at earlier positions.
  */
 function bytesPerToken({ tensors, model, plan }: Inspection, positions: number): number {
   const tied = !tensors.some(({ name }) => name === 'output.weight');
@@ -113,8 +113,8 @@ async function measurePrefill(engine: Engine, length: number): Promise<Measured>
 }
 
 /**
- * Measures from the step in which the last sequence got its first token to the step in which the first sequence ended,
- * so that all of them decode together.
+ * Measures from the step in which the last sequence received its first token to the step in which the first sequence
+ * ended, so that all of them decode during the whole interval.
  */
 async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
   const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });

@@ -1,4 +1,4 @@
-// The results of the engine benchmark: as stored in its JSON file and as a table, with derived values.
+// The results of the engine benchmark: the content of its JSON file, derived values, and a table.
 import type { LoadOptions, ModelInfo } from '../../src/engine/addon-types.js';
 import type { StepCosts } from './engine-points.js';
 import type { Machine } from './machine.js';
@@ -6,11 +6,11 @@ import type { Spread } from './statistics.js';
 
 export interface OpShare {
   name: string;
-  /** Share of the step's time. */
+  /** Share of the step time. */
   share: number;
   /**
-   * The time that the machine would need at its peak (for memory or arithmetic, whichever takes longer) as a share of
-   * the operation's time; 0 if unknown.
+   * The time that the operation would take at the machine's peak (for memory or arithmetic, whichever takes longer) as
+   * a share of the measured time; 0 if unknown.
    */
   ofRoofline: number;
   bound: 'memory' | 'arithmetic' | 'none';
@@ -23,12 +23,12 @@ export interface PointResult extends Spread {
   size: number;
   costs: StepCosts;
   operations: OpShare[];
-  /** For single-stream decode: bytes of weights, keys and values that are read per token. */
+  /** For single-stream decode: bytes of weights and of keys and values that are read per token. */
   bytesPerToken?: number;
   gigabytesPerSecond?: number;
-  /** For each run, the share of the bandwidth that the read loop reached just before and after it. */
+  /** For each run, its share of the bandwidth that the read loop reached just before and just after it. */
   ofReadBandwidth?: Spread;
-  /** Number of runs that other processes disturbed in every attempt. */
+  /** Number of runs that other processes disturbed on every attempt. */
   disturbed: number;
   peer?: Spread;
   /** This engine's rate divided by the peer's, for each pair of runs. */
@@ -51,7 +51,7 @@ export interface EngineResult {
   results: PointResult[];
 }
 
-/** The limits of the machine measured between the points, in operations and bytes per second. */
+/** The machine's limits, measured between the points, in operations and bytes per second. */
 export interface Rooflines {
   bytes: number;
   integer8: number;

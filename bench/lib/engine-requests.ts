@@ -1,4 +1,4 @@
-// Requests for measuring an engine, with unique prompts and responses of a fixed length.
+// Requests for engine measurements, with unique prompts and fixed-length responses.
 import type { LoadOptions, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import type { FinishedEvent } from '../../src/engine/events.js';
@@ -62,14 +62,14 @@ export function submission(engine: Engine, length: number, maxTokens: number): S
 }
 
 /**
- * Returns a request whose prompt starts with the prompts of all shorter lengths, so that the cached part is not
+ * Returns a request whose prompt starts with the prompts of all shorter lengths, so that the cached prefix is not
  * computed again.
  */
 export function continuation(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };
 }
 
-/** Both callbacks run synchronously within the event, before anything else can happen. */
+/** Both callbacks run synchronously while the event is handled, before anything else can happen. */
 export function finish(
   engine: Engine,
   options: SubmitOptions,

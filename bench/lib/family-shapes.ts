@@ -1,15 +1,16 @@
-// Shapes of published models for make-model --family: the keys to change to give a tiny file of the family that shape.
-// Models that are too large get fewer layers, fewer experts or a smaller vocabulary, as `cut` says. Widths, heads,
-// states, the experts' widths and the number of experts per token are those of the published model.
+// Shapes of published models for make-model --family. Each one lists the metadata keys to change in a tiny file of the
+// same family to give it that shape. Models that are too large get fewer layers, fewer experts or a smaller vocabulary,
+// which `cut` describes. Widths, heads, states, expert widths and the number of experts per token are those of the
+// published model.
 
 export interface FamilyShape {
-  readonly like: string; // file of a golden vector (../shared/vectors2/models) or in MONOLITH_VECTORS2
+  readonly like: string; // file name of a golden vector, in ../shared/vectors2/models or MONOLITH_VECTORS2
   readonly vocabulary: number;
   readonly cut: string; // the sizes that are smaller than in the published model; empty if there are none
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
   readonly unread?: readonly string[]; // names in `tensors` to write although this engine does not read them
-  // for each layer, the layer of the pattern to copy, where repeating them is not enough
+  // for each layer, the index of the pattern's layer to copy, if repeating the layers in order is not enough
   readonly layers?: readonly number[];
 }
 
@@ -17,14 +18,14 @@ const repeated = <T>(count: number, pattern: readonly T[]) =>
   Array.from({ length: count }, (_, i) => pattern[i % pattern.length] as T);
 const times = (count: number, pattern: readonly (number | boolean)[]) => repeated(count, pattern).join(',');
 
-// Nemotron-H's layers by letter: state space, attention or MLP.
+// Converts Nemotron-H's layer string to metadata keys. It has one letter per layer: state space, attention or MLP.
 const letters = (layers: string, kvHeads: number, width: number) => ({
   block_count: String(layers.length),
   'attention.head_count_kv': [...layers].map((layer) => (layer === '*' ? kvHeads : 0)).join(','),
   feed_forward_length: [...layers].map((layer) => (layer === '-' ? width : 0)).join(','),
 });
 
-// Tensors of a shared expert, whose width cannot be derived from any key.
+// Tensors of a shared expert, whose width is not given by any key.
 const shared = (embedding: number, width: number) => ({
   'ffn_gate_shexp.weight': [embedding, width],
   'ffn_up_shexp.weight': [embedding, width],
@@ -123,7 +124,7 @@ export const FAMILY_SHAPES = {
       'rope.dimension_count': '256',
       'attention.sliding_window': '512',
     },
-    // Published files also contain keys and values for layers that share those of another layer.
+    // Published files also contain the key and value tensors of layers that reuse those of another layer.
     tensors: {
       'per_layer_token_embd.weight': [30 * 256, 131_072],
       'attn_k.weight': [2048, 512],

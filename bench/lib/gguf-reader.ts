@@ -1,15 +1,17 @@
-// Reads the head of a GGUF file that make-model uses as a pattern. The engine checks the same files when it reads them,
-// so this checks only what it would otherwise misread. native/formats/gguf/parser.h shows the layout.
+// Reads the header of a GGUF file that make-model uses as a pattern. The engine validates the same files when it loads
+// them, so this reader checks only what it would otherwise misread. native/formats/gguf/parser.h describes the layout.
 
 import { readFileSync } from 'node:fs';
 
-/** A metadata value as stored in the file. `numbers`: the numbers of an array, or a list with the single number. */
+/**
+ * A metadata value as stored in the file. `numbers`: the elements of a numeric array, or a list with the single number.
+ */
 export interface PatternValue {
-  readonly type: number; // GGUF's type number; for an array, that of its elements
+  readonly type: number; // GGUF type number; for an array, that of its elements
   readonly isArray: boolean;
   readonly numbers: readonly number[] | null; // null for a string or an array of strings
   readonly text: string | null;
-  readonly encoded: Buffer; // the encoded type and value
+  readonly encoded: Buffer; // the type and the value, as encoded in the file
 }
 
 export interface Pattern {

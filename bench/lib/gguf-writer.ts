@@ -1,5 +1,5 @@
-// Writes GGUF version 3: the head in one buffer, followed by the streamed tensor data. native/formats/gguf/parser.h
-// shows the layout.
+// Writes GGUF version 3: the header from one buffer, followed by the streamed tensor data. native/formats/gguf/parser.h
+// describes the layout.
 
 export type MetadataValue =
   | { type: 'uint32' | 'float32'; value: number }
@@ -7,11 +7,11 @@ export type MetadataValue =
   | { type: 'string'; value: string }
   | { type: 'strings'; value: readonly string[] }
   | { type: 'int32s' | 'float32s'; value: readonly number[] }
-  | { type: 'encoded'; value: Buffer }; // a value as encoded in another file, starting with its type
+  | { type: 'encoded'; value: Buffer }; // a value as encoded in another file, starting with its type number
 
 export type Metadata = readonly (readonly [key: string, value: MetadataValue])[];
 
-// GGUF's numbers of value types.
+// GGUF value type numbers.
 const UINT32 = 4,
   INT32 = 5,
   FLOAT32 = 6,
@@ -28,9 +28,9 @@ export interface TensorEntry {
   readonly bytes: number;
 }
 
-// The position of each tensor's data, in bytes from the start of the file.
+// `positions`: where each tensor's data starts, in bytes from the start of the file.
 export interface GgufHead {
-  readonly head: Buffer; // everything before the data section, padding included
+  readonly head: Buffer; // everything before the data section, including padding
   readonly positions: readonly number[];
   readonly fileBytes: number;
 }

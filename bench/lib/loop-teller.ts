@@ -1,5 +1,5 @@
-// Loaded with --import into a server under benchmark, with an IPC channel to its parent. On request, it reports the
-// durations of garbage collections and event-loop delays on the main thread since the last request. When sent
+// Loaded with --import into a server under benchmark that has an IPC channel to its parent. On request, it reports the
+// durations of garbage collections and the event-loop delays on the main thread since the last request. On the message
 // 'collect', it runs the kind of collection that V8 runs a hundred seconds after the last full one: everything unused
 // is freed, and the young generation shrinks.
 import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
@@ -10,9 +10,9 @@ import { isMainThread } from 'node:worker_threads';
 type PerformanceNodeEntry = PerformanceEntry & { readonly detail?: unknown };
 
 export interface LoopTold {
-  /** For each kind of collection: how many there were, their total milliseconds and the longest one. */
+  /** For each kind of collection: the count, the total duration and the longest duration in milliseconds. */
   readonly gc: Readonly<Record<string, { count: number; ms: number; longest: number }>>;
-  /** How many milliseconds late the timers were. */
+  /** How late timers fired, in milliseconds. */
   readonly late: { p50: number; p99: number; longest: number };
 }
 

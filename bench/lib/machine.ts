@@ -1,5 +1,5 @@
-// The machine that a measurement ran on and the source that it measured. Stored in every result file, so that the file
-// can be understood on its own.
+// Describes the machine that a measurement ran on and the source that it measured. Stored in every result file, so that
+// the file is self-contained.
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
 

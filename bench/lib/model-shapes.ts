@@ -1,4 +1,4 @@
-// The sizes of the models that make-model can write.
+// The sizes of the models that make-model can write by name.
 
 import { MAX_VOCABULARY, MIN_VOCABULARY } from './synthetic-vocabulary.js';
 
@@ -12,18 +12,18 @@ export interface ModelShape {
   readonly vocabulary: number;
   readonly context: number;
   readonly experts: number; // 0 if there are none
-  readonly usedExperts: number; // per token
+  readonly usedExperts: number; // active experts per token
   readonly expertFeedForward: number;
   readonly sharedFeedForward: number; // width of the shared expert; 0 if there is none
   readonly window: number; // sliding-window size in tokens; 0 if no layer has one
 }
 
-// A mixture of experts with as many layers as the dense preset and two of eight experts per token.
+// A mixture of experts with as many layers as the dense preset; two of its eight experts are active per token.
 const mixture = (feedForward: number) =>
   ({ experts: 8, usedExperts: 2, expertFeedForward: feedForward, sharedFeedForward: 0, window: 0 }) as const;
 
 export const PRESETS = {
-  // Small enough for a test, but large enough for every encoding: rows are multiples of 256 values.
+  // Small enough for tests, but large enough for every encoding: row lengths are multiples of 256.
   tiny: {
     embedding: 256,
     layers: 2,
@@ -59,8 +59,8 @@ export const PRESETS = {
     context: 8192,
     ...mixture(14336),
   },
-  // 3.1 billion parameters, 0.6 billion active: like Qwen3 30B-A3B, it uses a few of many small experts, but it is a
-  // tenth of the size.
+  // 3.1 billion parameters, 0.6 billion active: many small experts with a few in use, like Qwen3 30B-A3B, at a tenth of
+  // its size.
   '3b-a1b': {
     embedding: 2048,
     layers: 16,
@@ -95,7 +95,7 @@ export const PRESETS = {
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
 
-const LARGEST = 1 << 20; // maximum of any dimension, so that the product of two dimensions is exact
+const LARGEST = 1 << 20; // limit for any dimension, so that the product of two dimensions is exact
 
 const MAY_BE_NONE = new Set<string>(['experts', 'sharedFeedForward', 'window'] satisfies (keyof ModelShape)[]);
 

@@ -1,10 +1,10 @@
-// The random weights of a model: the encoding of each tensor and the magnitude of its values. The addon determines
-// which tensors there are (wanted-tensors.ts).
+// The random weights of a model: each tensor's encoding and the magnitude of its values. The addon determines which
+// tensors exist (wanted-tensors.ts).
 
 import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import type { WantedTensor } from './wanted-tensors.js';
 
-// `q4_k_m` mixes Q4_K and Q6_K as quantizers do.
+// `q4_k_m` mixes Q4_K and Q6_K, as llama.cpp's quantizer does.
 export const MODEL_TYPES = [...WEIGHT_TYPES, 'q4_k_m'] as const;
 export type ModelType = (typeof MODEL_TYPES)[number];
 
@@ -20,16 +20,17 @@ export interface RandomTensor {
 export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
-  readonly experts?: number; // number of experts, for tables that refer to them
-  // standard deviation of embeddings times the square root of their length; default: a standard deviation of 1 per
-  // value
+  readonly experts?: number; // for tables of expert indices: the number of experts
+  // the embeddings' standard deviation times the square root of the embedding length; by default, the standard
+  // deviation is 1
   readonly embeddingGain?: number;
-  // rows that are not whole blocks get a smaller encoding, as quantizers do; otherwise they are refused
+  // if a row is not a whole number of blocks, fall back to an encoding with smaller blocks, as quantizers do; otherwise
+  // refuse it
   readonly mixed?: boolean;
 }
 
-// The standard deviations keep the residual stream and the logits at natural magnitudes. A matrix maps unit variance to
-// unit variance, values added to the residual stream are smaller by a factor of sqrt(2 * layers), and logits have a
+// The standard deviations keep the residual stream and the logits at realistic magnitudes. A matrix maps unit variance
+// to unit variance, values added to the residual stream are smaller by a factor of sqrt(2 * layers), and logits have a
 // standard deviation of about 2.5.
 export function randomTensors(wanted: readonly WantedTensor[], weighting: Weighting): RandomTensor[] {
   return wanted.map(({ name, shape, vector }) => {
@@ -50,7 +51,7 @@ export function randomTensors(wanted: readonly WantedTensor[], weighting: Weight
   });
 }
 
-// The table that maps each token to its experts (DeepSeek V4).
+// The table that maps each token id to its experts (DeepSeek V4).
 const TABLE = /\.ffn_gate_tid2eid\.weight$/;
 
 // Tensors whose output is added to the residual stream.
@@ -83,7 +84,7 @@ function encodingOf(name: string, columns: number, { type, layers, mixed }: Weig
 }
 
 // The tensors that are most sensitive to errors get Q6_K: always the output matrix, and the value and down projections
-// in the first and last eighth of the layers and in every third layer between them.
+// in the first and last eighth of the layers and in every third layer in between.
 function mixtureType(name: string, layers: number): WeightType {
   if (name === 'output.weight') return 'q6_k';
   const [, layer = '0', heavy] = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down\w*)?/.exec(name) ?? [];

@@ -1,5 +1,6 @@
-// A model like another one but with different sizes: the same metadata with some keys changed. The addon determines
-// which tensors it needs, as it does when loading a model, so no family is described here.
+// Creates a model like an existing one but with different sizes: the same metadata with some keys changed. The addon
+// determines which tensors it needs, as it does when it loads a model, so this module has no code for specific
+// families.
 
 import { encodeNumber, readPattern, type Pattern, type PatternValue } from './gguf-reader.js';
 import type { Metadata, MetadataValue } from './gguf-writer.js';
@@ -8,15 +9,15 @@ import { syntheticTokenizer } from './synthetic-vocabulary.js';
 import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
 
 export interface PatternOptions {
-  readonly like: string; // GGUF file of the family; a tiny one is enough
-  // changes by key, with or without the architecture prefix; per-layer arrays adapt to "block_count"
+  readonly like: string; // a GGUF file of the family; a tiny one is enough
+  // values to change by key, with or without the architecture prefix; per-layer arrays adapt to "block_count"
   readonly set?: Readonly<Record<string, string>>;
-  // by tensor name without "blk.N.", dimensions that cannot be derived from any key
+  // dimensions that no key determines, by tensor name without "blk.N."
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
-  // names in `tensors` to write because other engines need them, although this engine does not read them
+  // names in `tensors` to write although this engine does not read them, because other engines need them
   readonly unread?: readonly string[];
   readonly vocabulary?: number; // size of a synthetic vocabulary; default: the pattern's vocabulary
-  readonly layers?: readonly number[]; // for each layer, the layer of the pattern to copy; by default they repeat
+  readonly layers?: readonly number[]; // for each layer, the index of the pattern's layer to copy; default: in turn
   readonly type: ModelType;
 }
 
@@ -51,7 +52,7 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
-/** Each layer is like the layer of the pattern that `like` names; the MTP layers are like the pattern's last one. */
+/** Each layer copies the pattern's layer given by `like`; the MTP layers copy the pattern's last layer. */
 function layered(
   pattern: Pattern,
   old: number,
@@ -69,8 +70,8 @@ function layered(
 }
 
 /**
- * Returns the metadata and tensors of the model. Throws RangeError for an impossible key, and passes on the addon's
- * errors.
+ * Returns the metadata and tensors of the model. Throws RangeError if a key is invalid, and passes on errors from the
+ * addon.
  */
 export function patternModel({
   like,
@@ -121,7 +122,7 @@ export function patternModel({
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
-  // RoPE factors: half as many as there are rotated dimensions.
+  // RoPE factors: one per two rotated dimensions.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0,
     rotating = Number(set['rope.dimension_count'] ?? rotated);
   const shortName = (name: string) => name.replace(/^blk\.\d+\./, '');

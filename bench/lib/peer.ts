@@ -1,5 +1,5 @@
-// Measures another engine for comparison: llama-bench and llama-batched-bench of llama.cpp, or of a fork with the same
-// options. Each measurement is a separate process with the same file, threads and lengths as ours.
+// Measures another engine for comparison, with llama-bench and llama-batched-bench from llama.cpp or from a fork with
+// the same options. Each measurement is a separate process with the same model file, thread count and lengths as ours.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
@@ -15,7 +15,7 @@ export interface PeerOptions {
   threads: number;
 }
 
-/** Measures the tokens per second of prefilling a prompt of `length` tokens. Null if there is no program for it. */
+/** Measures prefill of a prompt of `length` tokens, in tokens per second. Null if the peer has no program for it. */
 export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
   const program = peer.bench;
   return program === null
@@ -23,7 +23,7 @@ export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<n
     : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0', ...(length >= LONG ? ['--no-warmup'] : [])]);
 }
 
-/** Measures the tokens per second of decoding one response of `tokens` after `depth` tokens. */
+/** Measures decoding one response of `tokens` tokens at context depth `depth`, in tokens per second. */
 export function peerDecode(peer: PeerOptions, depth: number, tokens: number): (() => Promise<number>) | null {
   const program = peer.bench;
   return program === null
@@ -31,9 +31,7 @@ export function peerDecode(peer: PeerOptions, depth: number, tokens: number): ((
     : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
 }
 
-/**
- * Measures the tokens per second of decoding `batch` responses together, each after its own prompt of `prompt` tokens.
- */
+/** Measures decoding `batch` responses together, each after its own prompt of `prompt` tokens, in tokens per second. */
 export function peerBatch(
   peer: PeerOptions,
   batch: number,

@@ -1,5 +1,6 @@
-// Writes vision files with random weights: a vision encoder shaped like SigLIP so400m with Gemma 3's projector, for
-// images of 896 x 896, and one shaped like InternViT 300M with InternVL's projector, for tiles of 448 x 448.
+// Writes vision files with random weights. One encoder has the shape of SigLIP so400m with Gemma 3's projector, for
+// images of 896 x 896 pixels; the other has the shape of InternViT 300M with InternVL's projector, for tiles of 448 x
+// 448.
 import { writeRandomModel } from '../make-model.js';
 import type { Metadata } from './gguf-writer.js';
 import type { RandomTensor } from './model-tensors.js';
@@ -10,7 +11,7 @@ export interface RandomEncoderOptions {
   readonly rowWidth: number; // embedding width of the text model
   readonly kind?: keyof typeof TOWERS; // default so400m
   readonly type?: WeightType; // type of the matrices; default f16
-  readonly layers?: number; // default: as many as in the published encoder
+  readonly layers?: number; // default: as in the published encoder
 }
 
 interface EncoderShape {

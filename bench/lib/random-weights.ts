@@ -1,6 +1,6 @@
-// Random weights in each tensor encoding, written as blocks without quantizing anything. The quants are random bits,
-// and the scales are chosen so that the decoded values have the requested standard deviation. Every word is a function
-// of (key, position), so the file does not depend on how it is split into buffers.
+// Random weights in each tensor encoding, written directly as blocks without quantizing anything. The quants are random
+// bits, and the scales are chosen so that the dequantized values have the requested standard deviation. Every word is a
+// function of (key, position), so the file does not depend on how it is split into buffers.
 
 export const WEIGHT_TYPES = [
   'f32',
@@ -32,8 +32,8 @@ export const WEIGHT_TYPES = [
 ] as const;
 export type WeightType = (typeof WEIGHT_TYPES)[number];
 
-// A keyed 32-bit hash of a counter: multiply and shift, after Chris Wellons's hash prospector. The key enters between
-// the rounds, so streams of different keys are not shifted copies of each other.
+// A keyed 32-bit hash of a counter: multiply and xorshift, after Chris Wellons's hash prospector. The key is mixed in
+// between the rounds, so the streams of two keys are not shifted copies of each other.
 export function mix(counter: number, key: number): number {
   let x = Math.imul(counter ^ (counter >>> 16), 0x21f0aaad) ^ key;
   x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
@@ -47,7 +47,7 @@ function floatBits(value: number): number {
   return scratch.getUint32(0);
 }
 
-// Converts binary32 to binary16, rounding to nearest. Scales of K-quants are often subnormal halves.
+// Converts binary32 to binary16, rounding to nearest. Scales of K-quants are often subnormal in binary16.
 export function halfBits(value: number): number {
   const bits = floatBits(value),
     sign = (bits >>> 16) & 0x8000,
@@ -62,8 +62,8 @@ function bfloatBits(value: number): number {
   return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }
 
-// Returns `size` equally likely values of a standard normal variable, i.e. its quantiles. They are computed by summing
-// the density outwards from the middle, in steps that are fine enough for noise (about 1e-4).
+// Returns `size` equally likely values of a standard normal variable, that is, its quantiles. They are computed by
+// summing the density outwards from the middle, in steps fine enough for noise (about 1e-4).
 function normalQuantiles(size: number): Float64Array {
   const values = new Float64Array(size);
   const step = 1 / 4096;
@@ -82,7 +82,7 @@ function normalQuantiles(size: number): Float64Array {
 }
 const QUANTILES = normalQuantiles(4096);
 
-// Block scales vary over [0.5, 1.5) of their mean. The factor restores the root mean square.
+// Block scales vary over [0.5, 1.5) times their mean. Dividing by SCALE_RMS restores the root mean square.
 const SCALE_STEPS = 256;
 const SCALE_RMS = Math.sqrt(1 + 1 / 12);
 const scaleFactor = (i: number) => (0.5 + (i + 0.5) / SCALE_STEPS) / SCALE_RMS;
@@ -92,18 +92,18 @@ const RMS_TRIANGULAR_BYTE = Math.sqrt((128 ** 2 - 1) / 6);
 const rmsOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, q) => sum + q * q, 0) / values.length);
 const range = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
 const rmsUniform = (low: number, high: number) => rmsOf(range(low, high));
-// The root mean square of 0 .. largest after subtracting the mean.
+// The root mean square of the integers from 0 to `largest` after subtracting their mean.
 const rmsCentred = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
 
 // The levels defined in native/formats/gguf/tensor_type.h.
 const IQ4_LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-// Six-bit scales for -32 .. -17 or 16 .. 31, whose two upper bits are equal.
+// The six-bit scales in -32..-17 and 16..31, whose two upper bits are equal.
 const SIX_BIT_SCALES = [...range(-32, -17), ...range(16, 31)];
 const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
-// For each i-quant type, the offset of d in a block and the root mean square of random bits for d = 1, measured by
-// decoding a million of them.
+// For each i-quant type, the offset of d in a block and, for d = 1, the root mean square of random bits, measured by
+// dequantizing a million of them.
 const LATTICES = {
   iq1_s: { d: 0, rms: 7.16 },
   iq1_m: { d: 48, rms: 7.19 },
@@ -116,13 +116,14 @@ const LATTICES = {
   tq2_0: { d: 64, rms: 0.707 },
 } as const;
 
-// Returns the nearest E4M3 byte (four bits of exponent and three of mantissa).
+// Returns the nearest E4M3 byte (4 exponent bits and 3 mantissa bits).
 const E4M3 = range(0, 126).map((byte) => (byte < 8 ? byte : 8 + (byte & 7)) * 2 ** (Math.max(byte >> 3, 1) - 10));
 const e4m3Bits = (value: number) =>
   E4M3.reduce((best, at, byte) => (Math.abs(at - value) < Math.abs((E4M3[best] ?? 0) - value) ? byte : best), 0);
 
-// Bytes -127..127, distributed as the sum of two uniform values: close enough to a normal distribution, and never -128,
-// which no quantizer writes. Four at a time: each byte of (a & 0x7f) + (b & 0x7f) is 0..254, then minus 127.
+// Bytes in -127..127, distributed as the sum of two uniform values: close enough to a normal distribution, and never
+// -128, which no quantizer writes. Computed four at a time: each byte of (a & 0x7f) + (b & 0x7f) is in 0..254, minus
+// 127.
 function fillTriangularBytes(words: Uint32Array, count: number, first: number, key: number): void {
   const other = mix(key, 0x5bd1e995);
   for (let i = 0; i < count; i++) {
@@ -141,7 +142,7 @@ export interface WeightEncoding {
   readonly blockBytes: number;
 }
 
-/** The weight encodings, and `i32` for integer tables, which are not multiplied with. */
+/** The weight encodings, plus `i32` for integer tables, which are not used in matmuls. */
 export const ENCODINGS: Record<WeightType | 'i32', WeightEncoding> = {
   i32: { ggmlType: 26, blockValues: 1, blockBytes: 4 },
   f32: { ggmlType: 0, blockValues: 1, blockBytes: 4 },
@@ -172,14 +173,14 @@ export const ENCODINGS: Record<WeightType | 'i32', WeightEncoding> = {
   nvfp4: { ggmlType: 40, blockValues: 64, blockBytes: 36 },
 };
 
-// Fills `count` blocks starting with block `first`. `first` is a multiple of 4, so that words never straddle calls.
+// Fills `count` blocks starting with block `first`, which is a multiple of 4, so that no word is shared by two calls.
 type Fill = (bytes: Uint8Array, words: Uint32Array, first: number, count: number) => void;
 
 const wordsOf = (bytes: number) => Math.ceil(bytes / 4);
 
 /**
- * Fills a table with integers from 0 to `below` - 1. The `columns` integers of a row are all different if `below` is
- * large enough.
+ * Fills a table with integers from 0 to `below` - 1. The `columns` integers in a row are distinct if `below` is large
+ * enough.
  */
 export function tableFiller(key: number, columns: number, below: number): Fill {
   return (_, words, first, count) => {
@@ -188,8 +189,8 @@ export function tableFiller(key: number, columns: number, below: number): Fill {
   };
 }
 
-// Returns a function that writes blocks of `type` whose values have the mean `mean` (plain types only) and the standard
-// deviation `std`.
+// Returns a function that writes blocks of `type` whose values have the standard deviation `std` and, for unquantized
+// types only, the mean `mean`.
 export function weightFiller(type: WeightType, key: number, std: number, mean = 0): Fill {
   const { blockBytes } = ENCODINGS[type];
   const scaleKey = mix(key, 0x9e3779b9);
@@ -235,7 +236,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q4_0':
     case 'q5_0':
     case 'iq4_nl': {
-      // Neither quants from -8 to 7 nor these levels have a mean of zero. Giving the scale a random sign corrects that.
+      // Neither quants in -8..7 nor these levels have a mean of zero. Giving the scale a random sign corrects that.
       const scales = halves(
         type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15),
       );
@@ -264,8 +265,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'q2_k': {
-      // value = d * scale * q - d_min * minimum, q in 0..3. With minimum = scale and d_min = 1.5 d the mean is zero.
-      // Scales are 8..15.
+      // value = d * scale * q - d_min * minimum, q in 0..3. With minimum = scale and d_min = 1.5 d, the mean is zero.
+      // Scales are in 8..15.
       const rms = rmsUniform(8, 15) * rmsCentred(3);
       const scales = halves(rms),
         minima = halves(rms / 1.5);
@@ -276,7 +277,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'q3_k': {
-      // value = d * scale * (q - 4), q in 0..7. The signs of the scales keep the mean at zero.
+      // value = d * scale * (q - 4), q in 0..7. Random signs of the scales keep the mean at zero.
       const scales = halves(rmsOf(SIX_BIT_SCALES) * rmsUniform(-4, 3));
       return blocks((bytes, at, word) => {
         for (let j = at + 104; j < at + 108; j++) bytes[j] = equalPairs(bytes[j] ?? 0);
@@ -304,7 +305,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       return blocks((bytes, at, word) => putHalf(bytes, at + d, scales[word & 255] ?? 0));
     }
     case 'tq2_0': {
-      // Pairs of bits are 0, 1 or 2. The fourth value, which quantizers do not write, becomes zero.
+      // Each pair of bits is 0, 1 or 2. The fourth value, which quantizers do not write, is replaced by 0.
       const scales = halves(LATTICES.tq2_0.rms);
       return blocks((bytes, at, word) => {
         for (let j = at; j < at + 64; j++) {
@@ -334,8 +335,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     }
     case 'q4_k':
     case 'q5_k': {
-      // value = d * scale * q - d_min * minimum. With minimum = scale and d_min = d * largest / 2 the mean is zero.
-      // Scales are 32..63.
+      // value = d * scale * q - d_min * minimum. With minimum = scale and d_min = d * largest / 2, the mean is zero.
+      // Scales are in 32..63.
       const largest = type === 'q4_k' ? 15 : 31,
         rms = rmsUniform(32, 63) * rmsCentred(largest);
       const scales = halves(rms),
@@ -345,8 +346,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         putHalf(bytes, at, scales[choice] ?? 0);
         putHalf(bytes, at + 2, minima[choice] ?? 0);
         for (let j = 0; j < 4; j++) {
-          // Scales j and j + 4 as 6-bit numbers: the low bits of the second one are in byte 8 + j, and its top bits
-          // above those of the first one. The minima are stored the same way.
+          // Scales j and j + 4 are 6-bit numbers. The low bits of scale j + 4 are in byte 8 + j, and its top bits above
+          // those of scale j. The minima are stored the same way.
           const low = 32 | ((word >>> (8 + 3 * j)) & 31),
             high = 32 | ((word >>> (20 - 3 * j)) & 31);
           bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
@@ -355,7 +356,7 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     case 'q6_k': {
-      // value = d * scale * (q - 32), q in 0..63; scales +-(64..127), whose signs keep the mean at zero.
+      // value = d * scale * (q - 32), q in 0..63. Scales are ±(64..127); their signs keep the mean at zero.
       const scales = halves(rmsUniform(-32, 31) * rmsUniform(64, 127));
       return blocks((bytes, at, word) => {
         for (let j = at + 192; j < at + 208; j++) {
@@ -368,5 +369,5 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
   }
 }
 
-// Derives a tensor's key from the seed of the file and the index of the tensor in it.
+// Derives a tensor's key from the file's seed and the tensor's index in it.
 export const tensorKey = (seed: number, index: number) => mix(index + 1, mix(seed, 0x85ebca6b));

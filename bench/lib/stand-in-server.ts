@@ -1,5 +1,5 @@
-// A fake upstream without a model. It speaks the three API formats at a given speed, so it is known in advance what
-// latency and throughput a client should measure. Runs in this process with start(), or as a separate process:
+// A fake upstream without a model. It implements the three API formats at a given speed, so the latency and throughput
+// that a client should measure are known in advance. Runs in this process with start(), or as a separate process:
 //
 //   node stand-in-server.js [FIRST_MS GAP_MS]     prints its port
 
@@ -10,10 +10,10 @@ import { setTimeout as after } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
 export interface StandIn {
-  /** Milliseconds before the first token, and between tokens; 0 writes all events immediately. */
+  /** Milliseconds before the first token, and between tokens; with 0 for both, all events are written immediately. */
   readonly firstMs: number;
   readonly gapMs: number;
-  /** Whether to support POST /tokenize: a word has one token per four letters, rounded up. */
+  /** Whether to support POST /tokenize, which counts one token per four letters of a word, rounded up. */
   readonly tokenizes?: boolean;
   /**
    * Handles a request itself and returns true, or returns false for the default response. `number` counts requests from
@@ -38,7 +38,7 @@ export interface WireBody {
   readonly text?: object;
 }
 
-/** How long idle connections stay open, so that a client can reuse them after doing something else. */
+/** How long idle connections stay open, so that a client can reuse them after a pause. */
 const KEEP_MS = 60_000;
 
 /** The number of tokens in a text, as this server counts them. */
@@ -49,7 +49,7 @@ export const tokensOf = (text: string): number =>
     .filter((word) => word !== '')
     .reduce((sum, word) => sum + Math.ceil(word.length / 4), 0);
 
-/** Tokens that the template adds to each prompt. */
+/** Number of tokens that the template adds to each prompt. */
 export const TEMPLATE_TOKENS = 7;
 
 const frame = (data: object, event?: string): string =>
@@ -95,7 +95,7 @@ const VOICES: Readonly<Record<string, Voice>> = {
 };
 
 export class StandInServer {
-  /** The bodies of generation requests in order of arrival, if they are kept. */
+  /** The bodies of generation requests in order of arrival, if the server is set to keep them. */
   readonly bodies: WireBody[] = [];
   /** The arrival time of each request, from performance.now(). */
   readonly times: number[] = [];

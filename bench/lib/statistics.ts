@@ -1,4 +1,4 @@
-// Summarizes repeated measurements by their median and spread, never by the mean alone.
+// Summarizes repeated measurements by median and spread, never by the mean alone.
 
 export interface Spread {
   median: number;

@@ -1,6 +1,6 @@
-// Readers of event streams with as little overhead as possible, run as a separate process: plain sockets that send one
-// request after another and count the responses without parsing them. The process is started with fork(): the first
-// message says what to send; it answers every further message with the counts so far.
+// Event-stream readers with as little overhead as possible, run in a separate process: plain sockets that send one
+// request after another and count the responses without parsing them. The process is started with fork(). The first
+// message defines the requests; the process answers every further message with the counts so far.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ export interface StreamLoad {
   headers: Readonly<Record<string, string>>;
   body: string;
   streams: number;
-  /** Number of additional streams that send their request and never read. */
+  /** Number of additional streams that send their request and never read the response. */
   stalled: number;
 }
 
@@ -43,7 +43,7 @@ export class StreamClient {
     return new StreamClient(child);
   }
 
-  /** Throws the error of a stream that failed, if any did. */
+  /** Throws the error if a stream has failed. */
   async counts(): Promise<StreamCounts> {
     this.child.send('counts');
     const [counts] = (await once(this.child, 'message')) as [StreamCounts];
@@ -74,8 +74,8 @@ function read(load: StreamLoad): StreamCounts {
   // All sockets share one buffer, because the data of each read is counted before the next read.
   const buffer = Buffer.allocUnsafe(1 << 18);
   for (let i = 0; i < streams; i++) {
-    let fresh = true; // the next bytes are the start of a response
-    let last = Buffer.alloc(0); // the last bytes of the previous read, as many as an end marker may need
+    let fresh = true; // whether the next bytes start a response
+    let last = Buffer.alloc(0); // the end of the previous read, long enough to complete a split end marker
     const take = (length: number): boolean => {
       counts.reads++;
       counts.bytes += length;

@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 const KEY = 'bench-streams-0000000';
 export const AUTHORIZATION = `Bearer ${KEY}`;
 
-/** CPU time in seconds. `front` is that of all threads except the engine thread and its compute threads. */
+/** CPU time in seconds. `front` covers all threads except the engine thread and its compute threads. */
 export interface ThreadTimes {
   engine: number;
   engineWaited: number;
@@ -32,7 +32,7 @@ export class MeasuredServer {
     private readonly data: string,
   ) {}
 
-  /** Starts `program` with `flags` appended. It prints a line of JSON with its port when it is ready. */
+  /** Starts `program` with `flags` appended. The program prints a line of JSON with its port when it is ready. */
   static async start(
     program: readonly [main: string, ...args: string[]],
     flags: readonly string[],
@@ -62,8 +62,8 @@ export class MeasuredServer {
       ],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
-        // These are set as environment variables, so that a flag can override them. The page limit is per model, and
-        // two builds may be measured at the same time.
+        // Set as environment variables, so that a flag can override them. The KV memory limit is per model and leaves
+        // room for a second build that is measured at the same time.
         env: { ...process.env, MONOLITH_ENGINE_STEP_MS: '0', MONOLITH_ENGINE_KV_BYTES: '1GiB' },
       },
     );
@@ -73,7 +73,7 @@ export class MeasuredServer {
     return new MeasuredServer((JSON.parse(line) as { port: number }).port, child, data);
   }
 
-  /** Returns the CPU time so far, and how long the engine thread has waited for a processor. */
+  /** Returns the CPU time so far, and how long the engine thread has been runnable without a processor. */
   times(): ThreadTimes {
     const times: ThreadTimes = { engine: 0, engineWaited: 0, main: 0, front: 0 };
     for (const { id, name } of this.#threads()) {
@@ -101,7 +101,7 @@ export class MeasuredServer {
     };
   }
 
-  /** Pins the engine thread to the first processor, and all others as pinFront() does. */
+  /** Pins the engine thread to the first processor and all other threads to the rest, as pinFront() does. */
   pin(): void {
     pinFront(this.child.pid ?? 0);
     for (const { id, name } of this.#threads()) {

@@ -1,5 +1,5 @@
-// Creates small SVG charts: lines with spread bars, and stacked horizontal bars. No library, script or embedded font.
-// The charts have a white background, so they look the same on light and dark pages.
+// Creates small SVG charts: line charts with spread bars, and stacked horizontal bars. Uses no library, script or
+// embedded font. The background is white, so a chart looks the same on light and dark pages.
 
 import { ticks } from '../../src/bench/load/report/scale.js';
 
@@ -26,7 +26,7 @@ export interface Part {
   name: string;
   value: number;
   dark: number;
-} // `dark` is the share of the bar that is drawn solid, 0 to 1
+} // `dark`: the fraction of the bar drawn solid, 0 to 1
 export interface BarChart {
   title: string;
   note: string;

@@ -1,6 +1,6 @@
 // A byte-level BPE vocabulary of any size that merges English-looking text like a real one. It contains every byte,
-// then the merges from training on a few hundred common words, then tokens extended letter by letter along a Markov
-// chain of those words, then control tokens for ChatML. Nothing in it comes from another vocabulary.
+// then the merges learned from a few hundred common words, then tokens extended letter by letter along a Markov chain
+// of those words, then control tokens for ChatML. No part of it is taken from another vocabulary.
 
 import { byteCharacters, GGUF_CONTROL, GGUF_NORMAL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
@@ -33,7 +33,7 @@ const SPACE = 'Ġ',
   NEWLINE = 'Ċ';
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 
-// The words with weights that decrease with their rank, as in natural language (Zipf's law).
+// The words, weighted by rank as in natural language (Zipf's law).
 function weightedWords(): Map<string, number> {
   const weights = new Map<string, number>();
   COMMON_WORDS.split(/\s+/).forEach((word, rank) => weights.set(word, (weights.get(word) ?? 0) + 1000 / (rank + 10)));
@@ -42,13 +42,12 @@ function weightedWords(): Map<string, number> {
 
 type Merge = [left: string, right: string];
 
-// Byte-pair training: repeatedly merges the pair of adjacent symbols with the highest weight until every word is one
-// token.
+// BPE training: repeatedly merges the pair of adjacent symbols with the highest weight until every word is one token.
 function trainMerges(words: Map<string, number>, limit: number): Merge[] {
   const merges: Merge[] = [];
   const corpus = [...words].map(([word, weight]) => ({ symbols: [SPACE, ...word], weight }));
   while (merges.length < limit) {
-    const pairs = new Map<string, number>(); // keys are 'left right', as no symbol contains a space
+    const pairs = new Map<string, number>(); // keys are 'left right', because no symbol contains a space
     for (const { symbols, weight } of corpus)
       for (let i = 0; i + 1 < symbols.length; i++) {
         const pair = `${symbols[i]} ${symbols[i + 1]}`;
@@ -67,7 +66,7 @@ function trainMerges(words: Map<string, number>, limit: number): Merge[] {
   return merges;
 }
 
-// P(letter | previous letter), where SPACE starts a word. Smoothed so that every pair can occur.
+// P(letter | previous letter), where SPACE marks the start of a word. Smoothed so that every pair can occur.
 function letterChain(words: Map<string, number>): Map<string, [letter: string, probability: number][]> {
   const counts = new Map<string, Map<string, number>>();
   for (const before of [SPACE, ...LETTERS]) counts.set(before, new Map(LETTERS.map((letter) => [letter, 0.02])));
@@ -92,7 +91,7 @@ interface Piece {
   readonly probability: number;
 }
 
-// Returns `count` merges: runs of blanks, the trained merges, then increasingly long tokens, each made of an earlier
+// Returns `count` merges: runs of blanks, the learned merges, then longer and longer tokens, each made of an earlier
 // token and a letter.
 function allMerges(count: number): Merge[] {
   const words = weightedWords();
@@ -112,8 +111,8 @@ function allMerges(count: number): Merge[] {
       for (const [right, p] of chain.get(left.at(-1) ?? '') ?? [])
         longer.push({ merge: [left, right], text: left + right, probability: probability * p });
     longer.sort((a, b) => b.probability - a.probability); // The sort is stable, so the order is always the same.
-    // Each length gets a third of the tokens that are still missing, so that there are long ones too. All pairs are
-    // always included.
+    // Each length gets a third of the tokens that are still missing, so that there are long tokens too. All two-letter
+    // tokens are always included.
     const kept = longer.slice(0, Math.max(702, Math.ceil((count - merges.length) / 3)));
     for (const { merge, text } of kept) {
       if (made.has(text)) continue;
@@ -126,9 +125,9 @@ function allMerges(count: number): Merge[] {
 }
 
 export const MIN_VOCABULARY = 256 + CONTROL_TOKENS.length;
-export const MAX_VOCABULARY = 1 << 18; // as large as the largest vocabularies in use; takes a few seconds to create
+export const MAX_VOCABULARY = 1 << 18; // the size of the largest vocabularies in use; takes a few seconds to create
 
-// Returns the tokenizer.* keys of a vocabulary of `size` tokens (MIN_VOCABULARY to MAX_VOCABULARY).
+// Returns the tokenizer.* keys for a vocabulary of `size` tokens (MIN_VOCABULARY to MAX_VOCABULARY).
 export function syntheticTokenizer(size: number): Metadata {
   const merges = allMerges(size - MIN_VOCABULARY);
   const tokens = [...byteCharacters(), ...merges.map(([left, right]) => left + right), ...CONTROL_TOKENS];

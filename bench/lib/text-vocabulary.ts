@@ -1,6 +1,6 @@
-// A byte-level vocabulary of 128,000 tokens like those in use, made from the texts of this repository: bytes, numbers,
-// runs of blanks, frequent words and punctuation of code and prose, and characters of other scripts. It has no merges,
-// so text is tokenized by taking the longest token that fits. The same texts give the same vocabulary.
+// A byte-level vocabulary of 128,000 tokens, similar to those in use, made from the texts in this repository: bytes,
+// numbers, runs of blanks, frequent words and punctuation from code and prose, and characters from other scripts. It
+// has no merges, so text is tokenized by longest match. The same texts give the same vocabulary.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { byteCharacters, GGUF_NORMAL, GGUF_CONTROL } from './byte-level.js';
@@ -12,7 +12,7 @@ const FROM_TEXTS = 100_000;
 const LONGEST_PREFIX = 16,
   LONGEST_INNER = 5;
 
-/** The folders that are read, and the file types in them. */
+/** The directories to read, and the file types to read in them. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
 const TEXTS = /\.(ts|mjs|tsx|cc|h|py|md|json|txt)$/;
 const MAX_OF_A_FILE = 1 << 19;
@@ -79,7 +79,7 @@ const SCRIPTS: readonly [first: number, last: number][] = [
   [0x370, 0x3ff],
 ];
 
-/** Returns the tokenizer.* keys. */
+/** Returns the tokenizer.* keys of the vocabulary. */
 export function textTokenizer(root: string): Metadata {
   const spelling = byteCharacters();
   const tokens: string[] = [];
@@ -123,14 +123,14 @@ export function textTokenizer(root: string): Metadata {
   ];
 }
 
-/** Returns beginnings and inner parts of words, sorted by how much text each would save. */
+/** Returns prefixes and inner parts of words, sorted by how much text each would save. */
 function frequentPieces(root: string): Uint8Array[] {
   const words = new Map<string, number>();
   for (const path of textFiles(root)) {
     const text = readFileSync(path, 'utf8').slice(0, MAX_OF_A_FILE);
     for (const [word] of text.matchAll(PIECES)) words.set(word, (words.get(word) ?? 0) + 1);
   }
-  const pieces = new Map<string, number>(); // keys are bytes as Latin-1
+  const pieces = new Map<string, number>(); // keys are byte strings as Latin-1
   const count = (piece: string, times: number): void => void pieces.set(piece, (pieces.get(piece) ?? 0) + times);
   for (const [word, times] of words) {
     const bytes = Buffer.from(word).toString('latin1');

@@ -1,4 +1,4 @@
-// Starts a separate server for measuring a tuning run, with a new data folder and the operator API enabled.
+// Starts a separate server to measure a tuning run on, with a new data directory and the operator API enabled.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -59,7 +59,7 @@ export class TunedServer {
     let log = '';
     let admin: string | undefined;
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      if (admin !== undefined) return; // keeps reading, so that the server never blocks on its output
+      if (admin !== undefined) return; // continue reading, so that the server never blocks on its output
       log += text;
       admin = /"url":"(http:[^"]+\/admin\/api)"/.exec(log)?.[1];
     });
@@ -76,7 +76,7 @@ export class TunedServer {
     return { url: `${this.url}/v1`, model: NAME, headers: { authorization: `Bearer ${KEY}` } };
   }
 
-  /** Takes the lease on the engine's settings for a run. */
+  /** Acquires the engine settings lease for a run. */
   async hold(id: string): Promise<ApiEngine> {
     return await ApiEngine.hold(this.#api, await this.#api.engine(NAME), id);
   }

@@ -1,4 +1,4 @@
-// Finds out which tensors a model needs. The addon determines them, as it does when loading a model.
+// Finds out which tensors a model needs, by asking the addon, which determines them as it does when it loads a model.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,12 +17,13 @@ export interface WantedTensor {
   readonly vector: boolean;
 }
 
-/** Tensors whose values the reader checks: RoPE factors, which are all written as 1 here. */
+/** Whether the reader checks a tensor's values. It checks RoPE factors, which are all written as 1 here. */
 export const isRead = (name: string): boolean => name.startsWith('rope_');
 
 /**
- * Returns the tensors that this metadata needs. `listed`: the embedding table, whose rows are the vocabulary, and the
- * optional tensors of the architecture to include. Throws RangeError with a message that starts with `what`.
+ * Returns the tensors that a model with this metadata needs. `listed`: the embedding table, whose number of rows is the
+ * vocabulary size, and the optional tensors of the architecture to include. Throws RangeError with a message that
+ * starts with `what`.
  */
 export function wantedTensors(what: string, metadata: Metadata, listed: readonly ListedTensor[]): WantedTensor[] {
   const entries = listed.map(({ name, dims }) => ({
@@ -38,7 +39,7 @@ export function wantedTensors(what: string, metadata: Metadata, listed: readonly
     const file = openSync(path, 'w');
     try {
       writeSync(file, head);
-      ftruncateSync(file, fileBytes); // the data is a hole in the file
+      ftruncateSync(file, fileBytes); // extend the file with a hole in place of the tensor data
       entries.forEach(({ name, bytes }, i) => {
         if (isRead(name))
           writeSync(file, Buffer.from(new Float32Array(bytes / 4).fill(1).buffer), 0, bytes, positions[i] ?? 0);

@@ -1,12 +1,12 @@
 // Benchmark of the CPU attention kernels for every SIMD instruction set, without the rest of the model. Decode is
-// reported as a share of the memory bandwidth that a plain read loop reaches in the same run, and prefill in Gflop/s.
-// Calls cycle through the layers of a large KV cache, so that keys and values come from memory rather than a CPU cache,
+// reported as a share of the memory bandwidth that a plain read loop reaches in the same run, prefill in Gflop/s. Calls
+// cycle through the layers of a large KV cache, so that keys and values come from memory rather than from a CPU cache,
 // as in a real step.
 //
 //   attention_bench [threads [name [isa [seconds]]]]
 //
 // Prints one table with the cases whose name contains `name`. Each case runs for at least `seconds`. Times are the 20th
-// percentile of the calls.
+// percentile over all calls.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,7 +36,7 @@ struct Case {
   int n_sequences, n_tokens, depth;  // Each sequence computes n_tokens new tokens after `depth` positions in the cache.
   int others_depth = -1;             // Depth of all sequences except the last; -1: `depth`.
   int window = 0;
-  // For latent attention (MLA): how many of the head_dim elements of a latent row form the value; 0: separate keys and
+  // For latent attention (MLA): how many of the head_dim elements of a latent row are the value; 0: separate keys and
   // values.
   int value_dim = 0;
 };
@@ -56,7 +56,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
-  // Interleave the pages of the sequences, as if the sequences had grown concurrently.
+  // Interleave the sequences' pages, as if the sequences had grown concurrently.
   std::vector<int32_t> pages(shape.n_pages);
   for (int64_t i = 0; i < shape.n_pages; ++i)
     pages[i] = static_cast<int32_t>(i % pages_each * c.n_sequences + i / pages_each);

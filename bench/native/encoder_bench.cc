@@ -1,7 +1,6 @@
 // Benchmark of the vision encoder on the CPU: the CPU time of one run and of each operation in it. The encoder has the
 // size of SigLIP so400m (896 x 896 pixels in 4096 patches of 14 x 14, width 1152, 16 heads, MLP width 4304), random F16
-// weights and the projector of Gemma 3. All layers have the same shape, so running a few of them is enough to estimate
-// the time of all 27.
+// weights and Gemma 3's projector. All layers have the same shape, so the time for all 27 can be estimated from a few.
 //
 //   encoder_bench [threads [layers [isa [image_size]]]]
 #include <sys/resource.h>

@@ -22,8 +22,8 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-// Returns the peak of 16-bit matmuls in operations per second: the given one, or else that of the best matmul measured.
-// An 8-bit matmul counts at half its rate.
+// Returns the peak rate of 16-bit matmuls in operations per second: the one given in the options, or else the best rate
+// measured. An 8-bit matmul counts at half its rate.
 double half_ceiling(const Options& options, const Results& results) {
   if (options.tflops > 0) return options.tflops * 1e12;
   double best = 0;
@@ -34,8 +34,8 @@ double half_ceiling(const Options& options, const Results& results) {
   return best;
 }
 
-// Returns the fraction of the roofline that the kernel reaches: the minimum time that copy bandwidth and matmul peak
-// allow, divided by the measured time.
+// Returns the fraction of the roofline that the kernel reaches: the minimum time that the copy bandwidth and the matmul
+// peak allow, divided by the measured time.
 double share(const KernelResult& kernel, double copy, double ceiling) {
   double least = copy > 0 ? kernel.bytes / copy : 0;
   if (kernel.unit != Unit::kNone && ceiling > 0)

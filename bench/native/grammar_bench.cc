@@ -1,9 +1,9 @@
-// Benchmark and check of JSON Schema grammars: compiles schemas and checks texts token by token, on one thread. All
+// Benchmark and check of JSON Schema grammars: compiles schemas and matches texts token by token, on one thread. All
 // times are CPU time of that thread in microseconds.
 //
 //   grammar_bench VOCABULARY.gguf < cases
 //
-// Each input line is a case, with tab-separated fields: the schema, and then, for each text, V (valid) or I (invalid)
+// Each input line is a case, with tab-separated fields: the schema and then, for each text, V (valid) or I (invalid)
 // and the text itself. The program prints one line per case, also with tab-separated fields:
 //
 //   refused  kind  keyword  what
@@ -46,7 +46,7 @@ class LongestTokens {
       longest_ = std::max(longest_, bytes.size());
     }
   }
-  // Returns the longest token that `text` starts with; kNoToken if there is none.
+  // Returns the longest token that is a prefix of `text`; kNoToken if there is none.
   TokenId first_of(std::string_view text) const {
     for (size_t n = std::min(longest_, text.size()); n > 0; --n)
       if (const auto found = ids_.find(text.substr(0, n)); found != ids_.end()) return found->second;
@@ -101,7 +101,7 @@ void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, 
   if (!valid && accepted) counts.invalid_accepted++;
 }
 
-// Replaces tabs and line breaks with spaces, so that the text fits into one output field.
+// Replaces tabs and line breaks with spaces, so that the text fits in one output field.
 std::string flat(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n'; }, ' ');

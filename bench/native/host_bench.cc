@@ -1,4 +1,4 @@
-// Benchmark of the work that the host does per decode step when a GPU computes, in microseconds. Runs the engine's step
+// Benchmark of the host's work per decode step when a GPU does the computing, in microseconds. Runs the engine's step
 // loop with the CUDA backend in the emulator's dry-run mode, which computes nothing (emulator/runtime_emulated.h). The
 // model has the layers and the vocabulary of Llama 8B.
 //
@@ -64,8 +64,8 @@ VocabularyFile vocabulary() {
   return file;
 }
 
-// Returns the maximum number of tokens per request: one for each measured step, plus those generated while the prompts
-// of the other streams are in prefill.
+// Returns the maximum number of tokens per request: one for each measured step, plus those generated while the other
+// streams' prompts are in prefill.
 int most_tokens(const Options& options) { return options.steps + 2 * options.streams * options.context / 2048 + 200; }
 
 GenerationRequest request_of(const Options& options, int i) {

@@ -1,7 +1,8 @@
 // Benchmark of the CPU matmuls, compared with what the machine reaches in the same run. For each weight type and number
 // of tokens the program prints:
 //
-// - the bytes of weights per second, also as a share of a plain read loop, which limits matmuls with one token
+// - the bytes of weights read per second, and their share of a plain read loop's rate, which limits matmuls with one
+//   token
 // - the multiply-adds per cycle and core, which limit matmuls with many tokens
 //
 // usage: matmul_bench [isa] [threads] [types, comma-separated] [numbers of tokens, comma-separated]
@@ -24,8 +25,8 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Returns the clock rate of a core in cycles per second. It is measured with a chain of dependent 64-bit
-// multiplications, which take three cycles each on every x86 core since 2010.
+// Returns the clock rate of a core in cycles per second, measured with a chain of dependent 64-bit multiplications,
+// which take three cycles each on every x86 core since 2010.
 double cycles_per_second() {
   double best = 0;
   for (int attempt = 0; attempt < 9; ++attempt) {
@@ -97,7 +98,7 @@ int run(int argc, char** argv) {
       split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
   const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
   constexpr int64_t kCols = 2048, kRows = 5632;
-  // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache.
+  // Calls cycle through kMatrices matrices, so that no weights are still in a CPU cache when they are used again.
   constexpr int kMaxRows = 512, kMatrices = 16;
 
   auto backend = make_cpu_backend({.threads = threads, .isa = isa});

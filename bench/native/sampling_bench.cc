@@ -1,5 +1,5 @@
-// Benchmark of sampling on the CPU: the time it takes to choose all tokens of one step. `rows` is the number of rows of
-// logits, one per sequence.
+// Benchmark of sampling on the CPU: the time to choose all tokens of one step. `rows` is the number of rows of logits,
+// one per sequence.
 //
 // usage: sampling_bench [rows] [vocabulary] [threads]
 #include <algorithm>
@@ -38,7 +38,7 @@ int run(int n_rows, int n_vocab, int threads) {
     std::fprintf(stderr, "%s\n", backend.error().message.c_str());
     return 1;
   }
-  // Each sequence has its own row of logits, as after a forward pass. With the default sizes they exceed the CPU
+  // Each sequence has its own row of logits, as after a forward pass. With the default sizes, the rows exceed the CPU
   // caches.
   std::vector<float> logits(static_cast<size_t>(n_rows) * static_cast<size_t>(n_vocab));
   BatchSampler sampler(**backend, **backend, n_vocab, n_rows);

@@ -1,9 +1,9 @@
-// Benchmark of the maximum speedup of speculative decoding. It compares draft tokens from prompt lookup, a draft model,
-// MTP layers and an EAGLE-3 head, both in steps and in time. All drafters alternate within one run, so that slowdowns
-// of the machine affect all of them.
+// Benchmark of the maximum speedup from speculative decoding. It compares draft tokens from prompt lookup, a draft
+// model, MTP layers and an EAGLE-3 head, both in steps and in time. The drafters take turns within one run, so that
+// slowdowns of the machine affect all of them.
 //
 // No published model is used. The benchmark builds a model of realistic shape whose layers add nothing to the residual
-// stream, and whose head predicts the token with the next higher id. This makes it possible to build drafters whose
+// stream, and whose head predicts the token with the next higher id. For such a model, drafters can be built whose
 // draft tokens are always right. A second series biases the output towards a single word, which only prompt lookup can
 // predict.
 //
@@ -39,7 +39,7 @@ struct Options {
 };
 
 // Writes the GGUF file of a generated model. Most weights are 8-bit zeros, which the engine reads and multiplies like
-// any others.
+// any other weights.
 class File {
  public:
   explicit File(uint64_t width) : width_(width) {}
@@ -79,7 +79,7 @@ std::vector<float> table_of(uint64_t width) {
   return table;
 }
 
-// Returns an output head that predicts the token whose id is `ahead` higher. The head's row of a token is the
+// Returns an output head that predicts the token whose id is higher by `ahead`. The head's row for a token is the
 // normalized embedding of the token `ahead` ids before it.
 std::vector<float> looks_back(const std::vector<float>& table, uint64_t width, uint64_t ahead) {
   std::vector<float> head;
@@ -114,9 +114,9 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
                       Bytes(2 * 64 * width / 32 * 34));
 }
 
-// Returns a GGUF file of the GLM 4.5 architecture, in which only the last regular layer is an MoE layer. `n_draft` MTP
-// layers follow. A single MTP layer predicts the next token from the token itself. With several, MTP layer i (counted
-// from 0) predicts the token i + 2 positions later from the hidden state.
+// Returns a GGUF file of the GLM 4.5 architecture in which only the last regular layer is an MoE layer, followed by
+// `n_draft` MTP layers. A single MTP layer predicts the next token from the current one. If there are several, MTP
+// layer i (counted from 0) predicts the token i + 2 positions later from the hidden state.
 Bytes network(const Options& options, int n_layers, int n_draft) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
@@ -191,7 +191,7 @@ struct Run {
   std::unique_ptr<Model> model, draft;
   std::unique_ptr<StepLoop> loop;
   std::unique_ptr<EngineCounters> counters = std::make_unique<EngineCounters>();
-  // Indexed by text: 0 = counting, 1 = one word. `ms` has one entry per round; the other members are sums over all
+  // Indexed by text: 0 = counting, 1 = one word. `ms` has one entry per round; the other members are totals over all
   // rounds.
   std::vector<double> ms[2];
   uint64_t steps[2] = {}, tokens[2] = {}, drafted[2] = {}, right[2] = {};
@@ -241,8 +241,8 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   return run;
 }
 
-// Generates one response and adds its measurements to `run` if `counts` is true. Text 0 counts on from the prompt; text
-// 1 repeats one word.
+// Generates one response and, if `counts` is set, adds its measurements to `run`. Text 0 counts on from the prompt;
+// text 1 repeats one word.
 void answer(Run& run, const Options& options, int text, int round, bool counts) {
   GenerationRequest request;
   for (int i = 0; i < 12; ++i) request.prompt.push_back(300 + (round * 97 + i * i * 31) % 3000);

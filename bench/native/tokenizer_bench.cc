@@ -1,10 +1,10 @@
-// Benchmark of the tokenizer, in MB per second of CPU time of one thread. Measures a given text, and generated inputs
+// Benchmark of the tokenizer, in MB per second of CPU time on one thread. Measures a given text, and generated inputs
 // that are designed to be slow.
 //
 //   tokenizer_bench VOCABULARY.gguf [TEXT]
 //
-// Each generated input is measured in two sizes, one ten times the other. The last column shows how many times longer
-// the larger one takes: a value well above 10 means that the time grows faster than the size.
+// Each generated input is measured in two sizes, one ten times the other. The last column is the ratio of their times:
+// a value well above 10 means that the time grows faster than the size.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -37,7 +37,7 @@ struct Timing {
   size_t tokens = 0;
 };
 
-// Returns the best speed of 2 to 5 runs; no further run starts after 0.5 s. Each call of the tokenizer gets `piece`
+// Returns the best speed of 2 to 5 runs; no further run starts after 0.5 s. Each call to the tokenizer gets `piece`
 // bytes of `text`.
 Timing measure(const Tokenizer& tokenizer, std::string_view text, size_t piece) {
   Timing best;

@@ -1,6 +1,6 @@
 // Benchmark of requests that Monolith forwards to an upstream. This program is both the client and a mock upstream, on
 // one thread that waits in epoll. It is written in C++ so that garbage collection does not disturb the measurement. The
-// measured time of a request consists of the server's time, the kernel's time and about 20 microseconds of this thread.
+// measured time of a request consists of the server's time, the kernel's time and about 20 microseconds on this thread.
 //
 // Prints {"port": N} with the port of the mock upstream, then executes one command per input line:
 //
@@ -13,10 +13,9 @@
 //
 // - failed: number of requests without a complete response
 // - accepted: number of connections that the mock upstream accepted
-// - late_us: average delay in microseconds by which requests were sent after their scheduled time
+// - late_us: average delay between a request's scheduled time and its sending, in microseconds
 // - ms: for each of the last COUNTED requests, the milliseconds from sending it to receiving the first token
-// - out_ms: for the same requests, the milliseconds from sending to the arrival of the complete body at the mock
-//   upstream
+// - out_ms: for the same requests, the milliseconds from sending until the mock upstream has the complete body
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -139,7 +138,7 @@ class Bench {
     report(uncounted, late);
   }
 
-  // Waits for the next line on stdin and serves connections meanwhile. Returns false at end of input.
+  // Waits for the next line on stdin while serving connections. Returns false at end of input.
   bool wait_for_line(std::string& line) {
     for (;;) {
       if (const size_t end = told_.find('\n'); end != std::string::npos) {
@@ -240,12 +239,12 @@ class Bench {
     }
   }
 
-  // Mock upstream: answers a complete request immediately with the whole response.
+  // Mock upstream: answers every complete request immediately with the whole response.
   void serve(Connection& connection) {
     const size_t head = connection.read.find("\r\n\r\n");
     if (head == std::string::npos) return;
     const uint64_t length = number_after(std::string_view(connection.read).substr(0, head), "content-length: ");
-    if (length == UINT64_MAX) {  // Without a body: the server asks for the list of models.
+    if (length == UINT64_MAX) {  // No body: the server is requesting the list of models.
       constexpr std::string_view none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
       if (write(connection.fd, none.data(), none.size()) < 0) drop(connection);
       return connection.read.clear();

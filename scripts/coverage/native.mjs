@@ -1,5 +1,5 @@
-// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked ahead of the
-// libraries of the existing build. Branches that only exceptions take and branches of assertions do not count.
+// Branch coverage of native/engine with gcov: its files are compiled again with instrumentation and linked ahead of the
+// libraries of the existing build. Branches taken only by exceptions and branches in assertions do not count.
 // Synchronous: blocks the process.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { root, say, SetupError } from '../setup.mjs';
 
 const kOut = join(root, 'build', 'coverage', 'native');
 const kLimitMs = 1_800_000;
-/** Excluded: kernels that are compiled once per instruction set. The backend tests cover them. */
+/** Excluded: kernels compiled once per instruction set, which the backend tests cover. */
 const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
 
 export async function nativeBranches(folder) {
@@ -54,7 +54,10 @@ export async function nativeBranches(folder) {
   return [...files].map(([name, counted]) => summary(name, readFileSync(join(root, name), 'utf8'), counted));
 }
 
-/** A header's line has counts for each including file, and a template's line for each instance: a branch is taken if any of them takes it. */
+/**
+ * Adds one report's line counts to `files`. A line in a header has counts for each file that includes it, and a line in
+ * a template has counts for each instantiation; a branch counts as taken if any of them takes it.
+ */
 export function add(files, path, lines) {
   const counted = files.get(path) ?? new Map();
   for (const { line_number: line, branches } of lines) {
@@ -71,7 +74,7 @@ export function add(files, path, lines) {
   files.set(path, counted);
 }
 
-/** `whole`: the file's text. */
+/** `whole`: the file's full text. */
 export function summary(name, whole, counted) {
   const text = whole.split('\n');
   const lines = [];

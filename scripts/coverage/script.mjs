@@ -1,9 +1,9 @@
-// Branch coverage of TypeScript files: V8's counts, mapped back to the sources by c8, which is part of tap.
+// Branch coverage of TypeScript files: V8's counts, mapped back to the sources by c8, which ships with tap.
 import { relative } from 'node:path';
 import { Report } from 'c8';
 import { root } from '../setup.mjs';
 
-/** @param {string} counts the folder in NODE_V8_COVERAGE */
+/** @param {string} counts the directory that NODE_V8_COVERAGE pointed to */
 export async function scriptBranches(folder, counts) {
   const report = new Report({
     tempDirectory: counts,

@@ -1,7 +1,7 @@
 // Runs every target in turn, at the lowest priority, until N hours of CPU time have been used: npm run fuzz -- --all
-// --core-hours N [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. Totals per target are kept in
-// build/fuzz/ran.json across runs, and each target's last output in build/fuzz/logs. A target that found a failure is
-// not started again in this run.
+// --core-hours N [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. build/fuzz/ran.json accumulates the
+// totals per target across runs, and build/fuzz/logs holds each target's latest output. A target that found a failure
+// is not started again in this run.
 import { spawn } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
@@ -12,7 +12,9 @@ const folder = join(root, 'build', 'fuzz'),
   tally = join(folder, 'ran.json');
 const KEPT_TEXT = 200_000;
 
-/** CPU seconds of a process and its reaped children: fields 14 to 17 of /proc/PID/stat, in hundredths. */
+/**
+ * CPU seconds used by a process and its reaped children: fields 14 to 17 of /proc/PID/stat, in hundredths of a second.
+ */
 function coreSeconds(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   return (
@@ -24,7 +26,7 @@ function coreSeconds(pid) {
   );
 }
 
-/** Runs one turn of a target. Resolves to its executions, CPU seconds and branches, and whether it found a failure. */
+/** Runs a target for one turn. Resolves to its executions, CPU seconds and branches, and whether it found a failure. */
 function turn({ name, native }, seconds, seed) {
   const child = spawn(
     process.execPath,
@@ -55,7 +57,7 @@ function turn({ name, native }, seconds, seed) {
       try {
         cores = Math.max(cores, treeSeconds(child.pid));
       } catch {
-        /* the process has just ended: use the value from half a second ago */
+        /* the process has just exited: use the value from half a second ago */
       }
     }, 500);
     child.on('close', (status) => {
@@ -72,7 +74,7 @@ function turn({ name, native }, seconds, seed) {
   });
 }
 
-/** CPU seconds of a process and its running children. */
+/** CPU seconds used by a process and its running children. */
 function treeSeconds(pid) {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
     .split(' ')

@@ -1,7 +1,7 @@
 // The committed corpus of each fuzz target is one file, test/fuzz/corpus/TARGET.pack, so that the repository does not
-// hold thousands of small files. Each input is stored as: length of its name (1 byte), name, length of its bytes (4
-// bytes, little-endian), bytes. Inputs are sorted by name. Generated inputs are named by their hashes. Inputs with
-// other names are kept when a corpus is minimized. test/native/fuzz/replay_test.cc reads the same format.
+// hold thousands of small files. Each input is stored as: length of its name (1 byte), name, length of its data (4
+// bytes, little-endian), data. Inputs are sorted by name. Generated inputs are named by their hashes. Inputs with any
+// other name are kept when a corpus is minimized. test/native/fuzz/replay_test.cc reads the same format.
 //
 // node scripts/fuzz/corpus-pack.mjs unpack TARGET FOLDER | pack TARGET FOLDER
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,11 +10,11 @@ import { fileURLToPath } from 'node:url';
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** Path of a target's committed corpus. */
+/** Path to a target's committed corpus. */
 export const packOf = (target) => join(root, 'test', 'fuzz', 'corpus', `${target}.pack`);
 
 /**
- * Returns the inputs of a pack as `{ name, bytes }`, or none if the file does not exist. Throws if the pack is damaged.
+ * Returns the inputs in a pack as `{ name, bytes }`, or none if the file does not exist. Throws if the pack is damaged.
  */
 export function readPack(path) {
   if (!existsSync(path)) return [];
@@ -31,7 +31,7 @@ export function readPack(path) {
   return inputs;
 }
 
-/** Writes the files of a folder to a pack; their names have at most 255 ASCII characters. */
+/** Writes the files in a directory to a pack. File names have at most 255 ASCII characters. */
 export function packFolder(folder, path) {
   const parts = [];
   for (const name of readdirSync(folder).sort()) {
@@ -44,7 +44,7 @@ export function packFolder(folder, path) {
   writeFileSync(path, Buffer.concat(parts));
 }
 
-/** Replaces a folder with the inputs of a pack, one file each. */
+/** Replaces the contents of a directory with the inputs in a pack, one file per input. */
 export function unpackTo(path, folder) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });

@@ -1,5 +1,5 @@
-// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer can see which
-// branches an input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader
+// A module loader that adds a counter to every branch in the modules of dist/, so that the fuzzer can see which
+// branches an input takes. Parses with the TypeScript compiler. Registered by fuzz-node.mjs; runs on Node's loader
 // thread.
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -17,16 +17,16 @@ export async function load(url, context, next) {
   return { ...loaded, source: instrumented(String(loaded.source)) };
 }
 
-/** Returns the source with counters, and passes the words that it compares with to the fuzzer. */
+/** Returns the source with counters, and passes the literals that it compares with to the fuzzer. */
 export function instrumented(source) {
   const file = ts.createSourceFile('x.js', source, ts.ScriptTarget.ESNext, true, ts.ScriptKind.JS);
-  const inserted = []; // [position, order, text]; at the same position, closing text comes before opening text
+  const inserted = []; // [position, order, text]; at the same position, closing text precedes opening text
   const words = new Set();
   const count = () => `globalThis.__fuzzCounters[${counters++}]++`;
   const opens = (at, text) => inserted.push([at, 1, text]);
   const closes = (at, text) => inserted.push([at, 0, text]);
 
-  /** A statement, possibly without braces. */
+  /** Adds a counter to a statement, which may lack braces. */
   function branch(node) {
     if (node === undefined) return;
     if (ts.isBlock(node)) {
@@ -86,7 +86,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // The order is stable: opening texts in tree order, closing texts in reverse.
+  // Texts at the same position keep a stable order: opening texts in tree order, closing texts in reverse.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

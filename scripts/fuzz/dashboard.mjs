@@ -1,6 +1,6 @@
-// Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and identifiers
-// are mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by
-// scripts/fuzz.mjs as the target `dashboard`. whole-server.mjs defines what counts as a failure.
+// Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and ids are
+// mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by
+// scripts/fuzz.mjs as the `dashboard` target. whole-server.mjs defines what counts as a failure.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { dashboardClient, PASSWORD } = await built('support', 'dashboard-client.js');
@@ -270,17 +270,17 @@ await fuzzServer({
       const isOperator = path.startsWith(`${API}/operator`);
       const at = below(people.length),
         one = isOperator ? operator : people[at];
-      // Usually the user's own objects, sometimes another user's.
+      // Requests usually use the ids of the user's own objects, sometimes those of another user's.
       const ids = { ...(below(16) === 0 ? all : one.seen).ids };
       ids.org = isOperator || below(16) === 0 ? people.map(({ organization }) => organization) : [one.organization];
       ids.user = [...(ids.user ?? []), ...people.map(({ id }) => id)].filter((id) => id !== operator.id);
-      ids.token = all.ids.token; // a link works for any user
+      ids.token = all.ids.token; // a token link works for any user
       return {
         headers: one.headers,
         ids,
         told(status, text) {
           if (status === 200) for (const seen of [all, one.seen]) seen.hear(text.slice(0, 16_384));
-          // The user was signed out, locked or deleted: replace it, if sign-up is still possible.
+          // The user was signed out, locked or deleted: replace it if sign-up is still possible.
           if (
             status === 401 &&
             !isOperator &&

@@ -1,6 +1,6 @@
 // Fuzzes one TypeScript target in this process: node scripts/fuzz/fuzz-node.mjs TARGET --seconds N [--core-seconds N]
 // [--seed N] | --run FILE | --minimize. Started by scripts/fuzz.mjs. If an input fails, it is saved in build/fuzz/finds
-// and the process ends with exit code 1.
+// and the process exits with code 1.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { register } from 'node:module';
@@ -47,7 +47,7 @@ unpackTo(packOf(name), committed);
 const hash = (input) => createHash('sha256').update(input).digest('hex').slice(0, 12);
 const filesOf = (folder) => readdirSync(folder).map((one) => readFileSync(join(folder, one)));
 
-// A watchdog thread: if an input hangs or uses too much memory, it saves the input and kills the process.
+// A watchdog thread: if an input hangs or uses too much memory, the watchdog saves it and kills the process.
 const shared = new SharedArrayBuffer(8 + (1 << 17));
 const state = new Int32Array(shared, 0, 2),
   held = new Uint8Array(shared, 8);
@@ -74,7 +74,7 @@ const watcher = new Worker(
 );
 watcher.unref();
 
-/** Why this input fails, or null. */
+/** Returns why this input fails, or null if it passes. */
 async function problem(input) {
   held.set(input.subarray(0, held.length));
   state[1] = Math.min(input.length, held.length);
@@ -92,7 +92,7 @@ async function problem(input) {
 
 async function judged(input) {
   const why = await problem(input);
-  // A run may be slow because of a garbage collection, so an input must be slow twice.
+  // One slow run may be due to a garbage collection, so an input fails only if it is slow twice.
   if (why === null || (why.startsWith('takes') && (await problem(input)) === null)) return;
   const path = join(finds, `${name}-${hash(input)}`);
   writeFileSync(path, input);
@@ -111,7 +111,7 @@ const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
 );
 const seen = new Uint8Array(MAX_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
-/** Whether this run took a branch that no earlier run took or, with `counts`, took a branch a new number of times. */
+/** Whether this run took a new branch or, with `counts`, took a known branch a number of times not seen before. */
 function isNew(counts) {
   let found = false;
   for (let word = 0; word < words32.length; word++) {
@@ -180,7 +180,7 @@ for (const input of begin) await attempt(input);
 if (corpus.length === 0) corpus.push(...begin);
 let told = Date.now();
 while (!isOver()) {
-  // Recent inputs are preferred.
+  // Half of the time, prefer recent inputs.
   const from = corpus[below(2) === 0 ? below(corpus.length) : Math.max(0, corpus.length - 1 - below(20))];
   const input = mutator.mutate(from, corpus[below(corpus.length)]);
   if (await attempt(input)) writeFileSync(join(working, hash(input)), input);

@@ -1,5 +1,5 @@
-// Mutations of an input: changed bytes, words that the sources compare with, parts of other inputs, and swapped JSON
-// values. Pure except for the random numbers.
+// Mutations of an input: changed bytes, inserted literals from the sources' comparisons, parts of other inputs, and
+// swapped JSON values. Pure except for the random numbers.
 const STRANGE = [
   'null',
   'true',
@@ -20,7 +20,7 @@ const STRANGE = [
 ];
 
 export class Mutator {
-  /** `below(n)`: a random number in [0, n). */
+  /** `below(n)` returns a random integer in [0, n). */
   constructor(below, words) {
     this.below = below;
     this.words = words.map((word) => Buffer.from(word));
@@ -68,7 +68,7 @@ export class Mutator {
     }
   }
 
-  /** Null if the input is not JSON, and sometimes even if it is. */
+  /** Returns null if the input is not JSON, and occasionally even if it is. */
   #json(input, other) {
     if (this.below(3) === 0 || (input[0] !== 0x7b && input[0] !== 0x5b)) return null;
     let value;
@@ -100,7 +100,7 @@ export class Mutator {
         Array.isArray(holder) ? holder.splice(Number(key), 1) : delete holder[key];
         break;
       case 3: {
-        // the value of another member
+        // replace the value with that of another member
         const [from, name] = places[this.below(places.length)];
         holder[key] = structuredClone(from[name]);
         break;

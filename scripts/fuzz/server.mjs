@@ -1,6 +1,6 @@
 // Fuzzes the whole server: sends mutated requests in every format, with schemas, tools and images that reach the
-// engine, and reads, follows and deletes stored responses. node scripts/fuzz/server.mjs --seconds N [--seed N]
-// [--clients N] | --run FILE. Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts
+// engine, and retrieves, streams and deletes stored responses. node scripts/fuzz/server.mjs --seconds N [--seed N]
+// [--clients N] | --run FILE. Started by scripts/fuzz.mjs as the `server` target. whole-server.mjs defines what counts
 // as a failure.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
@@ -113,8 +113,8 @@ const seeds = [
 ];
 
 /**
- * Makes a request use an existing model, an existing stored response and short outputs, because faults are expected
- * before generation.
+ * Makes a request use an existing model, an existing stored response and a short output, because faults are expected
+ * before generation starts.
  */
 function tame(body) {
   const text = body

@@ -1,8 +1,8 @@
-// Sends requests to a whole server until the time is up or a request fails. These are failures: status 500 or 502, a
-// response that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a broken
-// connection, an error in the log, the end of the process. It is not guided by coverage: it tests how components that
-// the other targets test alone work together. Used by server.mjs and dashboard.mjs, which define the requests and the
-// callers.
+// Sends requests to a whole server until the time is up or a request fails. The following count as failures: status 500
+// or 502, a response that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a
+// broken connection, an error in the log, and the server's exit. Coverage does not guide it: it tests how components
+// that the other targets test in isolation work together. Used by server.mjs and dashboard.mjs, which define the
+// requests and the callers.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ const STRANGE = [
 
 export const built = (...path) => import(pathToFileURL(join(root, 'build', 'test', ...path)).href);
 
-/** Short quoted words in the built modules of these folders of dist/: values that the code compares with. */
+/** Short quoted strings in the built modules of these directories of dist/: literals that the code compares with. */
 export function wordsOf(...folders) {
   const words = new Set();
   for (const folder of folders) {
@@ -65,7 +65,7 @@ const isJson = (body) => {
   }
 };
 
-/** Escapes arbitrary bytes for a URL. */
+/** Percent-encodes arbitrary bytes for a URL. */
 const escaped = (bytes) =>
   [...bytes]
     .map((byte) =>
@@ -76,9 +76,9 @@ const escaped = (bytes) =>
     .join('');
 
 /**
- * `seeds`: [METHOD, path, body or undefined]; `:name` as a path segment, query value or string of a body stands for an
- * identifier that the callers know. `callersOf(server, below)` resolves to `{ caller(method, path) }`, which returns
- * `{ headers, ids: { name: [...] }, told(status, text) }`. `tame(body)` is applied to each body.
+ * `seeds`: [METHOD, path, body or undefined]; `:name` as a path segment, a query value or a string in a body is a
+ * placeholder for an id that the callers know. `callersOf(server, below)` resolves to `{ caller(method, path) }`, which
+ * returns `{ headers, ids: { name: [...] }, told(status, text) }`. `tame(body)` is applied to each body.
  */
 export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (body) => body }) {
   const {
@@ -110,7 +110,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const callers = await callersOf(server, below);
   const statuses = {};
 
-  /** Usually valid JSON, because the parser rejects anything else. */
+  /** Usually returns valid JSON, because the parser would reject anything else. */
   function mutatedBody(from, other) {
     for (let tries = 0; ; tries++) {
       const body = tame(mutator.mutate(from, other));
@@ -129,7 +129,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     }
   }
 
-  /** Mutates one part of the URL: a query value, a missing or repeated parameter, an identifier. */
+  /** Mutates one part of the URL: a query value, a missing or repeated parameter, or an id. */
   function mutatedPath(path) {
     const [place, search = ''] = path.split('?');
     const pairs = search
@@ -162,7 +162,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     );
   }
 
-  /** Why this request fails the test, or null. `went` receives the status. */
+  /** Returns why this request fails the test, or null if it passes. `went` receives the status. */
   async function problem([method, path, body], went) {
     const { headers, ids, told } = await callers.caller(method, path);
     const known = (id) => one(ids[id]?.length > 0 ? ids[id] : ['none']);
@@ -190,8 +190,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     went(response.status);
     told(response.status, text);
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
-    // Model output may violate a requested format that is not enforced; this is reported as `model_error` and is not a
-    // failure.
+    // If a requested format is not enforced, the model's output may violate it. The server reports that as
+    // `model_error`, which is not a failure.
     if ((response.status === 500 || response.status === 502) && !text.includes('model_error'))
       return `${response.status}: ${text.slice(0, 300)}`;
     if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text))
@@ -206,7 +206,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     return null;
   }
 
-  /** Sends a request and returns its status. A failure ends the process. */
+  /** Sends a request and returns its status. A failure ends this process. */
   async function judged(request) {
     let status = 0;
     const why = await problem(request, (told) => {
@@ -244,8 +244,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     process.exit(0);
   }
 
-  // Each seed has its own list of accepted mutations, so that the many requests that read do not crowd out the few that
-  // change something.
+  // Each seed has its own list of accepted mutations, so that the many read requests do not crowd out the few write
+  // requests.
   const families = seeds.map(([method, path, body]) => [
     [
       method,
@@ -253,7 +253,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
     ],
   ]);
-  // Sends the seeds unchanged first and reports those that are refused, because mutating them is useless.
+  // Send the seeds unchanged first and report those that the server refuses, because mutating a refused seed is
+  // pointless.
   const refused = [];
   for (const [request] of families) {
     const status = await judged(request);
@@ -272,7 +273,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
             : [method, path, mutatedBody(from, one(one(families))[2] ?? Buffer.alloc(1))];
         const status = await judged(request);
         runs++;
-        // Accepted requests are mutated further; the seed itself is kept.
+        // Mutate accepted requests further, but keep the seed itself.
         if (status !== 200) continue;
         if (family.length < MAX_KIN) family.push(request);
         else family[1 + below(MAX_KIN - 1)] = request;
@@ -296,11 +297,11 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   process.exit(told.length === 0 ? 0 : 1);
 }
 
-/** Keeps the newest identifiers found in responses, by the names that they have in paths. */
+/** Keeps the newest ids found in responses, under the names that they have in paths. */
 export class SeenIds {
   #lists = new Map();
 
-  /** `kinds`: name → the identifier's prefix (`resp_`), or a pattern whose first group is the identifier. */
+  /** `kinds`: name → the id's prefix (`resp_`), or a pattern whose first group is the id. */
   constructor(kinds) {
     this.kinds = Object.entries(kinds).map(([name, kind]) => [
       name,
@@ -320,7 +321,7 @@ export class SeenIds {
     }
   }
 
-  /** Name → identifiers. */
+  /** Name → ids. */
   get ids() {
     return Object.fromEntries(this.#lists);
   }

@@ -1,4 +1,5 @@
-// Finds out from V8's counts which test files reach which lines, so that only the tests that reach a mutant run for it.
+// Determines from V8's coverage which test files reach which lines, so that only the tests that reach a mutant run for
+// it.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -9,9 +10,9 @@ import { sandbox } from './sandbox.mjs';
 
 /**
  * Runs one test and returns the lines it reached.
- * @param {string} test a file of the sandbox
- * @param {string} folder folder of dist/ to report on
- * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} line numbers from 1 by source file, whose paths start with src/
+ * @param {string} test a file in the sandbox
+ * @param {string} folder directory of dist/ to report on
+ * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} line numbers, counted from 1, by source file; paths start with src/
  */
 export async function coverageOf(test, folder, limitMs) {
   const coverage = mkdtempSync(join(tmpdir(), 'monolith-coverage-'));
@@ -41,7 +42,7 @@ export async function coverageOf(test, folder, limitMs) {
   }
 }
 
-/** Lines of the TypeScript file whose JavaScript ran at least once. */
+/** Lines in the TypeScript file whose JavaScript ran at least once. */
 function reached(file, functions) {
   const text = readFileSync(file, 'utf8');
   const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')));

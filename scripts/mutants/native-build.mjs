@@ -1,5 +1,5 @@
-// Compiles one changed file of the engine and links programs with it in place of the library's version. Uses the
-// commands that CMake and ninja have for the existing build, without changing that build.
+// Compiles one mutated file of the engine and links programs with it in place of the library's version. Reuses the
+// compile and link commands of the existing CMake build without changing that build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ export const nativeBuild = join(root, 'build', 'native');
 export const isBuilt = (target) =>
   existsSync(join(nativeBuild, target)) && existsSync(join(nativeBuild, 'build.ninja'));
 
-/** @returns whether a command line, run in the build folder, succeeded */
+/** @returns whether a command line, run in the build directory, succeeded */
 export function shell(command, { output = 'ignore' } = {}) {
   return spawnSync('/bin/sh', ['-c', command], { cwd: nativeBuild, stdio: ['ignore', output, output] }).status === 0;
 }
 
 let commands;
-/** The command that compiles `source`, changed to compile `file` into `object`. */
+/** Returns the command that compiles `source`, modified to compile `file` into `object`. */
 export function compileCommand(source, { file = join(root, source), object, more = [] }) {
   commands ??= JSON.parse(readFileSync(join(nativeBuild, 'compile_commands.json'), 'utf8'));
   const entry = commands.find((one) => one.file === join(root, source));
@@ -27,7 +27,7 @@ export function compileCommand(source, { file = join(root, source), object, more
   );
 }
 
-/** Links `target` as `program`, with `objects` before its libraries; `only` filters the target's own objects. */
+/** Links `target` as `program`, with `objects` ahead of its libraries; `only` filters the target's own objects. */
 export function link(target, { program, objects, only = () => true, more = [] }) {
   const asked = spawnSync('ninja', ['-C', nativeBuild, '-t', 'commands', '-s', target], { encoding: 'utf8' });
   const line = asked.stdout?.trim().split('\n').at(-1) ?? '';

@@ -1,7 +1,8 @@
 // Mutants of native/engine. They are created with text patterns, because no C++ parser is available; mutants that do
-// not compile do not count. The changed file is compiled outside the tree and linked ahead of the libraries, so the
-// checkout and its build are not changed. First the tests in the folder of test/native with the same name run, then the
-// simulation and, with `--tests all`, all of tests_engine, which takes half a minute. Each stops at its first failure.
+// not compile do not count. The mutated file is compiled outside the tree and linked ahead of the libraries, so the
+// checkout and its build stay unchanged. First the tests in the directory of the same name in test/native run, then the
+// simulation and, with `--tests all`, all of tests_engine, which takes half a minute. Each stage stops at its first
+// failure.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -35,10 +36,13 @@ const kChanges = [
   [/(?<![\w.])1(?![\w.])/g, '2'],
 ];
 const kStatement = /^\s+[a-z_][\w.>-]*(\(.*\)|\+\+);$/;
-/** Lines that are not mutated, because no test can or should detect it: types, messages, assertions, memory reservations. */
+/**
+ * Lines that are not mutated, because no test can or should detect a change in them: types, messages, assertions and
+ * memory reservations.
+ */
 const kLeftAlone = /^\s*(#|\/\/|static_assert|assert|namespace|using|template)|\.reserve\(/;
 
-/** @returns the results for the selected mutants of a folder or file, in the form that mutants.mjs reports */
+/** @returns the results for the selected mutants of a directory or file, in the form that mutants.mjs reports */
 export async function nativeMutants(folder, { pick, keep, whole }) {
   for (const target of ['tests_engine', 'simulate_engine'])
     if (!isBuilt(target))
@@ -79,7 +83,7 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
   return results;
 }
 
-/** The test stages to run for each mutant, the fastest first, with the time that each takes without a mutant. */
+/** The test stages to run for each mutant, fastest first, each with the time it takes without a mutant. */
 async function stagesFor(folder, whole) {
   const near = join('test', folder);
   const hasNear =

@@ -7,7 +7,7 @@ import ts from 'typescript';
  * @property {number} start offset of the replaced text in the file, in characters
  * @property {number} end
  * @property {string} text the replacement
- * @property {number} line from 1
+ * @property {number} line counted from 1
  * @property {string} what description of the change
  */
 
@@ -57,7 +57,8 @@ export function mutantsOf(name, text) {
     });
   };
   const condition = (node) => {
-    // Comparisons are mutated separately. These two mutants check whether the branch matters at all.
+    // Comparisons inside the condition are mutated separately. These two mutants check whether the branch matters at
+    // all.
     add(node, `(${node.getText(file)}, true)`, 'condition is always true');
     add(node, `(${node.getText(file)}, false)`, 'condition is always false');
   };
@@ -115,7 +116,7 @@ export function mutantsOf(name, text) {
 
 const isSuper = (node) => ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.SuperKeyword;
 
-/** The compiled JavaScript of a file with the mutant applied. */
+/** The JavaScript compiled from a file with the mutant applied. */
 export function compiled(name, text, { start, end, text: replacement }) {
   const mutated = text.slice(0, start) + replacement + text.slice(end);
   return ts.transpileModule(mutated, {

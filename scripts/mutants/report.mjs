@@ -1,6 +1,6 @@
 // Selects the mutants to test and reports the results.
 
-/** `count` mutants in source order, chosen by a seeded shuffle: the same seed selects the same ones. */
+/** Returns `count` mutants in source order, picked by a seeded shuffle: the same seed picks the same mutants. */
 export function chosen(all, count, seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -18,7 +18,7 @@ export function chosen(all, count, seed) {
     .map(({ one }) => one);
 }
 
-/** Prints a table by file, and the survivors below it. */
+/** Prints a table with one row per file, and the survivors below it. */
 export function report(results) {
   const files = new Map();
   for (const { source, killer } of results) {
@@ -40,8 +40,8 @@ export function report(results) {
 }
 
 /**
- * The mutants in `all` that survived an earlier run with the results `before`. Where lines have moved, mutants are
- * matched by their code.
+ * Returns the mutants in `all` that survived in `before`, the results of an earlier run. If lines have moved, mutants
+ * are matched by their code.
  */
 export function survivorsIn(before, all) {
   const same = (one) => (other) => other.source === one.source && other.what === one.what && other.code === one.code;

@@ -1,4 +1,4 @@
-// Runs one compiled test file in a separate process group, including all processes that it starts.
+// Runs one compiled test file in its own process group, which includes every process that the test starts.
 import { spawn } from 'node:child_process';
 import { sandbox } from './sandbox.mjs';
 
@@ -7,7 +7,7 @@ const quit = () => process.exit(1);
 
 /**
  * @param {string} file
- * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: folder for V8's counts; `folder`: working directory
+ * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: directory for V8's coverage reports; `folder`: working directory
  * @returns {Promise<{ passed: boolean, ms: number, timedOut: boolean }>}
  */
 export function runTest(file, { limitMs, coverage, folder = sandbox }) {
@@ -18,7 +18,7 @@ export function runTest(file, { limitMs, coverage, folder = sandbox }) {
     TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)),
     ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }),
   };
-  // A separate process group: killing it also ends the servers that the test started.
+  // With a separate process group, killing the group also ends the servers that the test started.
   const child = spawn(process.execPath, [file], { cwd: folder, stdio: 'ignore', env, detached: true });
   const ended = () => stop(child.pid);
   process.once('exit', ended);

@@ -1,4 +1,4 @@
-// A copy of the compiled code for mutants, so that the checkout is not changed even if the run is killed.
+// A copy of the compiled code for mutants, so that the checkout stays unchanged even if the run is killed.
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../setup.mjs';
@@ -7,8 +7,8 @@ const kSandboxes = join(root, 'build', 'mutants');
 export const sandbox = join(kSandboxes, `root-${process.pid}`);
 
 /**
- * Copies dist/ and build/test/ and links everything else. The copy is removed when this process exits. Copies left by
- * killed processes are removed now.
+ * Copies dist/ and build/test/ and links everything else. The copy is removed when this process exits. Copies left
+ * behind by killed processes are removed on the next call.
  */
 export function makeSandbox() {
   for (const name of existsSync(kSandboxes) ? readdirSync(kSandboxes) : []) {

@@ -21,7 +21,7 @@ function installed(name) {
   }
 }
 
-/** Builds the addon into the build/ folder of this package. */
+/** Builds the addon into this package's build/ directory. */
 async function buildFromSource() {
   const name = addonPackages().at(-1);
   say(

@@ -1,5 +1,6 @@
 // Writes random templates for comparison with Jinja2: node scripts/templates/random.mjs SEED COUNT > FILE
-// Each line is {"template", "context"}, as reference.py reads it. Most operands have a type that fits the operator.
+// Each line is {"template", "context"}, the input format of reference.py. Most operands have a type that fits the
+// operator.
 
 const [seed = '1', count = '1000'] = process.argv.slice(2);
 let state = Number(seed) >>> 0;
@@ -107,7 +108,7 @@ const QUESTIONS = [
 const inner = (type, depth) => (chance(0.85) ? `(${expression(type, depth - 1)})` : expression(type, depth - 1));
 const any = (depth) => inner(pick(TYPES), depth);
 
-/** How to make an expression of each type; one is picked with equal probability. */
+/** For each type, the makers of expressions of that type, all picked with equal probability. */
 const MAKERS = {
   text: [
     (depth) => `${inner('text', depth)} | ${pick(TEXT_FILTERS)}`,

@@ -47,9 +47,9 @@ def outcome(template, context):
     variables = {"documents": None, **context}
     try:
         text = environment(variables.pop("now", NOW)).from_string(template).render(**variables)
-        text.encode("utf-8")  # fails for half of a surrogate pair
+        text.encode("utf-8")  # fails on an unpaired surrogate
         return {"text": text}
-    except Exception as error:  # whatever a template does
+    except Exception as error:  # a template can raise anything
         return {"error": f"{type(error).__name__}: {error}"}
 
 

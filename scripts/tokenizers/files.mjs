@@ -1,18 +1,18 @@
-// Writes a tokenizer.json as loadable model files: a Hugging Face folder, and the GGUF file that llama.cpp's converter
-// would create. The weights are zeros, because only the vocabulary matters.
+// Writes a tokenizer.json as loadable model files: a Hugging Face directory, and the GGUF file that llama.cpp's
+// converter would create. The weights are zeros, because only the vocabulary matters.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const WIDTH = 4;
 
-/** The number of ids: one more than the highest id. */
+/** The number of embedding rows: the highest token id + 1. */
 export function rowsOf(tokenizer) {
   const { vocab } = tokenizer.model;
   const highest = Array.isArray(vocab) ? vocab.length - 1 : Object.values(vocab).reduce((a, b) => Math.max(a, b), 0);
   return (tokenizer.added_tokens ?? []).reduce((most, { id }) => Math.max(most, id), highest) + 1;
 }
 
-/** Writes a folder with a one-layer Llama. `tokenizer`: an object, or the file's text. */
+/** Writes a one-layer Llama to a directory. `tokenizer`: an object, or the file's text. */
 export function writeFolder(folder, tokenizer, rows) {
   mkdirSync(folder, { recursive: true });
   const layer = 'model.layers.0.';

@@ -1,19 +1,19 @@
-// Small generated vocabularies with every step that a tokenizer.json can contain, compared with the results of Hugging
-// Face's library. A step must be applied as the library applies it, or the file must be refused with an error that
-// names the step.
+// Small generated vocabularies that cover every component a tokenizer.json can contain, compared with the results of
+// Hugging Face's library. A component must be applied as the library applies it, or the file must be refused with an
+// error that names the component.
 import { rowsOf, writeFolder } from './files.mjs';
 import { texts } from './texts.mjs';
 
 const BYTE_CHARACTERS = (() => {
-  // GPT-2's printable characters for bytes
+  // GPT-2's printable characters for bytes.
   const printable = (byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 })();
 
 /**
- * Learns merges of the most frequent neighbours, counted across whole texts, so that a wrong split by the pre-tokenizer
- * changes which merges apply.
+ * Learns merges of the most frequent adjacent pairs, counted across whole texts. Since merges may cross word
+ * boundaries, a wrong split by the pre-tokenizer changes which merges apply.
  */
 function learnMerges(sequences, count) {
   const merges = [];
@@ -70,12 +70,12 @@ export function byteModel(merges = 400) {
   };
 }
 
-/** Character-level BPE with "▁" for spaces; with `bytes` it has byte tokens, otherwise an unknown token. */
+/** Character-level BPE with "▁" for spaces. With `bytes`, it has byte tokens, otherwise an unknown token. */
 export function pieceModel(bytes, merges = 300) {
   const from = LEARNED_FROM()
     .slice(0, 80)
     .map((text) => [...text.replaceAll(' ', '▁')]);
-  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // some byte tokens are missing
+  const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4); // leave some to byte tokens
   const runs = [
     ['▁', '▁'],
     ['▁▁', '▁▁'],
@@ -109,7 +109,7 @@ export function pieceModel(bytes, merges = 300) {
   };
 }
 
-/** Unigram with the tokens of a pieceModel, each scored by its length. */
+/** Unigram with the tokens of pieceModel(), each scored by its length. */
 export function unigramModel() {
   const { vocab } = pieceModel(false);
   return {
@@ -158,7 +158,7 @@ const DEEPSEEK = [
 const METASPACE = (prepend_scheme, splits) => ({ type: 'Metaspace', replacement: '▁', prepend_scheme, split: splits });
 const sequence = (...normalizers) => ({ type: 'Sequence', normalizers });
 
-/** Configurations of published files, whose id lists are kept in the test suite. */
+/** Configurations of published files, whose id lists are stored in the test suite. */
 export function families() {
   const bytes = byteModel(),
     pieces = pieceModel(true);
@@ -237,7 +237,7 @@ const whole = (parts) => ({
   ...parts,
 });
 
-/** Every step on its own. `names`: text that the error must contain if the step is refused. */
+/** Every component in isolation. `names`: text that the error must contain if the component is refused. */
 function* steps() {
   const bytes = byteModel(),
     pieces = pieceModel(true),
@@ -564,7 +564,7 @@ const WORDS = [
   '\ud55c\u1112\u1161\u11ab',
 ];
 
-/** The library's ids. */
+/** Returns the library's ids for each text. */
 async function idsOf(library, tokenizer, list, addSpecialTokens) {
   const loaded = library.Tokenizer.fromString(JSON.stringify(tokenizer));
   const ids = (await loaded.encodeBatch(list, { addSpecialTokens })).map((encoding) => encoding.getIds());
@@ -580,8 +580,8 @@ const show = (text) =>
 export const stepTexts = () => [...texts(300, WORDS, 3), ...WORDS, ...WORDS.map((word) => `x ${word} y`)];
 
 /**
- * Compares the selected steps. Returns how many are neither applied like the library applies them nor refused with an
- * error that names them.
+ * Compares the selected components. Returns how many are neither applied as the library applies them nor refused with
+ * an error that names them.
  */
 export async function compareSteps(library, addon, folder, isWanted = () => true) {
   const list = stepTexts();
@@ -628,7 +628,7 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
   return found.wrong;
 }
 
-/** Decomposed text, runs of "▁", a space before characters that Unicode 17.0 added, and special tokens. */
+/** Decomposed text, runs of "▁", a space before characters added in Unicode 17.0, and special tokens. */
 const TELLING = [
   'u\u0308ber U\u0308ber \u1112\u1161\u11ab',
   '\u0995\u09c7\u09be \u0c95\u0cca\u0cd5 \u1025\u102e \u0b95\u0bc6\u0bbe',
@@ -639,7 +639,7 @@ const TELLING = [
 ];
 
 /**
- * The lists kept in the test suite: the model families, with `count` texts for each and the library's ids. Each model
+ * Returns the lists stored in the test suite: for each model family, `count` texts and the library's ids. Each model
  * occurs once.
  */
 export async function savedLists(library, count) {
@@ -668,7 +668,7 @@ export async function savedLists(library, count) {
   return { models, lists };
 }
 
-/** The lists as JSON, with one line for each model and each list. */
+/** Formats the lists as JSON, one line per model and per list. */
 export function linesOf({ models, lists }) {
   const lines = (list) => list.map((one) => JSON.stringify(one)).join(',\n');
   return `{"models": [\n${lines(models)}\n],\n"lists": [\n${lines(lists)}\n]}\n`;

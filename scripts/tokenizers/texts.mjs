@@ -1,4 +1,4 @@
-// Deterministic texts of many scripts and kinds for comparing tokenizers.
+// Deterministic texts of many kinds and in many scripts, for comparing tokenizers.
 
 const SENTENCES = [
   'All human beings are born free and equal in dignity and rights.',
@@ -53,7 +53,7 @@ const SNIPPETS = [
   '1 12 123 1234 12345 123456 1234567 12345678901234567890 3.14159 1,000,000 0x1F 1e-9 2024-02-29T23:59:59Z',
 ];
 
-/** First and last code points of the ranges to choose characters from: letters and their combining marks. */
+/** First and last code points of each range to choose characters from: letters and their combining marks. */
 const BLOCKS = {
   ascii: [[0x20, 0x7e]],
   latin: [
@@ -236,7 +236,7 @@ const RUNS = [
 const EMOJI = ['👨‍👩‍👧‍👦', '🏳️‍🌈', '👍🏽', '🇺🇳', '1️⃣', '❤️', '🫩', '🫟', '🪉', '\u{1faea}', '\u{1f6d8}', '🧑🏿‍🚀'];
 const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'];
 
-/** The seeded random generator for the texts; tests use it too. */
+/** The seeded random generator for the texts, also used by tests. */
 export function randomOf(seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -258,7 +258,7 @@ function character(random, name) {
 const word = (random, name, most = 8) =>
   Array.from({ length: 1 + random.below(most) }, () => character(random, name)).join('');
 
-/** Text number `at`. The kinds of text take turns. `added`: spellings of added tokens, which some texts contain. */
+/** Returns the text with index `at`, whose kind depends on the index. `added`: added tokens, spelled in some texts. */
 function make(random, at, added) {
   const between = () => random.pick([' ', ' ', ' ', '', '\n', '  ', '. ', ', ', '\t']);
   const join = (count, part) => Array.from({ length: count }, part).join('');
@@ -274,7 +274,7 @@ function make(random, at, added) {
         random.pick(SENTENCES).normalize(random.pick(FORMS))
       );
     case 3: {
-      // words of one script
+      // words in one script
       const name = random.pick(NAMES);
       return join(1 + random.below(8), () => word(random, name) + between());
     }
@@ -306,7 +306,7 @@ function make(random, at, added) {
             .slice(random.below(4), 2 + random.below(6))
             .join(' ') + between(),
       );
-    default: // spellings of added tokens, complete and truncated, within text
+    default: // the spellings of added tokens, complete or truncated, within text
       return join(1 + random.below(6), () => {
         const spelling = added.length > 0 ? random.pick(added) : '<|x|>';
         return (

@@ -1,4 +1,5 @@
-// Computes this project's results for variants.py: one JSON request per line on stdin, one result per line on stdout.
+// Computes this project's results for variants.py: reads one JSON request per line from stdin and writes one result per
+// line to stdout.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -35,7 +35,7 @@ def resize_named(file, rules, where=lambda name: True):
                 break
 
 
-# Sizes that every network has.
+# Sizes that every model has.
 
 def inner(file):
     old = file.get("feed_forward_length")
@@ -145,7 +145,7 @@ def head_sizes(file):
     for name in names(file, r"blk\.\d+\.attn_"):
         numbers, i, of = file.tensors[name], layer_of(name), name.split(".", 2)[2]
         if of in ("attn_q.weight", "attn_q.bias"):
-            file.tensors[name] = each(numbers, 0, numbers.shape[0] // k, k + 32)   # twice as many with gates
+            file.tensors[name] = each(numbers, 0, numbers.shape[0] // k, k + 32)   # twice as many heads with gates
         elif of in ("attn_k.weight", "attn_k.bias"):
             file.tensors[name] = each(numbers, 0, kv[i], k + 32)
         elif of in ("attn_v.weight", "attn_v.bias"):

@@ -38,7 +38,7 @@ from gguf_file import File
 
 SIZES = ((97, 61), (300, 200), (511, 509), (1000, 140), (70, 333), (1, 300))
 ALLOWED = {"text": 2e-3, "vision": 0.02}   # in standard deviations; llama.cpp rounds GELU and the patch convolution to 16 bits
-SERVED = 0.4                               # for production arithmetic: a larger difference means that another expert was chosen, or an error
+SERVED = 0.4                               # for production arithmetic; more means another choice of experts, or an error
 random = np.random.default_rng(11)
 work = tempfile.TemporaryDirectory()
 path = lambda name: os.path.join(work.name, name)

@@ -13,7 +13,7 @@ const { server, owner, organization, close } = await openOwned({ args: ['--http-
 t.teardown(close);
 const model = 'tycho-1.0';
 const LIST = `/organizations/${organization.id}/api-keys`;
-const CONNECTIONS = 12; // Each request opens its own connection, so that both workers get some.
+const CONNECTIONS = 12; // each request opens its own connection, so that both workers get some
 
 interface Answer {
   status: number;
@@ -36,9 +36,9 @@ async function asked(key: string, path: string, body?: object): Promise<Answer[]
 }
 
 const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
-const MOMENT_MS = 900; // Shorter than the second after which a worker rechecks a cached key on its own.
+const MOMENT_MS = 900; // shorter than the second after which a worker rechecks a cached key on its own
 
-/** True if both workers respond as wanted before they would recheck their caches on their own. */
+/** Returns whether both workers respond as wanted before they would recheck their caches on their own. */
 const onBoth = (
   key: string,
   path: string,
@@ -96,7 +96,7 @@ t.test('suspending an organization ends its streams on every HTTP worker', async
   const ends = streams.map(async (stream): Promise<unknown> => {
     try {
       for await (const _ of stream) {
-        /* Read until the stream ends. */
+        /* read the stream to its end */
       }
       return 'the stream ended without an error';
     } catch (error) {

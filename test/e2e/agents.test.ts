@@ -1,5 +1,5 @@
-// Sends the requests of coding agents with every field they use, and checks the responses as the agents read them. The
-// requests were recorded from the real programs, with the texts replaced by our own.
+// Sends the requests of coding agents, with every field they use, and checks the responses as the agents read them. The
+// requests were recorded from the real programs, with their texts replaced.
 import t from 'tap';
 import { notBuilt } from '../support/browser.js';
 import { said, startScripted } from '../support/script-model.js';
@@ -129,7 +129,7 @@ t.test('serves the requests that coding agents send', async (t) => {
       t.ok(second.usage.cache_read_input_tokens > 500, 'a new nonce does not invalidate the cached prefix');
       t.equal(second.stop_reason, 'end_turn');
 
-      // Agents recover from these errors, which they recognize by this exact wording and status.
+      // Agents recover from these errors, which they recognize by their exact wording and status.
       const foreign = await ask(
         server,
         '/v1/messages',

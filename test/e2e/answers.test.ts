@@ -1,5 +1,5 @@
-// Checks that responses of the embedded models contain no stray control markers and no repetition loops, and tests the
-// functions that detect these. `npm run bench -- answers` does the same with a thousand prompts.
+// Checks that responses from the embedded models contain no stray control markers and no repetition loops, and tests
+// the functions that detect these. `npm run bench -- answers` does the same with a thousand prompts.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -20,7 +20,7 @@ const server = await startScripted({
 });
 t.teardown(() => server.stop());
 
-/** A client that passes the headers of each request through `change`. */
+/** Returns a client that passes each request's headers through `change`. */
 const clientWith = (change: (headers: Headers) => void): Anthropic =>
   new Anthropic({
     baseURL: server.url,
@@ -50,7 +50,7 @@ const failure = (promise: Promise<unknown>): Promise<unknown> =>
     () => null,
     (error: unknown) => error,
   );
-/** The parts of a message that are equal in every response to the same request. */
+/** The parts of a message that are the same in every response to the same request. */
 const lasting = ({ content, stop_reason, stop_sequence, usage }: Anthropic.Message) => ({
   content: content.map((block) =>
     block.type === 'tool_use' ? { ...block, id: '' } : { ...block, parsed_output: undefined },
@@ -521,7 +521,7 @@ t.test('unless truncated, a response matches the requested schema, whatever the 
         .catch((error: unknown) => error),
     ];
     for (const answer of answers) {
-      if (answer instanceof Error) continue; // The client throws when it cannot parse a truncated response.
+      if (answer instanceof Error) continue; // the client throws if it cannot parse a truncated response
       const {
         stop_reason,
         content: [block],

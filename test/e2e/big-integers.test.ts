@@ -1,5 +1,5 @@
-// Tests that schemas and tool calls keep the digits of integers beyond 2^53, and the order of properties that are named by
-// integers, in every API format.
+// Tests, in every API format, that schemas and tool calls keep all digits of integers beyond 2^53, and the order of
+// properties whose names are integers.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';
@@ -13,8 +13,8 @@ const CONST = '1234567890123456789',
   SMALLEST = '-9223372036854775808';
 
 /**
- * JSON.stringify cannot write such integers, and it reorders such names. Both are given as `"#digits"`, and the mark is
- * removed here: with its quotation marks, unless it begins a name.
+ * Writes JSON that JSON.stringify cannot: integers beyond 2^53, and integer names in their original order. Both are
+ * given as `"#digits"`. The "#" is removed here and, unless the string is a name, its quotation marks as well.
  */
 const raw = (body: object): string =>
   JSON.stringify(body)
@@ -136,7 +136,8 @@ for (const [name, path, body] of requests) {
   t.test(`keeps the digits and the order of the schema: ${name}`, async (t) => {
     const { status, text } = await post(path, body);
     t.equal(status, 200, text.slice(0, 300));
-    // Search only the text that the model wrote. Responses repeat the schema, and streamed arguments arrive in deltas.
+    // Search only the text that the model wrote, because responses repeat the schema. Streamed arguments arrive in
+    // deltas.
     const written = /"(?:content|text|arguments|partial_json)":"((?:[^"\\]|\\.)*)"|"input":(\{"one".*?\})/g;
     const answer = [...text.matchAll(written)].map(([, quoted, input]) => quoted ?? input).join('');
     t.match(answer, /one.*2025.*2024.*listed/s, 'properties keep their order');

@@ -1,6 +1,6 @@
 // Sends bursts over hundreds of sockets, to one and to two HTTP workers. The limits must admit exactly the allowed
-// number of requests, and refused requests must not count towards any limit. The official clients must wait as long as
-// the response asks them to.
+// number of requests, and refused requests must not count towards any limit. The official clients must wait for as long
+// as the response tells them to.
 import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -26,7 +26,7 @@ interface Got {
   destroy(): void;
 }
 
-/** Sends a request over its own socket. Resolves with the first data of a stream, or with the end of any other response. */
+/** Sends a request over its own socket. Resolves with a stream's first data, or with the end of any other response. */
 function send(server: Monolith, agent: Agent, model: string, body: object): Promise<Got> {
   return new Promise((resolve, reject) => {
     const sent = request(
@@ -260,7 +260,7 @@ t.test('official clients wait as long as the response asks them to', async (t) =
           signal: controller.signal,
         });
       await (await hold()).body!.getReader().read();
-      hold().catch(() => undefined); // This request waits in the queue.
+      hold().catch(() => undefined); // this request waits in the queue
       t.ok(
         await eventually(async () =>
           [...(await server.metrics())].some(

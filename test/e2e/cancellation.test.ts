@@ -1,5 +1,5 @@
-// Tests that the generation is cancelled when its client disconnects, whether it is queued, in prefill or in decode,
-// and whether it is streamed or not. The engine is slowed down (plain kernels, small steps) so that each stage lasts
+// Tests that a generation is cancelled when its client disconnects, whether it is queued, in prefill or in decode, and
+// whether it is streamed or not. The engine is slowed down (portable kernels, small steps) so that each stage lasts
 // long enough.
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
@@ -51,7 +51,7 @@ async function value(name: string): Promise<number> {
   return (await server.metrics()).get(name) ?? 0;
 }
 
-/** True if no sequence runs or waits and no page is referenced. */
+/** Returns whether no sequence is running or waiting and no page is referenced. */
 async function isIdle(): Promise<boolean> {
   const metrics = await server.metrics();
   const pages = (state: string) => metrics.get(`monolith_kv_pages{${model},state="${state}"}`) ?? NaN;

@@ -1,4 +1,4 @@
-// Tests every row of the request tables of Chat Completions (sections 1.2 to 1.5 of the contract) over HTTP. Values at
+// Tests every row of the request tables for Chat Completions (sections 1.2 to 1.5 of the contract) over HTTP. Values at
 // the bounds are accepted, values just outside get a 422, a wrong type gets a 400, and null counts as absent.
 import t from 'tap';
 import { mismatch } from '../support/open-api.js';
@@ -18,7 +18,7 @@ interface Row {
   /** Other fields that every request for this row needs. */
   beside?: object;
   good: unknown[];
-  /** Values just outside the range, each with the error code of its 422. */
+  /** Values just out of range, each with the error code of its 422. */
   outside: [value: unknown, code: string, param?: string][];
   wrong: [value: unknown, param?: string][];
 }

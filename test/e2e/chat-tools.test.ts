@@ -51,7 +51,7 @@ async function whole(letter: string, change: Request = {}): Promise<OpenAI.ChatC
   return answer;
 }
 
-/** The chunks of a stream, and the completion that the client's own helper assembles from them. */
+/** A stream's chunks, and the completion that the client's own helper assembles from them. */
 async function streamed(
   letter: string,
   change: Request = {},
@@ -73,7 +73,7 @@ async function streamed(
   return { chunks, final };
 }
 
-/** Removes white space, because the white space between text and tool calls is not specified. */
+/** Removes whitespace, because the whitespace between text and tool calls is not specified. */
 const plain = (content: string | null): string => (content ?? '').replace(/\s+/g, '');
 
 t.test('returns tool calls as the model wrote them, streamed or not', async (t) => {
@@ -309,11 +309,11 @@ t.test('returns reasoning together with text and tool calls', async (t) => {
       choices: [short],
       usage,
     } = await whole('H', { ...effort, max_completion_tokens });
-    t.match(short, { finish_reason, message: { content: said('H').content } }); // The whole answer is a single token.
+    t.match(short, { finish_reason, message: { content: said('H').content } }); // the whole answer is a single token
     t.notOk('reasoning_content' in short!.message);
     t.equal(usage!.completion_tokens_details!.reasoning_tokens, 0);
   }
-  // Reasoning is cut off so that a quarter of the tokens remains for the answer.
+  // Reasoning is cut off early enough to leave a quarter of the tokens for the answer.
   const cut = await whole('H', { ...effort, max_completion_tokens: 8 });
   t.match(cut, {
     choices: [{ finish_reason: 'stop', message: { reasoning_content: 'The user', content: said('H').content } }],

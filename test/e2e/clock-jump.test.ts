@@ -1,4 +1,4 @@
-// Tests that a server that starts with its clock a month ahead deletes nothing and reports why, and that it deletes
+// Tests that a server whose clock is a month ahead at startup deletes nothing and reports why, and that it deletes
 // expired data once an operator has confirmed the time.
 import { execFileSync } from 'node:child_process';
 import t from 'tap';

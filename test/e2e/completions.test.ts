@@ -1,5 +1,6 @@
-// Tests POST /v1/completions on golden models, as benchmark and evaluation tools use it. Covers prompt
-// log-probabilities against the golden logits, every form of prompt, streams, and multiple choice as lm-eval scores it.
+// Tests POST /v1/completions on golden models, as benchmark and evaluation tools use it. Covers prompt log
+// probabilities compared with the golden logits, every form of prompt, streams, and multiple choice as scored by
+// lm-eval.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -81,7 +82,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 
 t.test('prompt log-probabilities match the golden logits', async (t) => {
   for (const { id, tokens, positions } of golden.prompts.filter(({ tokens: { length } }) => length > 1)) {
-    // The request that lm-eval sends: the prompt as token ids, echoed, and one generated token that lm-eval discards.
+    // The request that lm-eval sends: the prompt as token ids, echoed, and one generated token, which lm-eval discards.
     const answer = await complete({ prompt: tokens, echo: true, logprobs: 1, max_tokens: 1, temperature: 0 });
     const { logprobs } = answer.choices[0]!;
     t.equal(logprobs!.tokens.length, tokens.length + 1, id);
@@ -283,7 +284,7 @@ t.test('a stream has the same content as the complete response', async (t) => {
 });
 
 t.test('ranks multiple-choice endings as token-by-token scoring does', async (t) => {
-  // Made-up items, each with a context and four endings as token ids. An ending's score is the sum over its tokens.
+  // Generated items, each with a context and four endings as token ids. An ending's score is the sum over its tokens.
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
   const items = Array.from({ length: 6 }, (_, item) => ({
     context: tokens.slice(item * 40, item * 40 + 30),
@@ -302,7 +303,7 @@ t.test('ranks multiple-choice endings as token-by-token scoring does', async (t)
     const api = scored.choices.map(({ logprobs }) =>
       sum(logprobs!.token_logprobs.slice(context.length, -1) as number[]),
     );
-    // The reference: each token's log-probability given all tokens before it, with one request per token.
+    // The reference: each token's log probability given all tokens before it, from one request per token.
     const direct: number[] = [];
     for (const end of ends) {
       let total = 0;
@@ -421,7 +422,7 @@ t.test('/detokenize reverses /tokenize; /health and /version respond', async (t)
     ).body;
   for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC')))
     t.same((await tokenized(text)).tokens, tokens, id);
-  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer first composes it, and so does this server.
+  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer composes it first, and so does this server.
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
   const composed = text.normalize('NFC');
   t.not(text, composed);
@@ -469,7 +470,7 @@ t.test(
     const prompt = Array.from({ length: 20 }, () => tokens);
     const messages = [{ role: 'user', content: 'Say something.' }];
     const long = { temperature: 2, ignore_eos: true };
-    // The Responses API has no ignore_eos, so a schema with a minimum length makes the response long.
+    // The Responses API has no ignore_eos, so use a schema with a minimum length to get a long response.
     const schema = {
       type: 'object',
       properties: { a: { type: 'string', minLength: 1_000 } },

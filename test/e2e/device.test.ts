@@ -1,5 +1,5 @@
 // Runs the whole server with a model on an emulated GPU, which executes the CUDA backend's own kernels and host code,
-// but very slowly. Clients must see the same behaviour as on the CPU.
+// only very slowly. Clients must see the same behaviour as on the CPU.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -91,7 +91,7 @@ t.test('a client that disconnects frees its sequence slot', async (t) => {
     logit_bias: { 1527: -100 },
     stream: true,
   });
-  // Leaving the loop closes the connection.
+  // leaving the loop closes the connection
   for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '') break;
   t.ok(
     await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="starter"}') === 0),

@@ -1,7 +1,7 @@
 // One organization floods the engine with hundreds of endless requests while another sends small ones, over HTTP with
-// the keys of two organizations. The test compares the second one's time to first token with that on an idle server in
-// the same run. test/native/engine/schedule/scheduler_test.cc checks the exact number of steps; this test allows for
-// noise on the machine.
+// the keys of two organizations. The test compares the second organization's time to first token with that on an idle
+// server in the same run. test/native/engine/schedule/scheduler_test.cc checks the exact number of steps; this test
+// allows for noise on the machine.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';
@@ -13,7 +13,7 @@ t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 const FLOOD = 200;
 const PLACES = 8;
 const ROUNDS = 15;
-const NOISE_MS = 60; // Tolerance for tests that run in parallel and for the flood's clients in this process.
+const NOISE_MS = 60; // tolerance for tests that run in parallel and for the flood's clients in this process
 
 const data = dataFolder();
 const server = await startScripted({
@@ -49,7 +49,7 @@ function ask({ url }: Monolith, key: string, text: string, most: number, signal?
   });
 }
 
-/** Milliseconds to the first text. The response is read to its end. */
+/** Returns the milliseconds to the first text. Reads the response to its end. */
 async function timeToFirstToken(key: string, text: string): Promise<number> {
   const begun = performance.now();
   const response = await ask(server, key, text, 20);
@@ -65,7 +65,7 @@ async function timeToFirstToken(key: string, text: string): Promise<number> {
 
 async function median(key: string): Promise<number> {
   const times: number[] = [];
-  // Each prompt is different, so that only its beginning is in the prefix cache.
+  // Each prompt is different, so that only its start is in the prefix cache.
   for (let round = 0; round < ROUNDS; round++)
     times.push(await timeToFirstToken(key, `A: ${round} ${Math.random()} ${'x'.repeat(100)}`));
   return times.sort((a, b) => a - b)[ROUNDS >> 1] as number;

@@ -1,7 +1,7 @@
-// Mutations of request bodies: values of a wrong type anywhere in the body, and bytes that are not JSON.
+// Mutations of request bodies: values of the wrong type anywhere in the body, and bytes that are not JSON.
 import type { Random } from '../support/random.js';
 
-/** Values to put anywhere into a JSON document. Each is created when it is used, because some are large. */
+/** Values to put anywhere in a JSON document. Each one is created when it is used, because some are large. */
 const VALUES: readonly (() => unknown)[] = [
   () => null,
   () => true,
@@ -58,7 +58,7 @@ export function nested(levels: number): unknown {
 
 type Container = Record<string, unknown> | unknown[];
 
-/** Every object and array inside a value, starting with the value itself. */
+/** Returns every object and array inside a value, starting with the value itself. */
 function containers(value: unknown, found: Container[] = []): Container[] {
   if (typeof value !== 'object' || value === null) return found;
   found.push(value as Container);
@@ -66,10 +66,12 @@ function containers(value: unknown, found: Container[] = []): Container[] {
   return found;
 }
 
-/** A copy with one to three mutations: a value replaced, a key removed, a key added, or an array entry duplicated. */
+/**
+ * Returns a copy with one to three mutations: a value replaced, a key removed or added, or an array entry duplicated.
+ */
 export function spoilt(random: Random, body: object): object {
   const copy = structuredClone(body) as Record<string, unknown>;
-  const places = containers(copy); // Only the containers of the original body, not those of inserted values.
+  const places = containers(copy); // only the original body's containers, not those in inserted values
   for (let times = 1 + (random.below(5) % 3); times > 0; times--) {
     const place = random.pick(places);
     const keys = Object.keys(place);
@@ -89,7 +91,7 @@ function define(place: Container, key: string, value: unknown): void {
   else Object.defineProperty(place, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** The JSON of the body with corrupted bytes. Most results are not valid JSON. */
+/** Returns the body's JSON with corrupted bytes, which is usually not valid JSON. */
 export function garbled(random: Random, body: object): Buffer {
   const bytes = Buffer.from(JSON.stringify(body));
   const at = random.below(bytes.length);

@@ -1,5 +1,5 @@
-// Sends mutated requests to every endpoint that takes a body. Each must get a JSON response in the error format of its
-// API, with a documented status and code. Afterwards, the server must still work and hold no resources for them.
+// Sends mutated requests to every endpoint that takes a body. Each must get a JSON response in its API's error format,
+// with a documented status and code. Afterwards, the server must still work and hold no resources for them.
 import t from 'tap';
 import { ERRORS, ERROR_TYPES, type ErrorCode } from '../../src/shared/error-codes.js';
 import { randomFrom } from '../support/random.js';
@@ -8,7 +8,7 @@ import { eventually } from './monolith.js';
 import { garbled, spoilt } from './fuzz-mutations.js';
 
 const SEED = Number(process.env['FUZZ_SEED'] ?? 7);
-const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // The number of mutations per body.
+const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // mutations per body
 const AT_ONCE = 8;
 t.setTimeout(300_000); // The timeout is long enough for more rounds than usual and for a busy machine.
 
@@ -295,7 +295,7 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
   return shape === 'chat' && 'request_id' in body ? 'not the error format of Chat Completions' : null;
 }
 
-/** Describes what is wrong with a stream; null if the data of every event is JSON and it ends as its format requires. */
+/** Describes what is wrong with a stream; null if every event's data is JSON and it ends as its format requires. */
 function streamProblem(text: string, path: string): string | null {
   const events = text.split('\n\n').filter((event) => event !== '' && !event.startsWith(':'));
   const data = events.map((event) => /(?:^|\n)data: (.*)$/.exec(event)?.[1]);

@@ -1,5 +1,5 @@
-// A real Prometheus scrapes a real server under load. Every query of the project's own dashboard (docs/grafana) and of
-// the dashboard that vLLM publishes must return data.
+// A real Prometheus scrapes a real server under load. Every query in the project's own dashboard (docs/grafana) and in
+// the dashboard published by vLLM must return data.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -94,7 +94,7 @@ t.test('Grafana dashboards', { skip }, async (t) => {
     await loaded;
   });
 
-  /** The numbers that a query returns. Waits up to 30 seconds for the first. */
+  /** Returns the numbers that a query yields. Waits up to 30 seconds for the first ones. */
   const numbers = async (query: string): Promise<number[]> => {
     for (const end = Date.now() + 30_000; ; await new Promise((done) => setTimeout(done, 500))) {
       const found = (await prometheus.query(query)).map(({ value }) => Number(value[1])).filter(Number.isFinite);
@@ -126,8 +126,8 @@ t.test('Grafana dashboards', { skip }, async (t) => {
 });
 
 /**
- * Runs the queries in the JSON of vLLM's dashboard, built from their components: quantiles and means of histograms,
- * rates, gauges.
+ * Runs the queries in vLLM's dashboard JSON, built from their components: histogram quantiles and means, rates, and
+ * gauges.
  */
 async function vllmBoard(
   t: Test,

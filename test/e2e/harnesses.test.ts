@@ -42,7 +42,7 @@ interface Chunk {
   usage?: Usage | null;
 }
 
-/** Parses a stream as a client does that splits it at empty lines and strips "data: ". */
+/** Parses a stream as clients do that split it at empty lines and strip "data: ". */
 async function chunksOf(response: Response): Promise<Chunk[]> {
   if (response.status !== 200) throw new Error(await response.text());
   const messages = (await response.text())
@@ -57,7 +57,10 @@ async function chunksOf(response: Response): Promise<Chunk[]> {
   return data.map((one) => JSON.parse(one) as Chunk);
 }
 
-/** Reads a stream as vLLM and guidellm do: each chunk with choices counts as a token, and the chunk without choices has the usage. */
+/**
+ * Reads a stream as vLLM and guidellm do: each chunk with choices counts as a token, and the chunk without choices has
+ * the usage.
+ */
 function read(chunks: readonly Chunk[]): { text: string; tokens: number; usage: Usage | null } {
   let text = '',
     tokens = 0,
@@ -278,8 +281,8 @@ t.test(
       );
       t.ok(told.every((one) => typeof one === 'number' && one <= 0));
       const tops = logprobs.top_logprobs.slice(ctxlens[at], -1);
-      // lm-eval compares the token's log-probability with the largest in its row. The row must contain the token if it is
-      // the most likely one.
+      // lm-eval compares the token's log probability with the largest in its row, so if the token is the most likely
+      // one, the row must contain it.
       for (const [place, top] of tops.entries()) t.ok(Math.max(...Object.values(top!)) >= told[place]! - 1e-9);
     }
     const generated = await json<Scored>('/v1/completions', {
@@ -339,7 +342,7 @@ t.test('inference-perf can read completions and the metrics (CompletionAPIData, 
     choices: [{ text: String }],
     usage: { prompt_tokens: Number, completion_tokens: 8 },
   });
-  // The metric names that inference-perf uses in its reports, as they appear in the text that Prometheus scrapes.
+  // The metric names that inference-perf uses in its reports, as they appear in the text scraped by Prometheus.
   const scraped = await (
     await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics-token-0123456789' } })
   ).text();

@@ -1,4 +1,4 @@
-// Serves a Hugging Face folder and a GGUF file with the same weights. Clients must get the same responses from both.
+// Serves a Hugging Face directory and a GGUF file with the same weights. Clients must get the same responses from both.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-folder-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
 const folder = join(scratch, 'starter');
-// The 8-bit weights are written as floats here and quantized to the same 8 bits when the folder is loaded.
+// The 8-bit weights are written as floats here and quantized to the same 8 bits when the directory is loaded.
 writeCheckpoint(embeddedModel, folder, 2);
 
 function run(args: string[]): { status: number | null; out: string; err: string } {
@@ -42,7 +42,7 @@ t.test('a folder and a file with the same weights give the same responses', asyn
     ],
   });
   t.teardown(() => server.stop());
-  // The end token is forbidden, because the small model would end its response too early.
+  // The end token is banned, because the small model would otherwise end its response too early.
   const ask = async (model: string, sampling: object): Promise<{ content: string; usage: object }> => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',
@@ -67,8 +67,7 @@ t.test('a folder and a file with the same weights give the same responses', asyn
     t.ok(file.content.length > 0);
     t.same(quantized, file);
   }
-  // Without quantization, the folder's weights are used as floats. The prompt has the same length, and there is a
-  // response.
+  // Without quantization, the checkpoint's weights are used as floats, so only the prompt length can be compared.
   t.match((await ask('floats', { temperature: 0 })).usage, {
     prompt_tokens: (await ask('file', { temperature: 0 })).usage['prompt_tokens' as never],
   });

@@ -26,7 +26,7 @@ const chat = (apiKey: string, model = 'tycho-1.0') =>
 const message = (apiKey: string, model = 'tycho-1.0') =>
   anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
 
-/** Runs `monolith keys` while the server runs, as an operator does. */
+/** Runs `monolith keys` while the server is running, as an operator would. */
 function keys(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], {
     encoding: 'utf8',
@@ -37,7 +37,7 @@ function keys(...args: string[]): string {
   return stdout.trim();
 }
 
-/** The status and error code with which a call fails; null if it succeeds. */
+/** Returns the status and error code with which a call fails; null if it succeeds. */
 async function code(call: Promise<unknown>): Promise<unknown> {
   try {
     await call;

@@ -1,6 +1,6 @@
-// Runs a few rounds of `npm run kills`: kills the server with kill -9 under load. After the restart, everything that
-// was acknowledged must be there as clients saw it. Deleted objects and revoked keys must stay gone, background
-// responses must have ended, and nothing may be stored partially.
+// Runs a few rounds of `npm run kills`, which kills the server with SIGKILL under load. After the restart, everything
+// acknowledged must be there as clients saw it. Deleted objects and revoked keys must stay gone, background responses
+// must have ended, and nothing may be stored partially.
 import t from 'tap';
 import { killRounds } from '../kills/rounds.js';
 

@@ -1,5 +1,5 @@
 // Tests a rolling update (docs/guides/scaling.md): processes of one release run on tables that a later release has
-// migrated in a compatible way. The test applies the later migration while one process is under load. Then it starts
+// migrated in a compatible way. The test applies the later migration while one process is under load, then starts
 // another process, which finds tables that it does not know.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
@@ -52,7 +52,7 @@ t.test(
       }),
     );
     const before = answered;
-    // A migration such as a later release may contain: one more table, and an optional column in every existing table.
+    // A migration that a later release could contain: one more table, and an optional column in every existing table.
     const known = await tables();
     await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [
       ...MIGRATIONS,
@@ -152,7 +152,7 @@ t.test('a migration waits no longer in total for the locks of several tables tha
   const asked = asker.query('SELECT FROM free').then(() => {
     waited = performance.now() - began;
   });
-  // Each transaction releases its table before the migration stops waiting for it.
+  // Each transaction releases its table before the migration's lock timeout.
   for (const [at, holder] of holders.entries()) {
     t.ok(await eventually(() => waitsFor(`busy_${at}`)));
     await sleep(150);

@@ -1,4 +1,4 @@
-// Tests the lifecycle of a model (deprecated and retired, with dates and a successor) and the aliases of models.
+// Tests a model's lifecycle (deprecated and retired, with dates and a successor) and model aliases.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -132,7 +132,7 @@ t.test('a deprecated model is served with deprecation headers and dates, in both
     .withResponse();
   t.equal(streamed.response.headers.get('deprecation'), 'true');
   for await (const _ of streamed.data) {
-    /* Read the stream to its end. */
+    /* read the stream to its end */
   }
   const { response } = await openai.responses.create({ model: 'hal-1.0', input: 'A: x' }).withResponse();
   t.equal(response.headers.get('deprecation'), 'true');

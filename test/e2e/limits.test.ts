@@ -55,7 +55,7 @@ const formats: readonly Format[] = [
   },
 ];
 
-/** Checks all eight headers, in the names and units of the format. Returns the remaining amount of each limit. */
+/** Checks all eight headers, in the format's names and units. Returns what remains of each limit. */
 function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
   const of = (what: string, field: string): string | null =>
     headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
@@ -135,13 +135,13 @@ t.test('returns a 429 when the concurrency slot is taken and a 503 when the engi
     () => true,
     () => false,
   );
-  // This organization has small limits. Anything that a refused request consumed would still be missing in its headers.
+  // This organization has small limits. Anything consumed by a refused request would still be missing in its headers.
   const other = await keyOf(data.path, 'second', { limits: { '*': { rpm: 6, tpm: 600 } } });
   for (const format of formats) {
     const full = await ask(server, format.path, format.body('hal-1.0', 'A: x'));
     refused(t, full, 'concurrency_limit_exceeded');
     t.equal(limitsOf(t, format, full.headers)['concurrency'], 0);
-    // The other organization has a free concurrency slot, but the engine is occupied.
+    // The other organization has a free concurrency slot, but the engine is busy.
     const busy = await ask(server, format.path, format.body('hal-1.0', 'A: x'), { authorization: `Bearer ${other}` });
     refused(t, busy, 'capacity_exhausted');
     t.match(

@@ -1,4 +1,4 @@
-// Runs many official clients of all three API formats concurrently. Checks that limits are exact under this load, with
+// Runs many official clients concurrently, in all three API formats. Checks that limits are exact under this load, with
 // one HTTP worker and with several.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';

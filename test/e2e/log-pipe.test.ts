@@ -1,5 +1,5 @@
-// Tests a server whose log nobody reads: it keeps serving, counts the lines that it drops, logs again once the log is
-// read, and exits cleanly.
+// Tests a server whose log nobody reads: it keeps serving, counts the lines it drops, logs again once the log is read,
+// and exits cleanly.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
@@ -12,7 +12,7 @@ t.setTimeout(300_000); // the timeout is long because the machine may be busy
 const REQUESTS = 4_000;
 const DROPPED = 'monolith_log_lines_dropped_total';
 
-/** A pipe, and its content once read() is called. */
+/** A pipe, and read(), which returns its content. */
 function openPipe(folder: string): { fd: number; read(): string; close(): void } {
   const path = join(folder, 'log');
   execFileSync('mkfifo', [path]);
@@ -26,7 +26,7 @@ function openPipe(folder: string): { fd: number; read(): string; close(): void }
       try {
         for (let length = 1; length > 0; text += part.toString('utf8', 0, length)) length = readSync(reader, part);
       } catch {
-        // EAGAIN: it is empty
+        // EAGAIN: the pipe is empty
       }
       return text;
     },

@@ -1,5 +1,5 @@
 // Many concurrent requests continue conversations far longer than any context, which are truncated for the model. The
-// server must free the data it has read as soon as the prompt is built, and data that it will store must count towards
+// server must free the data it has read as soon as the prompt is built, and the data it will store must count towards
 // the memory limit while it is in memory. Otherwise, a hundred such requests would exhaust the heap.
 import t from 'tap';
 import type { StoredConversation } from '../../src/shared/wire/stored-responses.js';
@@ -15,7 +15,10 @@ const LONG = [
   { role: 'assistant', content: 'ok' },
   { role: 'user', content: 'Hi' },
 ];
-/** Occupies the engine with requests that run far longer than these tests, so that all other requests queue. Calling the returned function aborts them. */
+/**
+ * Occupies the engine with requests that run far longer than these tests, so that all other requests queue. Calling the
+ * returned function aborts them.
+ */
 function occupy({ url, key }: Monolith): () => Promise<unknown> {
   const leaving = new AbortController();
   const busy = Array.from({ length: 80 }, () =>
@@ -46,7 +49,7 @@ async function start(t: { teardown(end: () => unknown): void }): Promise<{
 }> {
   const server = await startMonolith({
     // One sequence runs at a time, so that other requests wait; each choice counts as a request. The heap has room for
-    // the conversations of some of these requests, but not of all.
+    // some of these requests' conversations, but not for all.
     args: [
       '--engine-max-sequences',
       '1',
@@ -96,7 +99,7 @@ t.test('many concurrent views of a long conversation on the dashboard do not exh
   const { server, create } = await start(t);
   const { id } = await create({ input: LONG });
   const member = dashboardClient(server.url);
-  const { organization } = await member.signUp(); // The first account gets the organization of the first key.
+  const { organization } = await member.signUp(); // the first account gets the organization of the first key
   const all = await Promise.all(
     Array.from({ length: AT_ONCE }, () =>
       member.get<StoredConversation>(`/organizations/${organization.id}/responses/${id}`),
@@ -110,7 +113,7 @@ t.test('requests that will be stored are accepted only while there is memory for
   const { server, create } = await start(t);
   const free = occupy(server);
   const asked = Array.from({ length: 8 }, () => create({ input: LONG }));
-  await Promise.race(asked); // The first one to settle is a refusal, because no other request has finished yet.
+  await Promise.race(asked); // the first to settle is a refusal, because no other request has finished
   await free();
   const all = await Promise.all(asked);
   t.ok(all.some(({ status }) => status === 200));

@@ -1,6 +1,6 @@
-// A client sends large requests, all of which a real server rejects. Their event-loop time must count towards the limit
-// of the organization, in every API format, and both the operator and the organization must be able to see it. Also
-// tests the size limit of headers with several HTTP workers.
+// A client sends large requests to a real server, which rejects all of them. Their event-loop time must count towards
+// the organization's limit in every API format, and both the operator and the organization must be able to see it. Also
+// tests the size limit for headers with several HTTP workers.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { startScripted } from '../support/script-model.js';
@@ -10,7 +10,7 @@ import { dataFolder, keyOf } from './stored-server.js';
 t.setTimeout(120_000); // The timeout is long because the machine may be busy.
 
 /**
- * Only the last message is invalid. Checking this many messages takes far longer than the ten available milliseconds.
+ * Only the last message is invalid. Checking this many messages takes far longer than the ten milliseconds available.
  */
 const messages = [
   ...Array.from({ length: 30_000 }, () => ({ role: 'user', content: 'x' })),

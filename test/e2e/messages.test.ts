@@ -52,7 +52,7 @@ async function stream(body: object, path = PATH): Promise<Event[]> {
   });
 }
 
-/** Assembles the blocks of a stream. Throws if an event is out of order. */
+/** Assembles a stream's blocks. Throws if an event is out of order. */
 function blocksOf(sent: readonly Event[]): Block[] {
   const blocks: Block[] = [];
   let open: Block | null = null;
@@ -101,7 +101,7 @@ t.test('for every script, the joined stream equals the complete response and con
         sent.slice(-2).map(({ type }) => type),
         ['message_delta', 'message_stop'],
       );
-      const cut = letter === 'Q' || letter === 'M'; // The arguments are truncated and not valid JSON.
+      const cut = letter === 'Q' || letter === 'M'; // the arguments are truncated and not valid JSON
       if (!cut) t.strictSame(withoutIds(blocksOf(sent)), withoutIds(whole.content), name);
       const { delta, usage } = sent.at(-2)!;
       t.match(delta, { stop_reason: whole.stop_reason, stop_sequence: whole.stop_sequence });

@@ -1,4 +1,4 @@
-// Starts a real server process for a test, as an operator would, on a free port and with its own data folder.
+// Starts a real server process for a test, as an operator would, on a free port and with its own data directory.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -38,7 +38,7 @@ export async function startMonolith(settings: Start = {}): Promise<Monolith> {
   return askedIn === undefined ? startProcess(settings) : startBefore(settings, askedIn);
 }
 
-/** Starts a server whose models run in a second process, which stops when the server stops. */
+/** Starts a server whose models run in a second process, which stops when the server does. */
 async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith> {
   const engine = await startProcess(engineOf(settings));
   try {
@@ -105,7 +105,7 @@ async function startProcess(settings: Start): Promise<Monolith> {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout! })) return line;
-  return new Promise(() => undefined); // Never resolves, because the process is exiting. Its exit is reported together with the log.
+  return new Promise(() => undefined); // never resolves: the process is exiting, and its exit is reported with the log
 }
 
 /** Polls until `condition` holds; false after `timeoutMs`. The default is long because the machine may be busy. */

@@ -1,5 +1,5 @@
-// Repeats the tests of the openai client with its version 7, which requires Node 22 or later. Both the server and the
-// client run on Node 24, which comes from an npm package.
+// Repeats the openai client's tests with its version 7, which requires Node 22 or later. Both the server and the client
+// run on Node 24, which comes from an npm package.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';

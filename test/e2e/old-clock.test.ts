@@ -1,6 +1,6 @@
-// Several organizations send requests on a machine whose uptime exceeds the time limit of a response. No response may
-// time out before it starts. The engine reads a clock that starts at boot, so the limit is set below the current
-// uptime. test/native/engine/engine_fairness_test.cc tests the same with the clock at zero and near its maximum.
+// Several organizations send requests on a machine whose uptime exceeds a response's time limit. No response may time
+// out before it starts. The engine reads a clock that starts at boot, so the limit is set below the current uptime.
+// test/native/engine/engine_fairness_test.cc tests the same with the clock at zero and near its maximum.
 import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { Organization } from '../../src/accounts/keys.js';
@@ -49,7 +49,7 @@ t.test('no response is empty when the uptime exceeds the time limit', async (t) 
   let n = 0;
   const wrong: unknown[] = [];
   const ask = async (key: string): Promise<void> => {
-    // The prompts of two requests are too long for one step, and they share no prefix that could be cached.
+    // The prompts of two requests do not fit in one step together, and share no prefix that could be cached.
     const content = `A: ${n++} ${'x'.repeat(150)}`;
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',

@@ -1,4 +1,4 @@
-// Tests the same cases as the compliance suite of Open Responses, written from scratch: over JSON, event streams and
+// Tests the same cases as the Open Responses compliance suite, written from scratch: over JSON, event streams and
 // WebSocket, with several reasoning settings. Every resource and every event is validated against the published schema.
 // Like the suite, the client does not identify itself.
 import sharp from 'sharp';

@@ -1,5 +1,5 @@
-// Tests how operators see the outcomes of requests in /metrics, in the log and in the live view, for every API format
-// and transport. The HTTP status is not enough, because it is sent long before most failures occur.
+// Tests how operators see request outcomes in /metrics, in the log and in the live view, for every API format and
+// transport. The HTTP status is not enough, because it is sent long before most failures occur.
 import t, { type Test } from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -12,7 +12,7 @@ import { eventually } from './monolith.js';
 
 t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
-// The engine runs one sequence at a time. The headers of a stream are sent long before a queued request times out.
+// The engine runs one sequence at a time. A stream's headers are sent long before its queued request times out.
 const server = await startScripted({
   args: ['--engine-max-sequences', '1'],
   env: {
@@ -67,7 +67,7 @@ async function outcomes(): Promise<Record<string, number>> {
   return counted;
 }
 
-/** Checks that `work` adds exactly the `expected` outcomes, and waits until it has. */
+/** Checks that `work` adds exactly the `expected` outcomes, waiting until they have been counted. */
 async function adds(t: Test, expected: Record<string, number>, work: () => Promise<void>): Promise<void> {
   const before = await outcomes();
   await work();
@@ -85,7 +85,7 @@ async function adds(t: Test, expected: Record<string, number>, work: () => Promi
   t.same(await added(), expected);
 }
 
-/** Runs `work` while a request of the first organization occupies the engine's only sequence slot. */
+/** Runs `work` while one of the first organization's requests occupies the engine's only sequence slot. */
 async function occupied(work: () => Promise<void>): Promise<void> {
   const leaving = new AbortController();
   const stream = await fetch(`${server.url}/v1/chat/completions`, {
@@ -273,8 +273,8 @@ t.test('the live view counts requests by outcome', async (t) => {
     const { value } = (await events.next()) as IteratorResult<{ event: string; data: string }, undefined>;
     return JSON.parse(value!.data) as LiveSample;
   };
-  await next(); // The first sample covers earlier requests.
-  while ((await next()).requests !== 0); // Later samples may contain the rest of these requests.
+  await next(); // the first sample covers earlier requests
+  while ((await next()).requests !== 0); // later samples may contain the rest of these requests
   const sums = { requests: 0, rejected_503: 0, rejected_429: 0, errors: 0, cancelled: 0 };
   await occupied(async () => {
     await Promise.all(formats.map(async ({ path, body }) => (await post(server, path, body('A: x', 20))).text()));
@@ -316,8 +316,8 @@ t.test("only an operator's credentials can read /metrics and the details of /rea
     'the scrape token is not an API key',
   );
 
-  // A key has the permissions of its creator. An operator's key can read /metrics from any organization, and a member's
-  // key from none.
+  // A key has its creator's permissions. An operator's key can read /metrics whatever its organization, and a member's
+  // key cannot.
   const mine = (await operator.get<{ organizations: { id: string }[] }>('/me')).organizations[0]!.id;
   const own = await operator.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'scraper' });
   t.equal((await metrics(own.secret)).status, 200);

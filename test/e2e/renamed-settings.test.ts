@@ -1,4 +1,4 @@
-// Tests former names of settings on a running server and in a command: they work, and each is reported once.
+// Tests former setting names on a running server and in a command: they work, and each is reported once.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -67,7 +67,7 @@ t.test('every replay after a crash has the same events, including all that reade
       for await (const part of (await ask(`${id}?stream=true`)).body!)
         seen.push(decoder.decode(part as Uint8Array, { stream: true }));
     } catch {
-      // The crash closed the connection.
+      // the crash closed the connection
     }
     return seen
       .join('')

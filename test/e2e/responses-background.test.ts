@@ -156,7 +156,7 @@ t.test('a slow reader receives an event log larger than its send buffer in full'
   const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
     headers: { authorization: `Bearer ${server.key}` },
   });
-  await sleep(300); // Meanwhile, the client reads nothing. The log must wait for it and must not be dropped.
+  await sleep(300); // the client reads nothing in the meantime: the log must wait for it, not be dropped
   const all = await events(response);
   t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
   t.same(
@@ -357,7 +357,7 @@ t.test(
   },
 );
 
-/** Waits until the event log of the response has at least `count` events. */
+/** Waits until the response's event log has at least `count` events. */
 async function ofLength(id: string, count: number): Promise<void> {
   await inside(data.path, async (store) => {
     await eventually(

@@ -29,7 +29,7 @@ interface Failure {
 
 const png =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const summary = said('A').content; // A prompt that does not start with a letter and a colon gets script A.
+const summary = said('A').content; // a prompt that does not start with a letter and a colon gets script A
 
 t.test('POST /v1/responses/compact and /v1/responses/input_tokens', async (t) => {
   const server = await startScripted();

@@ -1,5 +1,5 @@
-// Tests failures after a create request was admitted, and how complete, streamed and background responses report them:
-// section 9 of the errors and limits contract.
+// Tests failures after a create request has been admitted, and how complete, streamed and background responses report
+// them: section 9 of the contract for errors and limits.
 import OpenAI from 'openai';
 import t from 'tap';
 import { checkStream, type Event } from '../protocol/responses-stream.js';

@@ -53,7 +53,7 @@ interface Raw {
   text: string;
 }
 
-/** Sends a request without the client library, to see the raw response. */
+/** Sends a request without the client library and returns the raw response. */
 async function raw(body: object, headers: Record<string, string> = {}): Promise<Raw> {
   const response = await fetch(`${server.url}/v1/responses`, {
     method: 'POST',

@@ -78,7 +78,7 @@ t.test('WebSocket mode of /v1/responses', async (t) => {
     t.equal(textOf(resourceOf(events)), said('H').content);
     t.equal((await api(`/responses/${resourceOf(events).id}`)).status, 200, 'the response is stored');
     connection.socket.ping();
-    await once(connection.socket, 'pong'); // The pong arrives after everything that was sent before it.
+    await once(connection.socket, 'pong'); // the pong arrives after everything sent before it
     t.equal(connection.unread, 0, 'no message follows the last event');
   });
 

@@ -205,7 +205,7 @@ t.test('items of a chain can be referenced even after their response is deleted'
     ],
   });
   t.equal(next.output_text, said('A').content);
-  // The reasoning of a running tool loop is part of the prompt, however it is passed, so the token count must be the
+  // The reasoning in a running tool loop is part of the prompt, however it is passed, so the token count must be the
   // same.
   const loop = (item: object) =>
     client.responses.inputTokens.count({
@@ -326,7 +326,7 @@ t.test('a running foreground response cannot be cancelled', async (t) => {
 
 t.test('input images are returned when included, from the stored bytes', async (t) => {
   // No model on this server has a vision encoder, so the test itself stores the response that a vision model would have
-  // stored.
+  // produced.
   const bytes = new Uint8Array([137, 80, 78, 71]);
   const image_url = `data:image/png;base64,${Buffer.from(bytes).toString('base64')}`;
   const saved = record({

@@ -1,4 +1,4 @@
-// Tests the health, metrics and model endpoints and the data folder of a server that runs in this process with the
+// Tests the health, metrics and model endpoints and the data directory of a server that runs in this process with the
 // embedded model.
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -138,7 +138,7 @@ t.test('a response with fewer tokens than reserved refunds the difference to the
   });
   const { usage } = (await response.json()) as { usage: { prompt_tokens: number; completion_tokens: number } };
   const reserved = 999_999 - Number(response.headers.get('x-ratelimit-remaining-tokens'));
-  // The bucket refills by 17 tokens per millisecond.
+  // The bucket refills at 17 tokens per millisecond.
   t.ok(reserved <= usage.prompt_tokens + 900 && reserved > 600, `${reserved} tokens were reserved`);
   const after = await fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',

@@ -1,7 +1,7 @@
-// Tests three real servers that form one service: HAProxy is in front, with the configuration published in deploy/, and
-// they share a real PostgreSQL and a real Redis, which counts rate limits. Conversations must return to the server that
-// has their prefix cached, limits must apply across all servers, and restarting all three in turn under load must not
-// make any request fail.
+// Tests three real servers that form one service, behind HAProxy with the configuration published in deploy/. They
+// share a real PostgreSQL and a real Redis, which counts rate limits. Conversations must return to the server that has
+// their prefix cached, limits must apply across all servers, and restarting all three in turn under load must not make
+// any request fail.
 import t from 'tap';
 import { startHaproxy, withoutHaproxy } from '../support/haproxy.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';

@@ -1,5 +1,5 @@
-// Checks every kind of response in the three API formats, complete and streamed, against the schemas that the vendors
-// publish and against our own openapi.json: each response, each event and each error.
+// Validates every kind of response in the three API formats, complete and streamed, against the schemas published by
+// the vendors and against our own openapi.json: each response, each event and each error.
 import t, { type Test } from 'tap';
 import type { z } from 'zod';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
@@ -29,7 +29,7 @@ const schema = {
   additionalProperties: false,
 };
 
-/** One conversation, expressed in each format. The optional fields say what each kind of response adds to it. */
+/** One conversation, expressed in each format. The optional fields are what each kind of response adds to it. */
 interface Kind {
   name: string;
   says: string;
@@ -117,7 +117,7 @@ function published(schema: z.ZodType, value: unknown): string | null {
   return `openapi.json: ${issue?.path.join('.')} ${issue?.message} in ${JSON.stringify(value).slice(0, 600)}`;
 }
 
-/** Checks the rules for sequence numbers and items that clients rely on and schemas cannot express. */
+/** Checks rules for sequence numbers and items that clients rely on but that schemas cannot express. */
 function checkResponseStream(
   t: Test,
   list: readonly {

@@ -1,5 +1,5 @@
 // Tests two server processes that share one PostgreSQL and one Redis; one of them has several HTTP workers. Changes to
-// keys, organizations, sessions and settings on one must take effect on the other within a second, even if
+// keys, organizations, sessions and settings on one process must take effect on the other within a second, even if
 // notifications are lost. Usage must add up exactly. A database outage is covered as well.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
@@ -32,7 +32,7 @@ const start = (more: string[] = [], env: Record<string, string> = {}): ReturnTyp
   });
 const a = await start();
 t.teardown(() => a.stop());
-// The clock of this server is ten minutes slow; nothing below may depend on it.
+// This server's clock is ten minutes slow; nothing below may depend on it.
 const BEHIND_MS = 600_000;
 const b = await start(['--http-threads', '2', '--metrics-token', 'token-that-reads-all'], clockAhead(-BEHIND_MS));
 t.teardown(() => b.stop());
@@ -53,21 +53,24 @@ const chat = (url: string, key: string): Promise<Response> =>
     body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
   });
 
-/** How a server responds to a key: the status and the error code. */
+/** Returns how a server responds to a key: the status and the error code. */
 async function said(url: string, key: string, more: Record<string, string> = {}): Promise<string> {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}`, ...more } });
   const { error } = (await response.json()) as { error?: { code: string } };
   return error === undefined ? String(response.status) : `${response.status} ${error.code}`;
 }
 
-/** The distinct ways in which the HTTP workers of a server respond to a key. New connections reach every worker. */
+/** Returns the distinct ways in which a server's HTTP workers respond to a key. New connections reach every worker. */
 async function saidByThreads(url: string, key: string): Promise<string> {
   return [...new Set(await Promise.all(Array.from({ length: 8 }, () => said(url, key, { connection: 'close' }))))]
     .sort()
     .join(', ');
 }
 
-/** Sends requests with `key` continuously until a second after `change`, as a client would, and returns the response at that time. */
+/**
+ * Sends requests with `key` continuously, as a client would, until one second after `change`. Returns the response at
+ * that time.
+ */
 async function aSecondAfter(change: () => Promise<unknown>, key: string): Promise<string> {
   let stop = false;
   const asking = (async () => {
@@ -242,31 +245,32 @@ t.test('a slow database delays requests but does not fail them, even with a key 
     state,
     'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
   );
-  // Recent changes cannot be read meanwhile: the next poll starts within 300 ms and counts as overdue a second later.
+  // In the meantime, recent changes cannot be read: the next poll starts within 300 ms and counts as overdue a second
+  // later.
   await sleep(1_700);
   t.equal(await said(b.url, secret), '200');
   await slow;
-  // Waits for the next poll: keys cached from an old poll would be valid for less time in the next test.
+  // Wait for the next poll: keys cached since an old poll would be valid for less time in the next test.
   await sleep(700);
 });
 
 t.test(
   'during a database outage, cached keys work for a limited time and unknown keys get 503; both recover afterwards',
   async (t) => {
-    // Each HTTP worker caches its own keys and detects the outage and the recovery on its own.
+    // Each HTTP worker caches keys on its own, and detects the outage and the recovery on its own.
     const both = async (key: string): Promise<string[]> => [await said(a.url, key), await saidByThreads(b.url, key)];
     const { secret } = await newKey();
     t.same(
       [...(await both(secret)), ...(await both('sk-nobody'))],
       ['200', '200', '401 invalid_api_key', '401 invalid_api_key'],
     );
-    await postgres.kill(); // Kills it immediately: the remaining lifetime of cached keys starts now.
+    await postgres.kill(); // immediate, so the remaining lifetime of cached keys starts now
     const since = Date.now();
     t.ok(await eventually(async () => (await both('sk-nobody')).every((one) => one === '503 maintenance')));
     t.same(await both(secret), ['200', '200']);
     t.match(await refusal(owner.get('/me')), { status: 503 });
-    // Checks every worker: one that still accepts the cached key would look as if it had already seen the database
-    // recover.
+    // Check every worker, because one that still accepts the cached key would look as if it had already seen the
+    // database recover.
     t.ok(await eventually(async () => (await both(secret)).every((one) => one === '503 maintenance')));
     t.ok(
       Date.now() - since >= (AWAY_S - 4) * 1000,

@@ -1,5 +1,5 @@
 // Tests two server processes that share one PostgreSQL; one of them has several HTTP workers. A response stored by one
-// can be read, continued, listed and deleted on the other immediately. Background responses can be followed and
+// process can be read, continued, listed and deleted on the other immediately. Background responses can be followed and
 // cancelled from either process, and fail when their own process dies. Database outages are reported, and the servers
 // recover from them.
 import { spawnSync } from 'node:child_process';
@@ -164,7 +164,7 @@ t.test('a background response can be cancelled from the other server within a se
 t.test('responses of a killed process fail and keep their partial output', async (t) => {
   const doomed = await start();
   const done = await clientOf(doomed).responses.create({ model, input: 'A: x' });
-  // Created only here because it would finish by itself.
+  // Created only here, because it would finish on its own.
   const { id } = await clientOf(doomed).responses.create(ENDLESS);
   const following = logOf(b, id);
   for await (const { type } of await other.responses.retrieve(id, { stream: true }))

@@ -36,8 +36,8 @@ const notReady = (server: Monolith): Promise<boolean> =>
   });
 
 /**
- * Makes a thread of the server throw outside of any request once a file named after its number exists. 0 is the main
- * thread; other numbers are HTTP workers.
+ * Makes a server thread throw outside of any request once a file named after its number exists. 0 is the main thread;
+ * other numbers are HTTP workers.
  */
 function throwing(folder: string): Record<string, string> {
   const code = `import { existsSync, rmSync } from 'node:fs'; import { isMainThread, workerData } from 'node:worker_threads';
@@ -120,7 +120,7 @@ for (const threads of ['1', '2']) {
     const response = await begin(server, 2_000);
     server.process.kill('SIGTERM');
     t.ok(await notReady(server));
-    // Sends the signal repeatedly: for a moment after the first one, another is treated as a duplicate.
+    // Send the signal repeatedly, because shortly after the first one, another is treated as a duplicate.
     t.ok(await eventually(() => !server.process.kill('SIGTERM') || server.process.exitCode !== null));
     t.equal(server.process.exitCode, 1);
     await response.text().catch(() => undefined);

@@ -1,6 +1,6 @@
-// For a few seconds, clients disconnect at random on all endpoints at once: during complete, streamed and background
-// requests, on WebSockets, and in the middle of a request body. Afterwards, every concurrency slot, sequence and KV
-// page must be free.
+// For a few seconds, clients disconnect at random on all endpoints concurrently: during complete, streamed and
+// background requests, on WebSockets, and in the middle of a request body. Afterwards, every concurrency slot, sequence
+// slot and KV page must be free.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';

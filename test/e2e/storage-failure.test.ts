@@ -1,6 +1,6 @@
-// Tests a server whose disk fails during a sync or while writing the meta page that records it. No request may hang, no
-// lost write may be acknowledged, /readyz and the log must report the failure immediately, and the process must exit so
-// that a supervisor restarts it.
+// Tests a server whose disk fails during a sync, or during the write of the meta page that records it. No request may
+// hang, no lost write may be acknowledged, /readyz and the log must report the failure immediately, and the process
+// must exit so that a supervisor restarts it.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

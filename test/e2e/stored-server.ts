@@ -1,4 +1,4 @@
-// A data folder that a test can open while a server uses it, with keys of two organizations.
+// A data directory that a test can open while a server is using it, with keys for two organizations.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export function dataFolder(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Opens the database of a running server from this process. */
+/** Opens a running server's database from this process. */
 export async function inside<T>(path: string, work: (store: Store) => Promise<T>): Promise<T> {
   const store = await openStore(path);
   try {
@@ -23,7 +23,10 @@ export async function inside<T>(path: string, work: (store: Store) => Promise<T>
   }
 }
 
-/** Creates a key and returns its secret. It belongs to the first organization or to a second one, which is created if needed. */
+/**
+ * Creates a key and returns its secret. It belongs to the first organization or to a second one, which is created if
+ * needed.
+ */
 export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
   return inside(path, async (store) => {
     const accounts = openAccounts(store);

@@ -1,5 +1,5 @@
-// Sends schemas that are designed to be expensive while other requests are running. Each must be refused or compiled
-// within bounds, and the inter-token latency of the other requests must not grow.
+// Sends schemas designed to be expensive while other requests are running. Each must be refused or compiled within
+// bounds, and the other requests' inter-token latency must not grow.
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
@@ -16,7 +16,7 @@ const named = (length: number, of: (index: number) => unknown, prefix = 'p'): Js
 const nested = (depth: number, around: (inner: Json) => Json, core: Json): Json =>
   depth === 0 ? core : around(nested(depth - 1, around, core));
 
-/** Schemas that grow with their size parameter, which goes from 1 to 4. */
+/** Schemas that grow with their size parameter, which ranges from 1 to 4. */
 const BOMBS: readonly ((size: number) => Json)[] = [
   (size) => ({
     allOf: list(4 * size, (at) => ({
@@ -113,8 +113,8 @@ setInterval(() => { const now = performance.now(); late.push(Math.max(0, now - d
 parentPort.once('message', () => { late.sort((a, b) => a - b); parentPort.postMessage(late[Math.floor(late.length * 0.99)] ?? 0); parentPort.close(); });`;
 
 /**
- * Measures how late an idle thread is woken (p99, ms) under the same CPU load. The machine causes that much of a
- * stream's latency.
+ * Measures how late an idle thread wakes up (p99, in ms) under the same CPU load. That much of a stream's latency is
+ * due to the machine.
  */
 function lateness(): { end(): Promise<number> } {
   const worker = new Worker(LATENESS, { eval: true });
@@ -169,8 +169,7 @@ t.test(
             slowest = Math.max(slowest, performance.now() - began);
             const outcome = `${response.status} ${code}`;
             outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-            // Some schemas make the prompt that includes them too long, which is checked only after they have been
-            // compiled.
+            // Some schemas make the prompt that includes them too long, which is checked only after compilation.
             if (
               ![200, 400, 422].includes(response.status) ||
               (response.status === 400 && code !== 'context_length_exceeded')
@@ -180,7 +179,8 @@ t.test(
         );
       }
     };
-    // Ordinary schemas are sent first at the same pace, as a baseline that includes the load of their prompts and output.
+    // First, ordinary schemas are sent at the same pace, as a baseline that includes the load of their prompts and
+    // output.
     const plain = async (): Promise<void> => {
       for (let from = 0; from < schemas.length; from += 8) {
         await Promise.all(
@@ -212,8 +212,8 @@ t.test(
       64,
     );
     t.ok(during.pieces > 500, `${during.pieces} chunks`);
-    // The target is a factor of 1.5. On a shared machine, a step may be delayed by other processes. Each step has a few
-    // handovers between threads, each of which may be as late as an idle thread is.
+    // The target is a factor of 1.5. On a shared machine, other processes may delay a step, and each of a step's few
+    // handovers between threads may be as late as an idle thread.
     t.ok(
       during.p99 <= 1.5 * before.p99 + 25 + 4 * during.late,
       `p99 ${during.p99.toFixed(1)} ms, baseline ${before.p99.toFixed(1)} ms, idle thread woken late by ${during.late.toFixed(1)} ms`,

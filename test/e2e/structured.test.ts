@@ -73,7 +73,7 @@ const strictFormat = (schema: object, strict = true): object => ({
   response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict } },
 });
 
-/** Returns null if `text` is JSON that the schema allows, otherwise the error. */
+/** Returns null if `text` is JSON that the schema allows; otherwise, the error. */
 function wrong(validate: ValidateFunction, text: string | null): string | null {
   try {
     return validate(JSON.parse(text ?? '')) ? null : `${ajv.errorsText(validate.errors)}: ${text?.slice(0, 300)}`;
@@ -89,7 +89,7 @@ const closed = (properties: Json, required = Object.keys(properties)): Json => (
   additionalProperties: false,
 });
 
-/** Every schema limits the length of the output, so that no sample is truncated by the token limit. */
+/** Every schema limits the output's length, so that no sample is truncated by the token limit. */
 const SCHEMAS: Record<string, Json> = {
   'recursion, enum and pattern': {
     $ref: '#/$defs/node',

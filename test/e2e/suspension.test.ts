@@ -1,5 +1,5 @@
-// Tests that requests of a suspended organization or a revoked key are refused on every endpoint, and that running ones
-// end with an error within 5 seconds in every format, whichever process made the change.
+// Tests that a suspended organization's requests and those with a revoked key are refused on every endpoint, and that
+// running ones end with an error within 5 seconds in every format, whichever process made the change.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -118,7 +118,7 @@ async function check(
       () => false,
       () => true,
     ),
-  ); // A change by another process is seen within a second.
+  ); // a change by another process is seen within a second
   const calls: (() => Promise<unknown>)[] = [
     () => openai.models.list(),
     () => openai.responses.retrieve(background),
@@ -138,7 +138,8 @@ async function check(
   return background;
 }
 
-// Runs in another process: a thread that opens the same database twice would wait forever for its own batch of writes.
+// Runs in another process, because a thread that opens the same database twice would wait forever for its own batch of
+// writes.
 const source = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
 const program = (change: string): string => `
   import { openAccounts } from ${source('storage/lmdb/accounts/directory.js')};

@@ -1,4 +1,4 @@
-// Tests the OpenTelemetry traces of a real server as a collector receives them over OTLP/HTTP: every API format, trace
+// Tests a real server's OpenTelemetry traces as a collector receives them over OTLP/HTTP: every API format, trace
 // context propagation, sampling, recorded attributes, and an unresponsive collector, which must not delay requests.
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
@@ -329,7 +329,7 @@ t.test('an invalid or repeated traceparent header is ignored, and a later versio
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
-  // Two traceparent headers are invalid.
+  // Sending two traceparent headers is invalid.
   const before = receiver.spans.length;
   await new Promise<void>((resolve, reject) => {
     const twice = request(
@@ -379,7 +379,7 @@ t.test('sample_ratio, by_parent and OTEL_SDK_DISABLED select the recorded traces
           { traceparent: `00-${id}-00f067aa0ba902b7-${flag}` },
         );
       }
-      await one.stop(); // By then, the recorded spans have been sent.
+      await one.stop(); // by then, the recorded spans have been sent
       return ids.map((id) => own.spans.some(({ traceId }) => traceId === id));
     } finally {
       await one.stop();

@@ -1,5 +1,5 @@
-// Uses a second server process as an upstream, called in each API format. Through the first server, the official
-// clients must get the same responses as directly from the second, in every format, complete and streamed.
+// Uses a second server process as an upstream, called in each API format. The official clients must get the same
+// responses through the first server as directly from the second, in every format, complete and streamed.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// Tests that the usage shown on the dashboard equals the sum of the `usage` fields of all responses: complete and
+// Tests that the usage shown on the dashboard equals the sum of the `usage` fields in all responses: complete and
 // streamed, in the three formats, in the background, over a WebSocket and cancelled (check 5 of the models and accounts
 // contract). Uses the official clients.
 import { once } from 'node:events';
@@ -73,7 +73,7 @@ const responsesUsage = (usage: OpenAI.Responses.ResponseUsage | undefined | null
 
 const rows = async (query: string): Promise<UsageRowObject[]> =>
   (await owner.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&${query}`)).data;
-/** Adds up the rows of several days, because the test may run across midnight. */
+/** Adds up the rows for several days, because the test may run past midnight. */
 const total = async (model: string, endpoint: string): Promise<UsageRowObject | undefined> => {
   const found = (await rows(`group_by=endpoint&models=${model}`)).filter((row) => row.endpoint === endpoint);
   return found.reduce<UsageRowObject | undefined>((sum, row) => {
@@ -145,8 +145,8 @@ t.test('usage on the dashboard equals the sum of the usage fields of all respons
   });
   responsesUsage(compacted.usage, '/v1/responses/compact');
 
-  // The request is cancelled while it runs. The tokens generated until then count, and the response reports how many
-  // there are.
+  // The request is cancelled while it is running. The tokens generated until then count, and the response reports how
+  // many there are.
   const endless = await openai.responses.create({
     model,
     input: 'R: tell me',

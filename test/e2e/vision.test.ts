@@ -1,5 +1,5 @@
 // Tests a vision model on a whole server through the official clients: images in all three formats, in tool results and
-// in response chains; their token counts, which are computed in advance and reserved; and errors that name the position
+// in response chains; their token counts, which are computed in advance and reserved; and errors that give the position
 // of an invalid image.
 import Anthropic from '@anthropic-ai/sdk';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ t.setTimeout(300_000); // generous timeout for a busy machine
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');
-// The vision encoder is a file in the same folder, found by its standard name.
+// The vision encoder is a file in the same directory, found by its standard name.
 const receiver = await startOtlpReceiver();
 t.teardown(() => receiver.close());
 const server = await startMonolith({
@@ -60,7 +60,7 @@ const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
 t.test('images in chat completions count as prompt tokens and change the output', async (t) => {
   const none = await chat([]);
   const one = await chat([shapes]);
-  // The texts before and after an image are tokenized separately, which may result in one token more than for the
+  // The texts before and after an image are tokenized separately, which may result in one more token than for the
   // joined text.
   const extra = one.usage!.prompt_tokens - none.usage!.prompt_tokens - SHAPES_TOKENS;
   t.ok(extra === 0 || extra === 1, `the image takes ${SHAPES_TOKENS} tokens (${extra} more)`);

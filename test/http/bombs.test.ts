@@ -1,5 +1,5 @@
-// Tests small compressed requests that decompress to a large amount of data, sent concurrently with cheap requests from
-// another client.
+// Tests small compressed requests that decompress to a large amount of data, sent concurrently with another client's
+// cheap requests.
 import { request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';

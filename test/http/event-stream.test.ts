@@ -1,4 +1,4 @@
-// Tests many streams in one thread with fake responses that record each write. streaming.test.ts uses real responses.
+// Tests many streams in one thread, with fake responses that record each write. streaming.test.ts uses real responses.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { HttpResponse } from 'uWebSockets.js';

@@ -1,4 +1,4 @@
-// Tests where a request ends: bytes that a proxy in front would see as part of a body must never be served as a
+// Tests where a request ends: bytes that a proxy in front would see as part of a body must never be treated as a
 // request.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -50,7 +50,7 @@ t.test('ambiguous request framing never lets a second request through', async (t
   const hidden = `GET /v1/hidden HTTP/1.1\r\n${common}\r\n`;
   const post = (headers: string, body: string, path = '/v1/chat/completions'): string =>
     `POST ${path} HTTP/1.1\r\n${common}${headers}\r\n${body}`;
-  /** Sends the second part when a response has arrived or the connection has closed. */
+  /** Sends the second part once a response has arrived or the connection has been closed. */
   const inTwo = (first: string, second: string): Promise<string> =>
     new Promise((resolve) => {
       let text = '';

@@ -42,7 +42,7 @@ const echo: SocketRoute = {
   }),
 };
 
-/** Sends `body` in two halves, `pauseMs` apart; resolves with all received bytes. */
+/** Sends `body` in two halves, `pauseMs` apart. Resolves with all the bytes received. */
 function halves(server: RunningServer, body: string, pauseMs: number, waitMs: number): Promise<string> {
   const head = `POST /whole HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return new Promise((resolve) => {

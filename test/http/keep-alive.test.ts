@@ -1,12 +1,12 @@
-// Tests a long prefill. The headers are sent when the keep-alive timer fires, then comments, then the response. A
-// failure before that is a plain error status.
+// Tests a long prefill. When the keep-alive timer fires, the server sends the headers, then comments, then the
+// response. A failure before that is reported with an error status.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
 t.setTimeout(300_000); // allows for slow CI machines
 
 t.test('keep-alive comments are sent during a long prefill', async (t) => {
-  // With one token per step, a long prompt takes long.
+  // With one token per step, a long prompt takes a long time.
   const server = await startScripted({
     env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
   });

@@ -1,4 +1,4 @@
-// Tests of requests whose key lookup takes time: no data is lost during the lookup, and no state remains afterwards.
+// Tests requests whose key lookup takes time: no data is lost during the lookup, and no state remains afterwards.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -116,7 +116,7 @@ t.test('a key revoked during the upload of a body is refused', async (t) => {
   const server = await startRoutes(echoRoutes);
   t.teardown(() => server.close());
   const body = JSON.stringify({ a: 1 });
-  /** Sends half of a body. The returned function sends the rest and resolves with the response. */
+  /** Sends half of a body. Returns a function that sends the rest and resolves with the response. */
   const begin = async (secret: string): Promise<() => Promise<string>> => {
     let answer = '';
     const socket = connect(server.port, '127.0.0.1').on('data', (bytes: Buffer) => {

@@ -1,5 +1,5 @@
-// Tests of limits.event_loop_ms on a running server. The event-loop time of large requests is charged to their organization.
-// When its budget is used up, further large requests are refused unread.
+// Tests limits.event_loop_ms on a running server. The event-loop time of large requests is charged to their
+// organization. Once its budget is used up, further large requests are refused unread.
 import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -11,7 +11,10 @@ import type { Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
 import { errorOf, startRoutes } from './running-server.js';
 
-/** Exceeds the burst of ten milliseconds that limits.event_loop_ms = 1 allows. A few requests exceed a minute of budget. */
+/**
+ * More than the burst of ten milliseconds that limits.event_loop_ms = 1 allows; a few requests exceed a minute's
+ * budget.
+ */
 const WORK_MS = 100;
 let served = 0;
 function work(): void {
@@ -42,7 +45,7 @@ const routes: Route[] = [
     }),
   ),
 ];
-/** A small request whose large response is produced later. */
+/** A small request with a large response, which is produced later. */
 const later: Route = {
   method: 'POST',
   path: '/v1/later',

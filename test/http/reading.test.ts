@@ -1,4 +1,4 @@
-// Tests of reading request bodies: memory accounting of incomplete bodies, and release of complete ones.
+// Tests reading request bodies: memory accounting of incomplete bodies, and release of complete ones.
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -207,11 +207,11 @@ t.test('a server limits the memory of request bodies and frees them once read', 
   t.teardown(() => server.close());
   const head = (length: string): string =>
     `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
-  /** Yields to the server, which runs in this process. Independent of the clock. */
+  /** Yields to the server, which runs in this process. Does not depend on the clock. */
   const turns = async (): Promise<void> => {
     for (let i = 0; i < 10; i++) await sleep(5);
   };
-  /** Starts a body that is never completed. */
+  /** Starts sending a body that is never completed. */
   const unfinished = async (bytes: number): Promise<Socket> => {
     const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
     socket.write(head(`Content-Length: ${LIMIT}`));

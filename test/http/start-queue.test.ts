@@ -1,4 +1,4 @@
-// Tests that only a few of the requests that arrive together start at a time. Other organizations and the rest of the
+// Tests that of the requests that arrive together, only a few start at a time. Other organizations and the rest of the
 // event loop are served in between.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -12,14 +12,14 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** The number of starts of BUSY_MS each that fit into one slice, plus the first one, which does not wait. */
+/** How many starts of BUSY_MS each fit in one slice, plus the first one, which does not wait. */
 const MAX_IN_AN_ITERATION = 5;
 
 function busy(): void {
   for (const end = performance.now() + BUSY_MS; performance.now() < end; );
 }
 
-/** Returns the number of starts in each event-loop iteration until there are `count`. */
+/** Returns the number of starts in each event-loop iteration, until there have been `count`. */
 async function perIteration(started: () => number, count: number): Promise<number[]> {
   const counts: number[] = [started()];
   for (let before = started(); before < count; before = started()) {
@@ -129,7 +129,7 @@ t.test('a burst over HTTP does not delay another organization', async (t) => {
       closed: () => undefined,
     }),
   };
-  // The key string is used as the organization.
+  // The key itself is used as the organization.
   const identity = (key: string): Identity => ({
     organizationId: key,
     organizationNumber: 1,

@@ -42,7 +42,7 @@ void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : 
 
 namespace {
 std::string repository() {
-  std::string here = __FILE__;  // The path of this file: <repository>/test/native/check.cc.
+  std::string here = __FILE__;  // This file's path: <repository>/test/native/check.cc.
   const size_t at = here.rfind("test/native/");
   return at == std::string::npos || at == 0 ? "./" : here.substr(0, at);
 }
@@ -71,7 +71,7 @@ std::string vectors_path(const std::string& relative) {
 }  // namespace check
 
 namespace {
-// Sets the start value of the engine's clock. "max" is one hour before the largest time the clock can represent.
+// Sets the start value of the engine's clock. "max" is one hour before the largest time that the clock can represent.
 void start_clock_at(const char* seconds) {
   using monolith::Clock;
   const Clock::duration at = std::strcmp(seconds, "max") == 0

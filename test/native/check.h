@@ -1,6 +1,7 @@
-// A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with 1
-// if a test failed. Arguments: --list, or a filter: a substring of the test's name, or of the path of its file if the
-// filter contains a slash. --clock=SECONDS or --clock=max before them sets the start value of the engine's clock.
+// A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with
+// code 1 if a test failed. The argument is --list or a filter: a substring of the test's name or, if it contains a
+// slash, of the path of the test's file. --clock=SECONDS or --clock=max before it sets the start value of the engine's
+// clock.
 #pragma once
 
 #include <cmath>
@@ -22,13 +23,13 @@ bool add(const Test& test);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
 void note(const std::string& text);  // Prints a TAP comment.
 void skip(const std::string& why);   // Marks the running test as skipped. The test must return after the call.
-// For an executable whose tests all require something of the machine. `what_is_missing` is called once, before the
-// first test. If it returns a string, every test is skipped with that string as the reason.
+// For an executable whose tests all need something from the machine. `what_is_missing` is called once, before the first
+// test. If it returns a string, every test is skipped, with that string as the reason.
 bool needs(std::string (*what_is_missing)());
 // Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
 std::string repository_path(const std::string& relative);  // Returns the path <repository>/<relative>.
-// Returns the path of a golden-vector file, from either of the two vector sets. Searches $MONOLITH_VECTORS and
+// Returns the path of a golden-vector file from either of the two vector sets. Searches $MONOLITH_VECTORS and
 // $MONOLITH_VECTORS2, test/data/vectors and vectors2, and ../shared/vectors2. Returns an empty string if the file does
 // not exist, in which case the test calls skip().
 std::string vectors_path(const std::string& relative);

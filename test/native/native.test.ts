@@ -18,7 +18,7 @@ const folder = join(packageRoot, 'build', 'native');
 const executables = readdirSync(folder, { withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.startsWith('tests_'))
   .map(({ name }) => name)
-  .sort(); // the folder also contains subfolders of the build
+  .sort(); // the build directory also contains subdirectories
 t.ok(executables.length >= 6, `there is one executable per module: ${executables.join(', ')}`);
 for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 1_200_000 }, name);
 

@@ -1,6 +1,6 @@
-// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: injects a fault of every kind at every write
-// and sync of the database file. The state after a killed process or a power loss is rebuilt from one recorded run
-// (recorded.ts). Each failing call needs its own run; the runs continue until no further call exists.
+// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: injects every kind of fault at every write
+// and sync of the database file. For killed processes and power losses, the resulting state is rebuilt from one
+// recorded run (recorded.ts). Each failing call needs its own run; the runs continue until there are no further calls.
 import { parseArgs } from 'node:util';
 import { badOption } from '../support/bad-option.js';
 import { FAULTS, runWithFault } from './faults.js';
@@ -8,7 +8,10 @@ import type { Fault } from './faults.js';
 import { Recorded, wrongAfter } from './recorded.js';
 
 const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
-/** Faults that hit the first call of their kind at or after a position: positions between two such calls are equivalent. */
+/**
+ * Faults that hit the first call of their kind at or after a position, so positions between two such calls are
+ * equivalent.
+ */
 const SEEK: readonly Fault[] = ['sync', 'meta'];
 
 const { values } = parseArgs({

@@ -1,4 +1,4 @@
-// Tests that batched writes keep their order, are retried after a failure, and are limited while writing fails.
+// Tests that batched writes keep their order, are retried after a failure, and are limited while writing is failing.
 import t from 'tap';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../../src/storage/batch-writer.js';

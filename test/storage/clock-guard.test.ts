@@ -1,4 +1,4 @@
-// Tests the clock guard on LMDB, and the expiry of stored responses, which it holds back.
+// Tests the clock guard on LMDB, and the expiry of stored responses, which the guard can suspend.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

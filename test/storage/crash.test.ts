@@ -1,5 +1,5 @@
-// Sends SIGKILL while 16 writers save. Every response whose save resolved must be complete, including its chain, no
-// response may be partial, and data written ahead by an interrupted save must be removed at the next start.
+// Sends SIGKILL while 16 writers are saving. Every response whose save resolved must be complete, including its chain,
+// no response may be partial, and data written ahead by an interrupted save must be removed at the next start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Tests that only one server can use a data folder, across processes, containers and threads. The lock is released when
-// the server ends.
+// Tests that only one server can use a data directory, across processes, containers and threads. The lock is released
+// when the server exits.
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -83,7 +83,7 @@ t.test('child processes do not inherit the lock, and threads do not release it',
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');
-  // POSIX record locks would be released when the process closes any descriptor of the file.
+  // POSIX record locks are released when the process closes any descriptor of the file.
   const worker = new Worker(
     `const fs = require('node:fs'); fs.closeSync(fs.openSync(${JSON.stringify(lockPath(path))}, 'r+'));`,
     { eval: true },

@@ -1,5 +1,5 @@
 // Tests the database file: damage is detected before LMDB maps the file, a full disk gives a clear error, and a copy
-// made during writes contains everything that was acknowledged before it.
+// made during writes contains everything acknowledged before it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -50,7 +50,7 @@ t.test('a backup made while responses are saved contains every response acknowle
   const closed = once(child, 'close');
   t.teardown(() => child.kill('SIGKILL'));
   t.ok(await eventually(() => saved().length > 200));
-  const lock = lockDataDir(path); // the lock that the server of this folder would hold
+  const lock = lockDataDir(path); // the lock that this directory's server would hold
   const before = saved();
   const made = await backUp(path, copy);
   t.ok(await eventually(() => saved().length > before.length), 'saving continued during the backup');
@@ -237,7 +237,7 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
     });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
-  // The root page of the table list gets impossible node bounds. The check must validate each bound before using it.
+  // Gives the root page of the table list impossible node bounds. The check must validate each bound before using it.
   const content = readFileSync(databasePath(good));
   const meta = content.readBigUInt64LE(152) > content.readBigUInt64LE(4096 + 152) ? 0 : 4096;
   const root = Number(content.readBigUInt64LE(meta + 136));
@@ -267,12 +267,12 @@ t.test('a damaged database file is refused with an error before LMDB maps it', a
         `flags ${flags}`,
       );
   }
-  // The same applies while a server has the file open: damage must not be mistaken for a page that was reused
-  // meanwhile.
+  // The same applies while a server has the file open: damage must not be mistaken for a page that has been reused
+  // since.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
   served.release();
-  // Random damage to pages of any tree: the check may report damage or pass, but must not fail otherwise.
+  // Random damage to pages of any tree: the check may report damage or pass, but must not fail in any other way.
   let found = 0;
   for (let round = 0; round < 60; round++) {
     const page = 2 + random.below(pages - 2);
@@ -301,7 +301,7 @@ t.test('a truncated file is refused before it is mapped if any data is lost', as
   await store.transaction(() => {
     for (let n = 0; n < 100; n++) void table.remove(`key ${n}`);
   });
-  // Places the root pages before the pages of values, on pages that were free.
+  // Places the root pages before the value pages, on pages that were free.
   for (let n = 0; n < 4; n++) await table.put('key 200', n);
   await store.close();
   const file = databasePath(short);

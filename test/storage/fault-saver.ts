@@ -1,6 +1,7 @@
 // Saves and deletes responses one after another and prints what the store has acknowledged. Run as a separate process
-// in tests of failing disk writes. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
-// "refused". The content of a response is derived from its id (saver.ts), and the ids are derived from their numbers.
+// in tests of failing disk writes. Argument: data directory. Output lines: "made", "saved ID PREVIOUS", "deleting ID",
+// "deleted ID", "refused". A response's content is derived from its id (saver.ts), and the ids are derived from
+// consecutive numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
@@ -8,7 +9,7 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import { expected } from './saver.js';
 
 const ROUNDS = 6;
-/** Printed when the file has its final name. Before that, it is a temporary file that nothing reads. */
+/** Printed when the file has its final name. Until then, it is a temporary file that nothing reads. */
 export const MADE = 'made';
 
 const idOf = (number: number): string =>

@@ -1,6 +1,6 @@
 // Tests a disk that fails at one of the database's writes or syncs. When the database is reopened, all acknowledged
-// data must be there and nothing may be partial. `npm run faults` tests every position and kind of fault; this test
-// samples them.
+// data must be there and nothing may be partial. `npm run faults` tests every position and every kind of fault; this
+// test samples them.
 import t from 'tap';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
@@ -9,7 +9,7 @@ import { Recorded, wrongAfter } from './recorded.js';
 t.setTimeout(600_000);
 
 /**
- * Sampled positions of about 330 calls: creation of the file (1, 2), creation of the tables (40, 200, 201), large and
+ * Sampled positions out of about 330 calls: creating the file (1, 2), creating the tables (40, 200, 201), large and
  * small saves, and deletions. Calls 200, 300 and 302 write meta pages.
  */
 const PLACES: Readonly<Record<Fault, readonly number[]>> = {
@@ -23,7 +23,7 @@ const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   power: [2, 232, 300],
 };
 
-/** Calls made while the file is created and shortly after; all of them are tested. */
+/** Calls made while the file is being created and shortly after; all of them are tested. */
 const FIRST = 6;
 
 for (const fault of FAULTS) {

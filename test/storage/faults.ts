@@ -11,7 +11,7 @@ import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { isWhole } from './whole.js';
 
-/** A run that takes longer is considered stuck. The limit allows for busy machines. */
+/** A longer run is considered stuck. The limit allows for busy machines. */
 const STUCK_MS = 300_000;
 
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
@@ -57,8 +57,8 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
-    // Failing to create the database also counts as an orderly exit, because the first writes may fail. The LMDB
-    // library overwrites its own memory if the error message for a failed page write is long:
+    // Failing to create the database also counts as an orderly exit, because the first writes may fail. If the error
+    // message for a failed page write is long, the LMDB library overwrites its own memory:
     // docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
     if (
@@ -74,7 +74,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
   }
 }
 
-/** Checks a data folder against `text`, the output of the process that has ended, and returns the problems found. */
+/** Checks a data directory against `text`, the output of the process that used it. Returns the problems found. */
 export async function look(folder: string, text: string): Promise<string[]> {
   const problems: string[] = [];
   const saved = new Map<string, string | null>();

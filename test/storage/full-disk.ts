@@ -1,5 +1,5 @@
-// A process that saves responses until the disk is full and then continues. Run it where the size of files is limited.
-// It prints its results as JSON. Argument: data folder.
+// A process that saves responses until the disk is full and then continues. Run it where the file size is limited. It
+// prints its results as JSON. Argument: data directory.
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { ApiError } from '../../src/shared/errors.js';
@@ -41,8 +41,8 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
     },
     (error: unknown) => errors.push(error),
   );
-  // Small responses still fit for a while. The disk must not be filled to the last page, because erasing needs a few
-  // pages too.
+  // Small responses still fit for a while. The store must not fill the disk to the last page, because erasing needs a
+  // few pages too.
   for (let isFull = false; !isFull; )
     await responses.save(record({}, 'x'.repeat(3_000))).then(
       () => {

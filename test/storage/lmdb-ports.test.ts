@@ -1,4 +1,4 @@
-// Runs the tests that every implementation of a storage port must pass on the LMDB database of the data folder.
+// Runs the tests that every implementation of a storage port must pass on the data directory's LMDB database.
 import type { Test } from 'tap';
 import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';

@@ -1,4 +1,4 @@
-// A process that locks a data folder, prints a message, and holds the lock until its standard input is closed.
+// A process that locks a data directory, prints a message, and holds the lock until its standard input is closed.
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 
 lockDataDir(process.argv[2] as string);

@@ -14,7 +14,7 @@ export interface OpenedPostgres extends OpenedResponses {
   url: string;
 }
 
-/** `url`: a database that another process already uses; without it, a new one is created. */
+/** `url`: a database that another process already uses; if not given, a new one is created. */
 export async function openPostgres(postgres: Postgres, url?: string, clock = { now: START }): Promise<OpenedPostgres> {
   const own = url ?? (await postgres.create());
   const settings = { url: own, connections: 6, timeout_ms: 60_000 };

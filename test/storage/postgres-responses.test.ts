@@ -1,5 +1,5 @@
-// Tests stored responses in PostgreSQL: runs the tests that every response store must pass, and cases with two
-// concurrent processes and expired leases.
+// Tests stored responses in PostgreSQL: runs the tests that every response store must pass, and adds cases with two
+// concurrent processes and with expired leases.
 import t from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { leaveOutIf } from '../support/needed-programs.js';

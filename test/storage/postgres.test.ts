@@ -121,7 +121,7 @@ t.test('a migration that breaks earlier releases waits until their processes hav
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
     { version: DATABASE_VERSION },
   ]);
-  await migrate(settingsOf(await postgres.create()), version, alone); // An empty database has no such processes.
+  await migrate(settingsOf(await postgres.create()), version, alone); // an empty database has no such processes
   await running.close();
   await migrate(settingsOf(url), version, alone);
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
@@ -211,8 +211,8 @@ t.test('transactions are atomic and retried after a conflict', async (t) => {
     { code: '23505' },
     'a duplicate key is not reported as a database failure',
   );
-  // Half of the transactions lock the rows in the opposite order. PostgreSQL aborts one of two transactions that
-  // deadlock.
+  // Half of the transactions lock the rows in the opposite order, and PostgreSQL aborts one of two deadlocked
+  // transactions.
   let runs = 0;
   await Promise.all(
     Array.from({ length: 16 }, (_, at) =>

@@ -1,5 +1,5 @@
-// Records all writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record),
-// and rebuilds the file as it would be after a failure of the process or the machine at any of these points.
+// Records all writes and syncs in one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record),
+// and rebuilds the file as it would be after the process or the machine failed at any of these points.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,8 +27,7 @@ export interface Left {
 
 export class Recorded {
   /**
-   * The positions before each call, and the end. At a position, all output printed after the previous call has been
-   * received.
+   * The position before each call, and the end. At a position, all output printed after the previous call has arrived.
    */
   readonly calls: readonly number[];
 
@@ -36,7 +35,7 @@ export class Recorded {
     this.calls = [...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at])), entries.length];
   }
 
-  /** `restarted`: the machine lost power, so that LMDB treats the next start as a new boot. */
+  /** `restarted`: the machine lost power, so LMDB treats the next start as a new boot. */
   static make(restarted: boolean): Recorded {
     const folder = mkdtempSync(join(tmpdir(), 'monolith-recorded-'));
     try {
@@ -62,7 +61,7 @@ export class Recorded {
     }
   }
 
-  /** Returns the state if the process ended at that position. */
+  /** Returns the state if the process ended at this position. */
   killed(position: number): Left {
     return this.#upTo(position);
   }
@@ -78,7 +77,10 @@ export class Recorded {
     );
   }
 
-  /** Returns a state after a power loss: any sector written since the last sync may be missing, because a disk writes in any order. */
+  /**
+   * Returns a state after a power loss: any sector written since the last sync may be missing, because a disk writes
+   * sectors in any order.
+   */
   powerless(position: number, seed: number): Left {
     const random = randomFrom(seed * 1_000_003 + position);
     let durable = 0;
@@ -129,7 +131,7 @@ function read(trace: Buffer): Entry[] {
 export async function wrongAfter({ file, text }: Left): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-left-'));
   try {
-    // Until the database is complete, the file has a temporary name next to its final one.
+    // Until the database is complete, the file has a temporary name next to the final one.
     const path = text.startsWith(`${MADE}\n`)
       ? databasePath(folder)
       : join(dirname(databasePath(folder)), 'new-killed', 'data.mdb');

@@ -76,7 +76,8 @@ t.test('data written ahead of a save is removed if the save comes too late', asy
   await responses.save(large(deleted));
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 
-  // The response is deleted while its data is written ahead; another response continues it, so its own items are kept.
+  // The response is deleted while its data is being written ahead; another response continues it, so its own items are
+  // kept.
   const held = record({
     background: true,
     status: 'queued',
@@ -98,7 +99,7 @@ t.test('data written ahead of a save is removed if the save comes too late', asy
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
-/** Simulates a store on a disk with few free pages: a transaction that writes more rows than fit is rolled back. */
+/** Simulates a disk with few free pages: a transaction that writes more rows than fit is rolled back. */
 function tight(store: Store, rows: number, refused: () => void): Store {
   let written = 0;
   const watched = <V>(table: Table<V>): Table<V> => ({
@@ -157,7 +158,7 @@ t.test('expired responses are erased in small steps on a nearly full disk', asyn
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
-/** Records the removed keys in order, by table; `admit` may refuse a transaction to simulate a crash. */
+/** Records the removed keys in order, by table. To simulate a crash, `admit` may refuse a transaction. */
 function noting(
   store: Store,
   removed: { table: TableName; key: string }[],

@@ -1,5 +1,5 @@
 // Tests that every implementation of ResponseStore must pass. Saved responses and their chains can be read only by
-// their organization, until they are deleted or expire, and erasing leaves nothing behind.
+// their own organization, until they are deleted or expire, and erasing leaves nothing behind.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -749,7 +749,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [sequences(await one.running.after(1, 10)), one.running.ended, sequences(await one.running.after(6, 10))],
       [[6], true, []],
     );
-    // In this case, the last event could not be logged either.
+    // Here, the last event could not be logged either.
     const two = await begin();
     await open.responses.save(record({ id: two.saved.id, background: true }));
     t.same(sequences(await two.running.after(1, 10)), [], 'the last event may still arrive');
@@ -760,7 +760,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [told?.map(({ sequence, type }) => [sequence, type]), two.running.ended],
       [[[6, 'response.completed']], true],
     );
-    // In this case, the end of the log arrives late and in several parts.
+    // Here, the end of the log arrives late and in several parts.
     const late = await begin();
     let woken = false;
     leaving.push(
@@ -791,7 +791,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [null, [7]],
       'a response deleted meanwhile ends with the reported event',
     );
-    // In this case, the response was interrupted.
+    // Here, the response was interrupted.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(
       ({ record: { id } }) => id === three.saved.id,
@@ -836,8 +836,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `the chain was read in ${ms.toFixed(0)} ms`);
-    // By now, the reader has released the chain. Otherwise, it would have to erase responses that were deleted
-    // meanwhile.
+    // By now, the reader has released the chain. If it had not, it would have to erase responses deleted in the
+    // meantime.
     await responses.sweep();
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);

@@ -1,5 +1,5 @@
-// A process that saves many responses concurrently and prints each id after its save has resolved. Tests kill it.
-// Arguments: data folder, number of concurrent saves. The content of a response is derived from its id; see expected().
+// A process that saves many responses concurrently and prints each id once its save has resolved. Tests kill it.
+// Arguments: data directory, number of concurrent saves. A response's content is derived from its id; see expected().
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { newResponseId } from '../../src/shared/ids.js';
@@ -8,8 +8,8 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
 /**
- * Derives a response from its id alone: small responses, some with hundreds of items, and some with more image data
- * than one transaction can write.
+ * Derives a response from its id alone. Most are small, some have hundreds of items, and some have more image data than
+ * one transaction can write.
  */
 export function expected(id: string, previousId: string | null): ResponseRecord {
   const digest = createHash('sha256').update(id).digest();

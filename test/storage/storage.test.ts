@@ -88,7 +88,7 @@ t.test('closing the store completes pending writes and resolves them', async (t)
     await again.close();
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
-  // An error in the event loop would also make this test fail.
+  // This test would also fail on an error in the event loop.
   t.same(said, [], 'the LMDB library prints no warning');
 });
 

@@ -1,4 +1,4 @@
-// Checks whether a response that saver.ts created is complete.
+// Checks whether a response created by saver.ts is complete.
 import type { ChainedResponse, ResponseStore } from '../../src/storage/response-store.js';
 import { expected } from './saver.js';
 

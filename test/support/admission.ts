@@ -1,7 +1,9 @@
 // Helpers for tests of admission limits.
 import { ApiError } from '../../src/shared/errors.js';
 
-/** Returns the ApiError that `work` throws. Any other exception is rethrown; if nothing is thrown, the call fails. */
+/**
+ * Returns the ApiError that `work` throws. Rethrows any other exception, and throws an error if `work` throws nothing.
+ */
 export function refusal(work: () => unknown): ApiError {
   try {
     work();

@@ -1,5 +1,5 @@
 // A real headless browser for page tests: the machine's Chromium, driven by playwright-core. A test fails if its page
-// contacts another host, violates the content security policy, throws, or scrolls sideways.
+// contacts another host, violates the content security policy, throws an error, or scrolls sideways.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ export const notBuilt: string | false = existsSync(join(root, 'dist', 'web', 'in
   ? false
   : 'the page is not built (npm run build:web)';
 
-/** The reason why browser tests cannot run on this machine, for `{ skip: noBrowser }`; false if they can. */
+/** Why browser tests cannot run on this machine, for `{ skip: noBrowser }`; false if they can. */
 export const noBrowser: string | false =
   executable === undefined ? 'no Chromium on this machine (apt-get install chromium, or set CHROMIUM)' : notBuilt;
 
@@ -65,13 +65,12 @@ export async function openWindow(
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
   });
-  context.setDefaultTimeout(20_000); // the timeout is long because CI machines are busy
+  context.setDefaultTimeout(20_000); // long, because CI machines are busy
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
-    // The browser logs every error status. Tests provoke such responses on purpose, so they are not recorded as
-    // problems.
+    // The browser logs every error status. Tests provoke such responses on purpose, so they do not count as problems.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       problems.push(`console: ${message.text()}`);
   });
@@ -101,19 +100,19 @@ export async function signIn({ context }: Opened, url: string, cookie: string | 
   await context.addCookies([{ name: 'sid', value: cookie ?? '', url, httpOnly: true, sameSite: 'Lax' }]);
 }
 
-/** Returns how many pixels the content is wider than the window; 0 unless the page scrolls sideways. */
+/** Returns by how many pixels the content is wider than the window; 0 unless the page scrolls sideways. */
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate(
     'Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)',
-  ); // if space is reserved for a scrollbar, the difference is negative
+  ); // negative if space is reserved for a scrollbar
 }
 
 const SCREENSHOTS = join(root, 'build', 'screenshots');
 const wanted = (process.env['MONOLITH_TEST_SCREENSHOTS'] ?? '') !== '';
 
 /**
- * If MONOLITH_TEST_SCREENSHOTS is set, saves screenshots of the whole page in both color schemes and both widths:
- * build/screenshots/NAME-wide-light.png and so on. `few` limits this to wide in light and narrow in dark, for dialogs
+ * If MONOLITH_TEST_SCREENSHOTS is set, saves screenshots of the whole page in both color schemes and both widths, as
+ * build/screenshots/NAME-wide-light.png and so on. With `few`, saves only wide in light and narrow in dark, for dialogs
  * and small states.
  */
 export async function screenshots(

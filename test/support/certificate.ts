@@ -12,7 +12,7 @@ const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts
 const oid = (...bytes: readonly number[]): Buffer => der(0x06, Uint8Array.from(bytes));
 const utcTime = (date: Date): Buffer => der(0x17, `${date.toISOString().replace(/[-:T]/g, '').slice(2, 14)}Z`);
 
-/** Returns the key and certificate as PEM. The certificate is its own certificate authority and names these hosts. */
+/** Returns the key and certificate as PEM. The certificate is its own CA and is valid for these hosts. */
 export function selfSigned(hosts: readonly string[]): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', {
     namedCurve: 'prime256v1',

@@ -1,5 +1,5 @@
-// Converts a GGUF file of the llama architecture with a byte-level vocabulary back to a Hugging Face folder in F32: the
-// inverse of llama.cpp's converter. For tests that serve a folder.
+// Converts a GGUF file of the llama architecture with a byte-level vocabulary back to a Hugging Face directory in F32,
+// the inverse of llama.cpp's converter. For tests that serve such a directory.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -17,7 +17,7 @@ interface Gguf {
   floats(tensor: Tensor): Float32Array;
 }
 
-/** Supports only what these files contain: no nested arrays, and tensors in F32 and Q8_0. */
+/** Supports only what these files contain: no nested arrays, and only F32 and Q8_0 tensors. */
 function readGguf(path: string): Gguf {
   const bytes = readFileSync(path);
   let at = 8;

@@ -1,4 +1,4 @@
-// Sends each request on its own connection. New connections are distributed over the HTTP workers, whereas a client
+// Sends each request on its own connection. New connections are distributed across the HTTP workers, whereas a client
 // that keeps its connection always reaches the same worker.
 import { once } from 'node:events';
 import { type Agent, request, type IncomingMessage } from 'node:http';

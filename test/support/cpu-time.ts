@@ -1,7 +1,9 @@
-// Measures CPU time instead of wall-clock time, for upper bounds on the cost of code: the machine may be busy with
-// other work.
+// Measures CPU time instead of wall-clock time, for upper bounds on the cost of code, because the machine may be busy
+// with other work.
 
-/** Starts measuring. The returned function returns the CPU milliseconds that this process has used since then. */
+/**
+ * Starts measuring. The function that it returns reports the CPU milliseconds that this process has used since then.
+ */
 export function cpuTime(): () => number {
   const before = process.cpuUsage();
   return () => process.cpuUsage(before).user / 1_000;

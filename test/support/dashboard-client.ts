@@ -4,11 +4,10 @@
 export interface DashboardClient {
   readonly url: string;
   /**
-   * Value of the session cookie; null if there is none. Assign it to a second client to use the same session from
-   * another browser.
+   * Session cookie; null if there is none. Assign it to a second client to use the same session from another browser.
    */
   cookie: string | null;
-  /** Headers of the last response. */
+  /** Headers of the latest response. */
   headers: Headers;
   /**
    * `path` is relative to /dashboard/api. The given headers override the client's own; an empty string omits a header.
@@ -17,12 +16,12 @@ export interface DashboardClient {
     path: string,
     init?: { method?: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
   ): Promise<Response>;
-  /** The following methods throw a DashboardError unless the status is 200. */
+  /** These methods throw a DashboardError unless the status is 200. */
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body?: unknown): Promise<T>;
   patch<T>(path: string, body: unknown): Promise<T>;
   delete<T>(path: string): Promise<T>;
-  /** Signs up a new user with a new organization, or with `invite` as a member of an existing one. */
+  /** Signs up a new user with a new organization or, with `invite`, as a member of an existing one. */
   signUp(fields?: {
     email?: string;
     password?: string;

@@ -1,4 +1,4 @@
-// A server in this process for dashboard tests: real accounts in a real database, one small model.
+// A server in this process for dashboard tests, with real accounts in a real database and one small model.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,13 +20,13 @@ export interface DashboardServer {
   dataDir: string;
   logs: string[];
   /**
-   * Accesses the server's own database. If a process opens the same database twice, the second one can block forever on
-   * a write of the first.
+   * Accesses the server's own database. If a process opens the same database twice, the second instance can block
+   * forever on a write by the first.
    */
   inside<T>(work: (store: Store) => Promise<T>): Promise<T>;
   /** Returns a new browser client. */
   client(): DashboardClient;
-  /** Restarts on the same data folder, as if in another process. `settings` replaces those of the first start. */
+  /** Restarts on the same data directory, as if in another process. `settings` replaces the original settings. */
   restart(settings?: object): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,6 +1,5 @@
 // Preloaded (--import) into the servers that tests start. The test process holds this process's standard input open,
-// and this process exits when it closes. No server therefore outlives its test, even if the test is killed by a
-// timeout.
+// and this process exits when it closes, so no server outlives its test, even if a timeout kills the test.
 import { isMainThread } from 'node:worker_threads';
 
 if (isMainThread) {

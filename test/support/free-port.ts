@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 
-/** The port was free a moment ago. Use it soon, because another program may take it. */
+/** Returns a port that was free a moment ago. Use it soon, because another program may take it. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

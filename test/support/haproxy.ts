@@ -1,4 +1,4 @@
-// Starts Debian's HAProxy in front of test servers with the configuration published in deploy/haproxy.cfg. Only the
+// Starts Debian's HAProxy in front of test servers, with the configuration published in deploy/haproxy.cfg. Only the
 // addresses and the health check interval differ. HAProxy stops with the test process.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ export interface Haproxy {
   stop(): Promise<void>;
 }
 
-/** Each response has an `x-served-by` header: the index in `ports` of the server that produced it. */
+/** Every response has an `x-served-by` header with the index in `ports` of the server that produced it. */
 export async function startHaproxy(ports: readonly number[]): Promise<Haproxy> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-haproxy-'));
   const port = await freePort();

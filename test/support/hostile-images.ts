@@ -1,5 +1,5 @@
-// Image files that attack a decoder: small ones that cost far more than their pixels suggest (many scans, many frames,
-// compressed comments), truncated ones, and ones whose headers declare a different size.
+// Image files that attack a decoder: small files that cost far more than their pixels suggest (many scans, many frames,
+// compressed comments), truncated files, and files whose headers declare the wrong size.
 import { deflateSync } from 'node:zlib';
 
 const segment = (code: number, data: readonly number[]): Buffer =>
@@ -16,7 +16,7 @@ function zeroBits(count: number): Buffer {
 const repeated = (bytes: Buffer, count: number): Buffer => Buffer.alloc(bytes.length * count, bytes);
 
 /**
- * A valid grayscale JPEG. Progressive: each scan except the first covers all AC coefficients. Sequential: two
+ * Returns a valid grayscale JPEG. Progressive: each scan except the first covers all AC coefficients. Sequential: two
  * components, one per scan.
  */
 export function jpegOfScans(
@@ -53,7 +53,7 @@ export function jpegOfScans(
   ]);
 }
 
-/** Returns `count` one-byte JPEG segments, to be inserted before the others. */
+/** Returns `count` one-byte JPEG segments, to be inserted before the other segments. */
 export const jpegSegments = (code: number, count: number): Buffer => repeated(segment(code, [0x41]), count);
 
 /** Returns `png` with `count` text chunks, each of which decompresses to 8 MB. */
@@ -65,14 +65,14 @@ export function pngWithComments(png: Buffer, count: number): Buffer {
   return Buffer.concat([png.subarray(0, 33), repeated(comment, count), png.subarray(33)]);
 }
 
-/** A GIF with `count` one-pixel frames. */
+/** Returns a GIF with `count` one-pixel frames. */
 export function gifOfFrames(count: number): Buffer {
   const head = Buffer.from([...Buffer.from('GIF89a'), 1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255]);
   const frame = Buffer.from([0x21, 0xf9, 4, 0, 1, 0, 0, 0, 0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0]);
   return Buffer.concat([head, repeated(frame, count), Buffer.from([0x3b])]);
 }
 
-/** A WebP animation that repeats a one-pixel WebP `count` times. */
+/** Returns a WebP animation that repeats a one-pixel WebP `count` times. */
 export function webpOfFrames(webp: Buffer, count: number): Buffer {
   const chunk = (name: string, data: Buffer): Buffer => {
     const head = Buffer.alloc(8);
@@ -104,7 +104,7 @@ function crc32(bytes: Uint8Array): number {
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** Returns the chunk with its length and checksum. */
+/** Returns a chunk with its length and checksum. */
 function pngChunk(type: string, data: Uint8Array): Buffer {
   const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
   const out = Buffer.alloc(body.length + 8);
@@ -114,7 +114,7 @@ function pngChunk(type: string, data: Uint8Array): Buffer {
   return out;
 }
 
-/** A black PNG with 1 bit per pixel whose header declares this size and that contains `rows` rows of pixels. */
+/** Returns a black 1-bit PNG whose header declares this size but which contains only `rows` rows of pixels. */
 export function pngOf(width: number, height: number, rows: number): Buffer {
   const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
   header.writeUInt32BE(width, 0);
@@ -128,7 +128,7 @@ export function pngOf(width: number, height: number, rows: number): Buffer {
   ]);
 }
 
-/** The JPEG with a different width and height in its frame header. */
+/** Returns the JPEG with a different width and height in its frame header. */
 export function jpegWithSides(jpeg: Buffer, width: number, height: number): Buffer {
   const at = jpeg.indexOf(Buffer.from([0xff, 0xc0]));
   const changed = Buffer.from(jpeg);

@@ -1,5 +1,5 @@
-// Random chat templates that behave badly. They use every language feature, nested, in loops and macros, on growing
-// texts and lists. Each does nothing costly unless the first message is `go`, so that it can still be loaded.
+// Random malicious chat templates. They use every language feature, nested, in loops and macros, on growing texts and
+// lists. None does anything costly unless the first message is `go`, so that it can still be loaded.
 import type { Random } from './random.js';
 
 const TEXTS = [

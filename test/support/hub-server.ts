@@ -1,4 +1,4 @@
-// A local server that speaks the Hugging Face hub's HTTP API and fails on demand. It covers file lists and commits,
+// A local server that implements the Hugging Face hub's HTTP API and fails on demand. It covers file lists and commits,
 // redirects to a second origin with ranges, hashes, tokens, 401, 403, 404, 429, broken connections and wrong bytes.
 
 import { createHash } from 'node:crypto';
@@ -7,9 +7,9 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface HubRepo {
-  /** Path → content. Files of 1,000 bytes or more are "large files" with a SHA-256. */
+  /** Path → content. Files of 1,000 bytes or more count as "large files" and have a SHA-256. */
   files: Record<string, Buffer>;
-  /** The token that requests must have, if it is set. */
+  /** The token that requests must carry; if not set, none is needed. */
   token?: string;
   gated?: boolean;
 }
@@ -17,9 +17,9 @@ export interface HubRepo {
 export interface Faults {
   /** Breaks the connection after this many bytes of a large file: one entry per connection, in order. */
   breakAfter?: number[];
-  /** These responses are sent to the first requests, whatever they are, before normal handling starts. */
+  /** Responses to the first requests, whatever they are, before normal handling starts. */
   answers?: { status: number; headers?: Record<string, string> }[];
-  /** Number of times that each path is served with bytes that do not match its hash. */
+  /** How many times each path is served with bytes that do not match its hash. */
   wrongBytes?: Map<string, number>;
   /** Answers a range request with the whole file. */
   ignoresRanges?: boolean;

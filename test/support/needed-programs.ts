@@ -1,8 +1,8 @@
-// For test files that start programs that may not be installed.
+// For test files that need programs which may not be installed.
 import type { Test } from 'tap';
 
 /**
- * Skips the whole test file if a reason is given, and reports the first one. Call it before the file starts anything.
+ * If there is a reason, skips the whole test file and reports the first one. Call it before the file starts anything.
  */
 export function leaveOutIf(t: Test, ...reasons: readonly (string | false)[]): void {
   const reason = reasons.find((one): one is string => one !== false);

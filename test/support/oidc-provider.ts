@@ -1,5 +1,5 @@
-// A real local OpenID Connect provider. Every browser sent to it is signed in immediately as the person that the test
-// has set.
+// A real local OpenID Connect provider. Every browser sent to it is signed in immediately as the person set by the
+// test.
 
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -17,11 +17,11 @@ export interface OidcTestProvider {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** The person who uses the browser; if null, the sign-in is refused. */
+  /** The person at the browser; if null, the sign-in is refused. */
   person: Person | null;
-  /** Parameters of the last authorization request. */
+  /** Parameters of the latest authorization request. */
   asked: URLSearchParams | null;
-  /** Call this once the address of the server that uses the provider is known. */
+  /** Call this once the address of the relying server is known. */
   register(redirectUri: string): void;
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export async function startOidcProvider(): Promise<OidcTestProvider> {
         const url = new URL(request.url ?? '/', issuer);
         if (url.pathname === '/auth') running.asked = url.searchParams;
         if (!url.pathname.startsWith('/interaction/')) {
-          // Dropping the cookie makes every visit start signed out at the provider.
+          // Without its cookie, every visitor arrives signed out.
           if (url.pathname === '/auth') request.headers.cookie = '';
           void callback(request, response);
           return;

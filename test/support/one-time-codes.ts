@@ -1,4 +1,4 @@
-// An authenticator app: generates codes from the secret that the page shows.
+// An authenticator app: generates codes from the secret shown on the page.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { STEP_MS, codeAt, stepAt } from '../../src/accounts/totp.js';

@@ -25,14 +25,14 @@ function document(spec: Spec): Document {
   return content;
 }
 
-// Corrections to the descriptions where clients or the other description require something else.
+// Corrections to the descriptions, where clients or the other description require something else.
 const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
   openai: [
     allowNull,
-    // `user` of a response is null if the request had none; the vendor's API does the same.
+    // A response's `user` is null if the request had none, as in the vendor's API.
     (schemas) =>
       replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
-    // The `description` of a schema may be null as well.
+    // A schema's `description` may be null as well.
     (schemas) =>
       replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', {
         anyOf: [{ type: 'string' }, { type: 'null' }],
@@ -48,13 +48,14 @@ const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
     },
   ],
   openresponses: [
-    // The resource's text.format.schema admits only null, but the openai client needs the object.
+    // The response's text.format.schema may only be null according to the description, but the openai client needs the
+    // object.
     (schemas) =>
       replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
   ],
 };
 
-/** Rewrites OpenAPI 3.0's `nullable`: JSON Schema validators support it only next to `type`, and not for an enum. */
+/** Rewrites OpenAPI 3.0's `nullable`, which JSON Schema validators support only next to `type`, and not for an enum. */
 function allowNull(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   const schema = value as Schema;
@@ -90,7 +91,7 @@ function validator(spec: Spec, schema: string): ValidateFunction {
   return validate;
 }
 
-/** Returns null if `value` matches the named schema, else the location and reason of the mismatch. */
+/** Returns null if `value` matches the named schema; otherwise, the location and reason of the mismatch. */
 export function mismatch(spec: Spec, schema: string, value: unknown): string | null {
   const validate = validator(spec, schema);
   if (validate(value)) return null;
@@ -98,7 +99,7 @@ export function mismatch(spec: Spec, schema: string, value: unknown): string | n
   return `${spec} ${schema}: ${error?.instancePath || '(top)'} ${error?.message ?? 'is not valid'} ${JSON.stringify(error?.params ?? {})}`;
 }
 
-/** Stream events in the Open Responses description, by `type`. */
+/** The stream events in the Open Responses description, by `type`. */
 export function openResponsesEvents(): Map<string, string> {
   const events = new Map<string, string>();
   for (const [name, schema] of Object.entries(document('openresponses').components.schemas)) {

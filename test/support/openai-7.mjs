@@ -1,4 +1,4 @@
-// For `node --import`: modules that import the package openai get version 7 of it.
+// For `node --import`: modules that import the `openai` package get its version 7.
 import { register } from 'node:module';
 
 const hook = `export function resolve(specifier, context, next) {

@@ -1,5 +1,5 @@
-// A local trace collector: OTLP over HTTP in protobuf. It decodes by the published field numbers (opentelemetry-proto,
-// trace/v1 and common/v1) and shares no code with the exporter.
+// A local trace collector: OTLP over HTTP in protobuf. It decodes messages by the published field numbers
+// (opentelemetry-proto, trace/v1 and common/v1) and shares no code with the exporter.
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -24,7 +24,7 @@ export interface OtlpReceiver {
   readonly url: string;
   readonly spans: SeenSpan[];
   readonly requests: { path: string; headers: IncomingHttpHeaders; body: Buffer }[];
-  /** `hangs`: reads the request and never responds. */
+  /** `hangs`: reads the request but never responds. */
   behaviour: 'takes' | 'hangs' | 'refuses';
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** Opens a store in a new folder that is removed when the test ends. */
+/** Opens a store in a new directory that is removed when the test ends. */
 export async function ownStore(t: Pick<Test, 'teardown'>, name: string): ReturnType<typeof openStore> {
   const folder = mkdtempSync(join(tmpdir(), `monolith-${name}-`));
   const store = await openStore(folder);

@@ -1,4 +1,4 @@
-// A scripted server whose dashboard has its first user: an operator, and the owner of an organization.
+// A scripted server whose dashboard has its first user, an operator who owns an organization.
 
 import { dashboardClient, type DashboardClient } from './dashboard-client.js';
 import { startScripted } from './script-model.js';
@@ -13,7 +13,7 @@ export interface Owned {
   close(): Promise<void>;
 }
 
-/** Set `signUp` to false for a data folder in which the first user has already signed up. */
+/** Set `signUp` to false for a data directory in which the first user has already signed up. */
 export async function openOwned({
   signUp = true,
   ...settings

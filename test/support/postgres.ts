@@ -1,5 +1,5 @@
-// A real PostgreSQL server for tests, on a free port and in a folder that only it and the test can read. PostgreSQL
-// refuses to run as root, so when the tests run as root, it runs as the service's user. It stops with the test process,
+// A real PostgreSQL server for tests, on a free port and in a directory that only it and the test can read. PostgreSQL
+// refuses to run as root, so if the tests run as root, it runs as the service's user. It stops with the test process,
 // even if that process is killed.
 
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
@@ -26,7 +26,7 @@ const START_MS = 60_000;
 const versions = (): string[] =>
   (existsSync(INSTALLED) ? readdirSync(INSTALLED) : []).sort((a, b) => Number(b) - Number(a));
 
-/** Folder of the PostgreSQL programs; null if Debian's package is not installed. */
+/** The directory that holds the PostgreSQL programs; null if Debian's package is not installed. */
 export const postgresPrograms = (): string | null =>
   versions()
     .map((version) => join(INSTALLED, version, 'bin'))
@@ -38,7 +38,7 @@ export const withoutPostgres: string | false =
 
 export interface Postgres {
   readonly port: number;
-  /** URL of the first database, `monolith`. */
+  /** URL of the initial database, `monolith`. */
   readonly url: string;
   /** Creates a new, empty database. */
   create(name?: string): Promise<string>;
@@ -53,7 +53,7 @@ export interface Postgres {
   close(): Promise<void>;
 }
 
-/** `durable` turns fsync on, for tests of what survives a crash. `settings` are further lines of postgresql.conf. */
+/** `durable` enables fsync, for tests of what survives a crash. `settings` are additional lines for postgresql.conf. */
 export async function startPostgres({
   durable = false,
   settings = {},
@@ -64,7 +64,7 @@ export async function startPostgres({
   const programs = postgresPrograms();
   if (programs === null) throw new Error('PostgreSQL is not installed: apt-get install postgresql');
   const user = process.getuid?.() === 0 ? serviceUser() : null;
-  // Not in the test run's own folder, because the service's user could not enter it.
+  // Not in the test run's own directory, because the service's user cannot enter it.
   const folder = mkdtempSync('/tmp/monolith-postgres-');
   const data = join(folder, 'data');
   const as = user === null ? {} : { uid: user.uid, gid: user.gid };
@@ -136,7 +136,8 @@ export async function startPostgres({
     }
   };
   const start = async (): Promise<void> => {
-    // A shell next to the server holds our end of a pipe. When the pipe closes, the shell stops the server.
+    // A wrapper shell holds the read end of a pipe whose write end we hold. When the pipe closes, the shell stops the
+    // server.
     server = spawn(
       '/bin/sh',
       [
@@ -161,8 +162,7 @@ export async function startPostgres({
     const exited = running ? once(ended, 'exit') : null;
     ended.ref();
     const pid = running ? Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]) : 0;
-    // A signal other than SIGKILL is forwarded by the main process to its children; after SIGKILL it cannot forward
-    // anything.
+    // The main process forwards every signal to its children except SIGKILL, so SIGKILL must be sent to each of them.
     for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : [])
       process.kill(one, signal);
     await exited;
@@ -177,7 +177,7 @@ export async function startPostgres({
     },
     ask,
     start,
-    kill: () => end('SIGQUIT'), // the next start runs recovery
+    kill: () => end('SIGQUIT'), // the next start runs crash recovery
     crash: () => end('SIGKILL'),
     stop: () => end('SIGINT'),
     async close() {

@@ -16,7 +16,7 @@ export function randomOf(seed: number): Random {
 }
 
 export interface BodyOptions {
-  /** The document that `$ref` refers into. */
+  /** The document that `$ref` refers to. */
   readonly document: JsonSchema;
   readonly random: Random;
   /** Percentage of optional members to include. */
@@ -27,10 +27,7 @@ const LETTERS = 'abcXYZ019_-';
 const TEXTS = ['', 'hello', 'é日本😀', ' ', '\n\t"\\', 'null', '-1'];
 const DEEPEST = 7;
 
-/**
- * Throws on an unsupported keyword that restricts values, so that the document cannot use keywords that this file
- * ignores.
- */
+/** Throws on an unsupported keyword that restricts values, so that no keyword in the document is silently ignored. */
 export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, depth = 0): unknown {
   const { random, document } = options;
   const pick = <T>(list: readonly T[]): T => list[random(list.length)] as T;
@@ -160,7 +157,7 @@ const isImpossible = (schema: JsonSchema): boolean =>
   (schema['const'] !== undefined &&
     typesOf(schema)?.includes(schema['const'] === null ? 'null' : typeof schema['const']) === false);
 
-/** Returns the conjunction of two schemas. If both have alternatives, these are kept separate in `allOf`. */
+/** Returns the conjunction of two schemas. If both have alternatives, they are kept separate in `allOf`. */
 function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): JsonSchema {
   const resolved = (schema: JsonSchema): JsonSchema => {
     const { $ref: ref, ...rest } = schema;

@@ -1,5 +1,5 @@
-// A Redis server for one test: the installed redis-server on a free port in a new folder. It stops with the test
-// process, even if that process is killed (setpriv --pdeathsig).
+// A Redis server for one test: the installed redis-server, on a free port and in a new directory. It stops with the
+// test process, even if that process is killed (setpriv --pdeathsig).
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';

@@ -56,13 +56,13 @@ export type { Piece, Repeat, Script } from './script-plan.js';
 export interface ScriptModelOptions {
   /** Scripts by letter. A is the default; T responds to tool results. */
   scripts?: Readonly<Record<string, Script>>;
-  /** Maximum length of prompt and output together, in tokens; default 16,384. */
+  /** Maximum length of prompt plus output, in tokens; default 16,384. */
   context?: number;
-  /** The template opens the reasoning section in the prompt, so the model does not open it itself. */
+  /** The template opens the reasoning section in the prompt, so the model does not have to. */
   opensThinking?: boolean;
 }
 
-/** Writes the model file: about 10 MB, in a fraction of a second. */
+/** Writes the model file, about 10 MB, in a fraction of a second. */
 export function writeScriptModel(path: string, options: ScriptModelOptions = {}): void {
   const scripts = options.scripts ?? standardScripts;
   const plan = planOf(scripts);
@@ -82,8 +82,8 @@ export interface ScriptedSettings extends ScriptModelOptions {
 }
 
 /**
- * Starts a server whose models follow the scripts. Stop it like any other; the model file is removed when the process
- * exits.
+ * Starts a server whose models follow the scripts. Stop it like any other server; the model file is removed when this
+ * process exits.
  */
 export async function startScripted(settings: ScriptedSettings = {}): Promise<Monolith> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-script-'));
@@ -104,13 +104,13 @@ interface Tensor extends TensorEntry {
 
 const F32 = 0,
   F16 = 1; // GGML's type numbers
-const MAGNITUDE = 16; // magnitude of values in the residual stream: large enough that the norm's epsilon has no effect
+const MAGNITUDE = 16; // of values in the residual stream: large enough that the norm's epsilon has no effect
 const SHARPNESS = 8; // scale of queries and keys
 
-/** Distances at which the attention heads look, in head order. */
+/** How far back each attention head looks, in head order. */
 const LOOKS = [1, 2, 4, 'anchor'] as const;
-// Two pairs of a head's dimensions find the latest anchor token. LIFTING rotates so slowly that it is constant in
-// practice, and raises anchors above all other tokens. FALLING decreases with distance over the first few hundred
+// Two pairs of dimensions in a head find the latest anchor token. LIFTING rotates so slowly that it is practically
+// constant, and raises anchors above all other tokens. FALLING decreases with distance over the first few hundred
 // tokens.
 const LIFTING = 0,
   FALLING = 1;
@@ -126,7 +126,7 @@ interface Shape {
   classes: ReadonlyMap<number, number>;
 }
 
-/** A head copies a token's class; 0 is the class of all tokens that no vote refers to. */
+/** A head copies a token's class. Class 0 is that of all tokens to which no vote refers. */
 function shapeOf({ spellings, votes, anchors }: Plan): Shape {
   const classes = new Map<number, number>();
   const asked = [...anchors, ...votes.flatMap(({ where, token }) => (where === 0 ? [] : [token]))];
@@ -139,7 +139,7 @@ function shapeOf({ spellings, votes, anchors }: Plan): Shape {
 function tensorsOf(plan: Plan): Tensor[] {
   const { vocabulary, head, width, classes } = shapeOf(plan);
   const heads = LOOKS.length;
-  // Residual stream: the last token, a constant one, and the value that each head copied.
+  // The residual stream holds the last token, a constant one, and the value that each head has copied.
   const one = vocabulary,
     copied = vocabulary + 1;
   const tensors: Tensor[] = [];
@@ -186,7 +186,7 @@ function tensorsOf(plan: Plan): Tensor[] {
   matrix('blk.0.ffn_gate.weight', width, 32);
   matrix('blk.0.ffn_up.weight', width, 32);
   matrix('blk.0.ffn_down.weight', 32, width);
-  // The input has two values plus one per head, all equal. These factors make the norm map each of them to 1.
+  // The input has two values plus one per head, all equal. With these weights, the norm maps each of them to 1.
   vector('output_norm.weight', width, () => Math.sqrt((2 + heads) / width));
   matrix('output.weight', width, vocabulary, (put) => {
     for (let byte = 0; byte < 256; byte++) put(byte, one, -BYTE_HANDICAP);
@@ -194,14 +194,14 @@ function tensorsOf(plan: Plan): Tensor[] {
       put(next, where === 0 ? token : copied + LOOKS.indexOf(where) * head + classes.get(token)!, weight);
     }
   });
-  // The engine divides the usual frequencies (base^(-2i/n)) by these values.
+  // The engine divides the default frequencies (base^(-2i/n)) by these values.
   vector('rope_freqs.weight', head / 2, (pair) => ROPE_BASE ** ((-2 * pair) / head) / frequency(pair));
   return tensors;
 }
 
 /**
- * One half of a pair of a head's query. Keys point along the first half, so that scores are sums of cos(frequency *
- * distance + turn).
+ * One half of a pair of dimensions in a head's query. Keys point along the first half, so scores are sums of
+ * cos(frequency * distance + turn).
  */
 function query(look: (typeof LOOKS)[number], pair: number, second: boolean, head: number): number {
   const along = (turn: number): number => (second ? Math.sin(turn) : Math.cos(turn));
@@ -213,14 +213,14 @@ function query(look: (typeof LOOKS)[number], pair: number, second: boolean, head
 
 const ROPE_BASE = 10_000;
 
-/** The frequencies have no common period, so that the sum of cos(frequency * distance) is large only at distance 0. */
+/** The frequencies have no common period, so the sum of cos(frequency * distance) is large only at distance 0. */
 function frequency(pair: number): number {
   if (pair === LIFTING) return 1e-9;
   if (pair === FALLING) return FALLING_FREQUENCY;
   return Math.PI * (0.05 + 0.9 * ((pair * 0.6180339887498949) % 1));
 }
 
-/** Returns the bits of an integer as a 16-bit float; exact up to 2,048. */
+/** Returns the binary16 bits of an integer; exact up to 2,048. */
 function half(value: number): number {
   const magnitude = Math.abs(value);
   const exponent = Math.floor(Math.log2(magnitude));

@@ -1,15 +1,12 @@
 // Turns scripts into a plan of votes: which token follows which, and what must be remembered where the last token alone
-// does not determine the next one. Independent of weights and files. script-model.ts explains how it all works.
+// does not determine the next one. Independent of weights and files. script-model.ts explains the whole mechanism.
 
-/**
- * A part that is repeated without end. The pieces after it are reached only when the engine forces the reasoning to
- * end.
- */
+/** A part repeated without end. The pieces after it are reached only when the engine forces the reasoning to end. */
 export interface Repeat {
   readonly repeat: readonly (string | Uint8Array)[];
 }
 
-/** One token: a text, raw bytes (for characters split over tokens), or the spelling of one of `SPECIALS`. */
+/** One token: a text, raw bytes (for characters split across tokens), or the spelling of one of `SPECIALS`. */
 export type Piece = string | Uint8Array | Repeat;
 export type Script = readonly Piece[];
 
@@ -18,7 +15,7 @@ export const CONTROLS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const
 export const MARKERS = ['<think>', '</think>', '<tool_call>', '</tool_call>'] as const;
 const SPECIALS: ReadonlySet<string> = new Set([...CONTROLS, ...MARKERS]);
 
-/** Token that ends the prompt and selects the script; `plain` selects the script without its reasoning. */
+/** The token that ends the prompt and selects the script; `plain` selects the script without its reasoning. */
 export const selector = (letter: string, plain: boolean): string => `<|script:${letter}${plain ? ':plain' : ''}|>`;
 
 /**
@@ -39,14 +36,14 @@ export interface Plan {
   readonly votes: readonly Vote[];
   /** Tokens that identify the script, and the call within it, that is being generated. */
   readonly anchors: ReadonlySet<number>;
-  /** Letters of the scripts that begin with reasoning. */
+  /** Letters of the scripts that start with reasoning. */
   readonly thinking: readonly string[];
 }
 
 // Weights are logits. The intended next token leads by at least 20, so that sampling at temperature 1 never leaves the
 // script. `SIGN`: a line feed or colon votes for every token of the kind that follows it. `OWN`: the anchor votes for
-// its own script's token. Both votes together beat the other tokens of that kind; a substitute for a forbidden token
-// beats `OWN` alone.
+// its own script's token. Both votes combined beat the other tokens of that kind. `INSTEAD`: a vote for the substitute
+// for a forbidden token, which beats `OWN` alone.
 const NEXT = 140,
   AFTER_SHARED = 115,
   SIGN_DEFAULT = 70,
@@ -59,8 +56,8 @@ const NEXT = 140,
 export const BYTE_HANDICAP = 400;
 const NAME_LEAD = 25;
 
-// Output where no script defines a continuation: after the text of a continued prompt, after reasoning closed by force,
-// after a call's forced beginning, and where a call is not allowed.
+// Output where no script defines a continuation: after the text of a continued prompt, after reasoning that was closed
+// by force, after a call's forced prefix, and where no call is allowed.
 const CONTINUATION = [' and so', ' on.'];
 const AFTER_CLOSE = ['Forty', '-two.'];
 const ARGUMENTS = [' {"loca', 'tion": "Pa', 'ris"}}\n', '</tool_call>'];
@@ -75,7 +72,7 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const spellings = [...byteCharacters, ...CONTROLS, ...MARKERS];
   const types: number[] = spellings.map((_, id) => (id < 256 ? 1 : id < 256 + CONTROLS.length ? 3 : 4));
   const ids = new Map(spellings.map((spelling, id) => [spelling, id]));
-  // number of nodes per token; with two or more, the token alone does not determine the next one
+  // number of nodes per token; if there is more than one, the token alone does not determine the next one
   const uses = new Map<number, number>();
 
   const idOf = (spelling: string, type: number): number => {
@@ -90,8 +87,8 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const special = (spelling: string): number => ids.get(spelling)!;
   const isShared = (token: number): boolean => token < 256 + SPECIALS.size || (uses.get(token) ?? 0) > 1;
 
-  // A text that already is a token is joined with the following piece, or else with the previous one, so that most
-  // pieces are unique tokens.
+  // A text that is already a token is joined with the next piece, or else with the previous one, so that most pieces
+  // are unique tokens.
   const merged = (pieces: readonly (string | Uint8Array)[]): string[] => {
     const texts: string[] = [];
     for (let at = 0; at < pieces.length; at++) {
@@ -239,7 +236,7 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
     const answer = nodes.find(({ token }, at) => at > close && !/^[ĠĊ]+$/.test(spellings[token]!));
     if (close === -1 || answer === undefined) throw new Error(`script ${letter}: reasoning needs an end and an answer`);
     follow(plain, answer);
-    // If the prompt has opened the reasoning, it ends with: selector, <think>, line feed.
+    // If the prompt has opened the reasoning, it ends with the selector, <think> and a line feed.
     vote(0, lineFeed, start.next!.token, SIGN);
     vote(2, chooser, start.next!.token, OWN);
     // The engine closes the reasoning with four tokens: line feed, </think>, line feed, line feed.
@@ -258,8 +255,8 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
 }
 
 /**
- * Weights with which an anchor votes for each byte of its tool's name. They make that name win wherever another known
- * name differs from it.
+ * Weights with which an anchor votes for each byte of its tool's name. They make that name win at every byte where
+ * another known name differs from it.
  */
 function nameWeights(tool: string, all: readonly string[]): Map<string, number> {
   const weights = new Map([...tool].map((byte) => [byte, NAME_LEAD]));

@@ -1,4 +1,5 @@
-// Scripts that tests share, and the output that a client should receive for each. See script-model.ts for their use.
+// Scripts that tests share, and the output that a client should receive for each. See script-model.ts for how to use
+// them.
 import type { Piece, Script } from './script-plan.js';
 
 /** A response after its markers are removed. Endless parts appear once. */
@@ -248,8 +249,8 @@ export function spoken(script: Script): string {
 }
 
 /**
- * Returns the expected output of a standard or custom script. White space around reasoning and between calls is not
- * part of it.
+ * Returns the expected output of a standard or custom script, without the whitespace around reasoning and between
+ * calls.
  */
 export function said(script: keyof typeof standardScripts | Script): Said {
   let rest = spoken(typeof script === 'string' ? standardScripts[script] : script);

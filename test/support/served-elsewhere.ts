@@ -1,4 +1,4 @@
-// If TEST_UPSTREAM is set to an API format, servers that tests start run no model themselves. A second process serves
+// If TEST_UPSTREAM is set to an API format, servers started by tests run no model themselves. A second process serves
 // the models, and the first one uses it as an upstream in that format. `npm run test:upstream` sets it for the suites
 // that run the official clients.
 import type { UpstreamApi } from '../../src/config/upstream.js';
@@ -6,16 +6,16 @@ import type { UpstreamApi } from '../../src/config/upstream.js';
 export interface Start {
   args?: string[];
   env?: Record<string, string>;
-  /** File descriptor to use for the server's stderr instead of a pipe that the test reads. */
+  /** File descriptor for the server's stderr, in place of a pipe that the test reads. */
   stderr?: number;
 }
 
-/** Upstream format if the models run in a second process; undefined if they run in the first. */
+/** Upstream format if the models run in a second process; undefined if they run in the first one. */
 export const askedIn = process.env['TEST_UPSTREAM'] as UpstreamApi | undefined;
 
 /**
- * Options that the process with the engine needs: the models and how to compute them. Limits, storage and threads
- * belong to the first process.
+ * The options for the process with the engine: the models and how to compute them. Limits, storage and threads are
+ * options of the first process.
  */
 export function engineOf({ args = [], env = {} }: Start): Start {
   const isEngines = (name: string): boolean =>
@@ -40,7 +40,7 @@ export function engineOf({ args = [], env = {} }: Start): Start {
   };
 }
 
-/** Options of `start` with its models replaced by upstream models. */
+/** The options in `start`, with its models replaced by upstream models. */
 export function askingOf(
   { args = [], env = {} }: Start,
   api: UpstreamApi,

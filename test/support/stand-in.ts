@@ -19,12 +19,12 @@ export type Say = (response: ServerResponse, heard: Heard) => void | Promise<voi
 export interface StandIn {
   readonly url: string;
   readonly heard: Heard[];
-  /** Number of requests whose connection closed before their response was complete. */
+  /** Number of requests whose connection was closed before their response was complete. */
   readonly left: number;
   readonly sockets: ReadonlySet<Socket>;
   /** Sets the responses to the next requests; the last one is repeated. */
   say: Say;
-  /** Responses by path to requests for information such as model metadata. These requests are not recorded. */
+  /** Responses, by path, to requests for information such as model metadata. These requests are not recorded. */
   facts: Readonly<Record<string, object>>;
   close(): Promise<void>;
 }
@@ -80,7 +80,7 @@ export async function startStandIn(say: Say): Promise<StandIn> {
   return standIn;
 }
 
-/** Lines of a stream, sent in one piece. */
+/** A stream's lines, sent in one write. */
 export const stream =
   (...data: (object | string)[]): Say =>
   (response) => {
@@ -110,7 +110,7 @@ export async function startGateway(models: Record<string, object>, settings: obj
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   const logs: string[] = [];
   const key = 'test-key-0123456789';
-  // Passed like command-line flags, so that there are no built-in models in addition.
+  // Passed like command-line flags, so that the built-in models are not added.
   const first = Object.entries(models)
     .filter(([, one]) => 'upstream' in one)
     .map(([name]) => `${name}=http://127.0.0.1:9/v1`);

@@ -1,12 +1,12 @@
-// A TCP proxy between two programs under test that fails on demand. Bytes keep their order within a connection;
-// different slow connections may overtake one another.
+// A TCP proxy between two programs under test that fails on demand. Bytes stay in order within a connection; slow
+// connections may overtake one another.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * `cut`: resets existing and new connections. `held`: keeps connections open but forwards nothing, not even their end.
- * `deaf`: forwards requests but not responses. `slow`: delays each chunk by up to `slowMs`.
+ * `deaf`: forwards requests but no responses. `slow`: delays each chunk by up to `slowMs`.
  */
 export type Way = 'through' | 'cut' | 'held' | 'deaf' | 'slow';
 

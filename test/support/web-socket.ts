@@ -73,7 +73,7 @@ export class Connection {
     return this.#received.shift() as Received;
   }
 
-  /** Returns every message up to the last one of the current response. */
+  /** Returns every remaining message of the current response. */
   async rest(): Promise<Received[]> {
     const events: Received[] = [];
     do events.push(await this.next());
@@ -94,7 +94,7 @@ export class Connection {
     return first as WireError;
   }
 
-  /** Number of messages received but not yet read. */
+  /** Number of messages that were received but not yet read. */
   get unread(): number {
     return this.#received.length;
   }

@@ -58,7 +58,7 @@ async function read(response: Response): Promise<Answer> {
   };
 }
 
-/** Returns every event of a stream in order, without comments. Throws if the response is not a stream. */
+/** Returns a stream's events in order, without comments. Throws if the response is not a stream. */
 export async function events(response: Response): Promise<WireEvent[]> {
   const text = await response.text();
   if (response.headers.get('content-type') !== 'text/event-stream; charset=utf-8')

@@ -20,7 +20,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr double kCacheTimes = 3;  // The input sets together are this many times as large as the L2 cache.
+constexpr double kCacheTimes = 3;  // Total size of the input sets, as a multiple of the L2 cache size.
 
 void require(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
@@ -35,8 +35,8 @@ class Kernels {
     const size_t bytes = options_.tiny ? size_t{1} << 16 : size_t{1} << 30;
     float* const from = random_floats(runtime_, static_cast<int64_t>(bytes / sizeof(float)), 1, 1);
     float* const to = floats(runtime_, static_cast<int64_t>(bytes / sizeof(float)));
-    // Copies are not captured in a CUDA graph. Uploads are never captured, and device-to-device copies are slower
-    // within a graph.
+    // Copies are not captured in a CUDA graph: uploads never are, and device-to-device copies are slower within a
+    // graph.
     const auto each = [&](const auto& call) {
       constexpr int kCalls = 8;
       call();
@@ -211,8 +211,8 @@ class Kernels {
     else
       results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
-  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, including unpacking the weights and
-  // converting the activations, and alone, with inputs that already have the library's layout.
+  // Times the same matmul with cuBLASLt in two ways: as the engine uses it, which includes unpacking the weights and
+  // converting the activations, and on its own, with inputs that are already in the library's layout.
   void time_library(const DenseScratch& scratch, const std::string& name,
                     const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
                     double bytes) {
@@ -225,7 +225,7 @@ class Kernels {
       library_->convert(scratch, x, cols, n);
       done &= library_->multiply(scratch, target, n) == rows;
     });
-    // Packed weights are passed without unpacking. The result is meaningless, but the time is the same.
+    // Packed weights are passed as they are. The result is meaningless, but the time is the same.
     const double alone = time_calls(runtime_, options_, n_sets, [&](int i) {
       const auto& matrix = static_cast<const CudaMatrix&>(*weights[static_cast<size_t>(i % n_sets)]);
       done &= alone_->multiply({rows, n, cols, rows, matrix.data(), scratch.activations(), out, false});
@@ -243,8 +243,8 @@ class Kernels {
     results_.left_out.push_back(name + ": out of time");
     return true;
   }
-  // Returns how many input sets of `bytes` bytes each are needed so that together they are kCacheTimes times as large
-  // as the L2 cache. The result is between 2 and 32.
+  // Returns how many input sets of `bytes` bytes are needed to reach kCacheTimes times the size of the L2 cache in
+  // total, at least 2 and at most 32.
   int sets(double bytes) const {
     if (options_.tiny) return 2;
     const double most = kCacheTimes * static_cast<double>(runtime_.device().l2_bytes);
@@ -303,7 +303,7 @@ class Kernels {
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
       attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width}, type);
     });
-    // Number of pairs of query and key positions.
+    // Number of (query, key) position pairs.
     const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
           4.0 * seen * static_cast<double>(width), Unit::kHalf});
@@ -329,7 +329,7 @@ class Kernels {
       rope_and_store(runtime_, rope, factors,
                      {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0), KvType::kF16});
     });
-    // q and k are read and written and v is read, all as float32. k and v are stored with 16 or 8 bits.
+    // q and k are read and written, and v is read, all as float32. The KV cache stores k and v with 16 or 8 bits.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
     const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + stored * kv_width));
     note({"rope", name, rows, seconds, bytes, 0, Unit::kNone});

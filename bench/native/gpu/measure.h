@@ -21,7 +21,7 @@ struct Options {
   int device = 0;
   bool tiny = false;  // Use sizes for the emulator, to check that the benchmark works.
   bool kernels = true, models = true;
-  // Peak of 16-bit matmuls in TFLOP/s; 0: use that of the best matmul measured. The peak of 8-bit matmuls is twice as
+  // Peak rate of 16-bit matmuls in TFLOP/s; 0: use the best rate measured. The peak rate of 8-bit matmuls is twice as
   // high.
   double tflops = 0;
   double seconds = 400;  // No new measurement starts after this many seconds.
@@ -37,26 +37,26 @@ inline double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// The arithmetic unit that limits a kernel in addition to memory: no matrix unit, or the matrix unit with 16-bit or
-// with 8-bit operands.
+// The arithmetic unit that, besides memory, limits a kernel: no matrix unit, or the matrix unit with 16-bit or with
+// 8-bit operands.
 enum class Unit : uint8_t { kNone, kHalf, kByte };
 
 struct KernelResult {
   std::string family, name;
   int64_t rows;    // Rows of activations: columns of a matmul, tokens, or sampling tasks.
-  double seconds;  // Median time of one call.
+  double seconds;  // Median time per call.
   double bytes;    // Minimum memory traffic: each operand and each result once.
   double operations;
   Unit unit;
 };
 
 struct ModelResult {
-  std::string model;  // The type of the weights, for example "Q4_K".
+  std::string model;  // The weight type, for example "Q4_K".
   std::string phase;  // "decode" or "prefill".
   int streams;
   int64_t tokens;                           // Tokens per step.
-  bool recording, invariant, early_launch;  // As the CudaBackendOptions members of the same names.
-  double step_seconds;  // Time of a whole step: tables, kernels, greedy sampling and the download of the tokens.
+  bool recording, invariant, early_launch;  // The CudaBackendOptions members of the same names.
+  double step_seconds;  // Time per step: tables, kernels, greedy sampling and the download of the tokens.
   double weight_bytes;  // Bytes of weights that every step reads: all except the embedding table.
   double host_seconds;  // Time until the host has submitted a whole step to an idle device.
 };
@@ -85,7 +85,7 @@ class Random {
     state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
     return state_;
   }
-  // Returns an approximately normally distributed number with this standard deviation: a sum of four uniform numbers.
+  // Returns an approximately normally distributed number with this standard deviation: the sum of four uniform numbers.
   float number(float deviation) {
     const uint64_t bits = next();
     float sum = 0;
@@ -100,14 +100,14 @@ class Random {
 // Returns `n` blocks in the file format of `type`. All bits are random, except that scales are small and finite.
 std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed);
 
-// Allocates device memory for `n` floats, which is freed with the runtime. random_floats() fills it with random
-// numbers. Throws std::runtime_error if there is not enough memory.
+// Allocates device memory for `n` floats, which is freed with the runtime. random_floats() also fills it with random
+// numbers. Both throw std::runtime_error if there is not enough memory.
 float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed);
 float* floats(cuda::Runtime& runtime, int64_t n);
 
-// Returns the median time of one `call(i)` in seconds. `i` counts the calls; `sets` is the number of input sets that
-// the calls cycle through. Many calls are captured in a CUDA graph and replayed, so that the host's launch overhead is
-// not measured.
+// Returns the median time of `call(i)` in seconds. `i` counts the calls; `sets` is the number of input sets that the
+// calls cycle through. Many calls are captured in a CUDA graph and replayed, so that the host's launch overhead is not
+// measured.
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call);
 
 void measure_kernels(const Options& options, const Clock& clock, Results& results);

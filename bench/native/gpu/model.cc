@@ -1,5 +1,5 @@
-// Benchmark of whole steps of a model with the shape of Llama 8B and random weights: decoding many streams, and prefill
-// of a long prompt. It uses the engine's model and backend, without a scheduler.
+// Benchmark of whole steps of a model with random weights and the shape of Llama 8B: decoding many streams, and prefill
+// of a long prompt. It uses the engine's model and backend, but no scheduler.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,21 +23,21 @@ struct Shape {
 constexpr Shape kLlama8B{4096, 32, 32, 8, 128, 14336, 128256};
 constexpr Shape kTiny{256, 2, 4, 2, 64, 512, 1000};
 
-// A GGUF file image in memory with random weights. One small memory file with random blocks is mapped repeatedly, so
-// that 16 GB of weights need hardly any host memory. On the device, every weight has its own memory.
+// A GGUF file image in memory with random weights. One small memfd with random blocks is mapped repeatedly, so 16 GB of
+// weights need hardly any host memory. On the device, every weight has its own memory.
 class RandomModel {
  public:
   // FP8 weights are quantized from bfloat16 when the backend loads them.
   RandomModel(const Shape& shape, TensorType wanted) {
     const TensorType type = wanted == TensorType::kF8E4M3 ? TensorType::kBF16 : wanted;
     list(shape, type);
-    // The tensors' data repeats after this many bytes, a multiple of the page size and of the block size.
+    // The tensor data repeats after this many bytes, a multiple of both the page size and the block size.
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t least = std::lcm(page, static_cast<size_t>(traits_of(type).block_bytes));
     period_ = (size_t{32} << 20) / least * least;
     std::vector<std::byte> head = header(shape);
     const size_t data = (head.size() + 31) / 32 * 32;
-    // The norms come first, in float32. The matrices with the repeating data follow.
+    // The norms come first, in float32, followed by the matrices with the repeating data.
     size_t at = data;
     for (Tensor& tensor : tensors_)
       if (tensor.rows == 0) tensor.offset = at - data, at += (tensor.bytes + 31) / 32 * 32;
@@ -129,7 +129,7 @@ class RandomModel {
     return out;
   }
 
-  // Maps `head`, followed by repetitions of `period` up to `size` bytes.
+  // Maps `head`, followed by as many copies of `period` as fill `size` bytes.
   void map(const std::vector<std::byte>& head, size_t size, const std::vector<std::byte>& period) {
     const int head_file = memory_file(head), period_file = memory_file(period);
     mapped_ = size + period_;
@@ -165,7 +165,7 @@ class ModelBench {
   ModelBench(const Options& options, const Clock& clock, Results& results)
       : options_(options), clock_(clock), results_(results) {}
 
-  // Settings of the backend. The defaults are those of the engine.
+  // Backend settings. The defaults are the engine's.
   struct Way {
     bool recording = true, invariant = true, early_launch = true;
     std::string text() const {
@@ -174,8 +174,8 @@ class ModelBench {
     }
   };
 
-  // Loads a model with weights of this type and measures decoding with each number of streams, and prefill if `prefill`
-  // is true.
+  // Loads a model with weights of this type. Measures decoding with each number of streams and, if `prefill` is set,
+  // prefill.
   void run(TensorType type, const Way& way, const std::vector<int>& streams, bool prefill) {
     const std::string name(traits_of(type).name);
     if (("model " + name).find(options_.filter) == std::string::npos) return;
@@ -225,7 +225,7 @@ class ModelBench {
   static constexpr int kSteps = 40;
   int context() const { return options_.tiny ? 32 : 1024; }
 
-  // Samples `n` rows of logits greedily, as the last part of a step.
+  // Samples `n` rows of logits greedily, as at the end of a step.
   void sample(const float* logits, int n) {
     tasks_.assign(static_cast<size_t>(n), SampleTask{.temperature = 0});
     answers_.resize(static_cast<size_t>(n));
@@ -275,7 +275,7 @@ class ModelBench {
         ids[static_cast<size_t>(i)] = answers_[static_cast<size_t>(i)].token;
         ++segments[static_cast<size_t>(i)].first_position;
       }
-      // Warm-up: the first step runs without a CUDA graph, and the second step captures the graph.
+      // Warm-up: the first step runs without a CUDA graph, and the second one captures it.
       if (step < 3) continue;
       times.push_back(now() - start), host.push_back(asked - start);
     }

@@ -1,5 +1,5 @@
-// Compares E4M3 encoding and decoding with the definition in double precision: every code, the numbers between
-// neighboring codes, and random numbers.
+// Compares E4M3 encoding and decoding with the definition in double precision: every code, the numbers halfway between
+// adjacent codes, and random numbers.
 #include "base/float8.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ double value_of(int code) {
   return code & 128 ? -size : size;
 }
 
-// Returns the code whose magnitude is nearest to `size`. The even code wins a tie.
+// Returns the code whose magnitude is nearest to `size`. Ties go to the even code.
 int nearest(double size) {
   int best = 0;
   for (int code = 1; code < 0x7f; ++code) {

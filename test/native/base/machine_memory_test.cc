@@ -1,5 +1,5 @@
-// Tests of memory and processor limits, which are read from a directory tree laid out like the kernel's /proc and
-// /sys/fs/cgroup, and of memory claims.
+// Tests memory and processor limits, which are read from a directory tree laid out like the kernel's /proc and
+// /sys/fs/cgroup, and memory claims.
 #include "base/control_group.h"
 
 #include <cstdlib>
@@ -71,7 +71,7 @@ TEST(the_limits_of_a_version_2_root_group_apply) {
   CHECK_EQ(limits.memory_bytes, 2 * kMiB);
 }
 
-// The files that CPUQuota= and MemoryMax= of a systemd unit, and of the slice above the unit, produce.
+// The files that result from CPUQuota= and MemoryMax= in a systemd unit and in the slice above it.
 TEST(the_smallest_limit_between_group_and_root_applies) {
   const auto with = [](const std::vector<std::pair<std::string, std::string>>& files) {
     Root root;
@@ -87,7 +87,7 @@ TEST(the_smallest_limit_between_group_and_root_applies) {
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 4 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "max"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 8 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {own + "/memory.high", "3145728"}}).memory_bytes, 3 * kMiB);
-  // The limit of a different unit must have no effect.
+  // The limit of a different unit has no effect.
   CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);
 }
 
@@ -106,7 +106,7 @@ TEST(version_1_limits_apply_with_one_hierarchy_per_controller) {
   CHECK_EQ(limits.memory_bytes, 6 * kMiB);
 }
 
-// Both cgroup versions are mounted: version 1 has the controllers, and version 2 only tracks processes.
+// Both cgroup versions are mounted: v1 has the controllers, and v2 only tracks processes.
 TEST(limits_apply_with_both_versions_mounted) {
   Root root;
   root.write("/proc/self/cgroup", "4:memory:/job\n0::/job\n")
@@ -129,8 +129,8 @@ TEST(a_group_path_is_relative_to_the_mounted_part) {
   };
   CHECK_EQ(limit_with("/docker/1f", "/docker/1f"), 8 * kMiB);
   CHECK_EQ(limit_with("/docker/1f/inner", "/docker/1f"), 4 * kMiB);
-  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);  // The group is outside of the mounted part.
-  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);             // The group is outside of the namespace.
+  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);  // The group is outside the mounted part.
+  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);             // The group is outside the namespace.
   CHECK_EQ(limit_with("/inner", "/"), 4 * kMiB);
 }
 
@@ -141,7 +141,7 @@ TEST(free_memory_of_a_group_includes_reclaimable_page_cache) {
   root.write("/sys/fs/cgroup/a/b/memory.stat",
              "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 6 * kMiB);
-  // A limit and usage of the parent group "a", which other groups share.
+  // Limit and usage of the parent group "a", which other groups share.
   root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 1 * kMiB);
   root.write("/sys/fs/cgroup/a/memory.current", "31457280");

@@ -9,7 +9,7 @@ using namespace monolith;
 
 TEST(sha256_matches_the_standard_with_any_chunks) {
   const auto hex = [](std::string_view text) { return Sha256::hex_of(std::as_bytes(std::span(text))); };
-  // The examples of FIPS 180-4.
+  // The examples from FIPS 180-4.
   CHECK_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),

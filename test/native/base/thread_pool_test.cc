@@ -12,8 +12,8 @@ using monolith::ThreadPool;
 
 namespace {
 
-// Runs a parallel section in which every task waits until `threads` tasks run at the same time. The section can finish
-// only if all threads take part.
+// Runs a parallel section in which every task waits until `threads` tasks are running at the same time, so the section
+// can finish only if all threads take part.
 void meet(ThreadPool& pool, int threads) {
   std::atomic<int> inside{0};
   pool.parallel_for(threads, 1, [&](int64_t, int64_t, int) {
@@ -73,8 +73,8 @@ TEST(thread_pool_runs_cover_every_index_once_from_separate_starts) {
   }
 }
 
-// A thread that is delayed in its first task keeps only the tasks that it took together with the first one. The other
-// threads take the rest.
+// A thread that is delayed in its first task keeps only the tasks that it took together with it. The other threads take
+// the rest.
 TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   ThreadPool pool(3);
   for (int slow = 0; slow < 3; ++slow) {
@@ -88,7 +88,7 @@ TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   }
 }
 
-// A new section must reach its threads in every waiting state: spinning, yielding, parked, just woken.
+// A new section must reach its threads in every waiting state: spinning, yielding, parked, and just woken.
 TEST(thread_pool_runs_sections_after_pauses) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
@@ -131,9 +131,9 @@ TEST(thread_pool_idle_threads_use_no_cpu_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    // This is longer than the threads spin and yield before they park.
+    // Longer than the threads spin and yield before they park.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const std::clock_t before = std::clock();  // CPU time of all threads of this process.
+    const std::clock_t before = std::clock();  // CPU time of all threads in this process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const double used = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
     if (used > 0.02) check::fail(__FILE__, __LINE__, "idle pool used " + std::to_string(used) + " s in 0.2 s");

@@ -68,7 +68,7 @@ struct CopyGroup {
   struct Copy {
     void* to;
     const void* from;
-    size_t bytes;  // Bytes that are copied; the remaining bytes up to 16 become zeros.
+    size_t bytes;  // Number of bytes to copy; the rest up to 16 are zeroed.
   };
   std::vector<Copy> copies;
 };
@@ -79,7 +79,7 @@ struct Warp {
   std::vector<std::byte> slots[2];  // Buffers for warp exchanges, selected by the parity of `passed`.
 };
 
-// A stack and the saved context that is needed to resume it.
+// A stack, and the saved context needed to resume it.
 struct Stack {
 #if defined(__x86_64__)
   void* top = nullptr;
@@ -88,15 +88,15 @@ struct Stack {
 #endif
   const void* bottom = nullptr;
   size_t size = 0;
-  void* fake = nullptr;  // The fake stack of the address sanitizer.
+  void* fake = nullptr;  // AddressSanitizer's fake stack.
 };
 
 struct Fiber {
   std::unique_ptr<std::byte[]> memory;
   Stack stack;
   bool done = true;
-  bool has_inputs = false;  // The thread has called wait_for_inputs().
-  // The thread resumes when this counter differs from `seen`. Null: it can run immediately.
+  bool has_inputs = false;  // Whether the thread has called wait_for_inputs().
+  // The thread resumes when this counter differs from `seen`. Null: it can run now.
   const uint64_t* awaited = nullptr;
   uint64_t seen = 0;
   std::vector<CopyGroup> groups;  // Committed groups of asynchronous copies, oldest first.
@@ -111,11 +111,12 @@ struct Machine {
   size_t shared_bytes = 0;
   const std::function<void()>* kernel = nullptr;
   unsigned current = 0, n_threads = 0, n_live = 0;
-  std::vector<unsigned> turn;   // The block's threads in the order in which they run, warp by warp.
-  std::vector<unsigned> place;  // Index of each thread in `turn`.
+  std::vector<unsigned> turn;   // The block's threads in running order, warp by warp.
+  std::vector<unsigned> place;  // Each thread's index in `turn`.
   unsigned block_arrived = 0;
   uint64_t block_passed = 0;
-  uint64_t events = 0;  // Counts passed barriers and finished threads. No change over many rounds means a deadlock.
+  uint64_t events =
+      0;  // Counts passed barriers and finished threads. If it stays unchanged for many rounds, there is a deadlock.
   uint64_t rounds = 0;  // Number of rounds in which every runnable thread ran once.
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
@@ -130,7 +131,7 @@ Machine& machine() {
 
 bool can_run(const Fiber& fiber) { return !fiber.done && (!fiber.awaited || *fiber.awaited != fiber.seen); }
 
-// Switches from one stack to another. `for_good`: the old stack is never resumed.
+// Switches from one stack to another. If `for_good` is set, the old stack is never resumed.
 void switch_stacks(Stack& from, Stack& to, bool for_good = false) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake, to.bottom, to.size);
@@ -203,8 +204,8 @@ void prepare(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.memory.get(), kStackBytes);
 #endif
 #if defined(__x86_64__)
-  // Lays the new stack out as monolith_switch_stack leaves one: six registers, then the address to resume at. The stack
-  // is aligned as after a call.
+  // Lays out the new stack as monolith_switch_stack leaves one: six registers, then the address to resume at. The
+  // alignment is the one that holds after a call.
   auto top = reinterpret_cast<uintptr_t>(fiber.memory.get() + kStackBytes) & ~uintptr_t{15};
   auto* words = reinterpret_cast<void**>(top) - 2;
   words[0] = reinterpret_cast<void*>(&thread_main);
@@ -235,7 +236,7 @@ uint32_t random(Machine& m) {
   return m.shuffle_state;
 }
 
-// Sets the order in which a block's threads run: warp by warp, and lane by lane within a warp.
+// Sets the running order of a block's threads: warp by warp, and lane by lane within a warp.
 void arrange(Machine& m) {
   m.turn.resize(m.n_threads);
   m.place.resize(m.n_threads);
@@ -272,7 +273,7 @@ void run_block(Machine& m) {
     ++m.rounds;
     for (const unsigned thread : m.turn)
       if (can_run(m.fibers[thread])) switch_stacks(m.main, take_over(m, thread));
-    // A polling thread may cause a few rounds without progress.
+    // Polling threads may cause a few rounds without progress.
     idle_rounds = m.events == before ? idle_rounds + 1 : 0;
     if (idle_rounds == 100) stop("threads wait for each other at different barriers");
     before = m.events;
@@ -362,7 +363,7 @@ void check_inputs() {
 const std::byte* exchange(const void* own, size_t size) {
   Machine& m = machine();
   Warp& warp = m.warps[m.current / 32];
-  // Two sets of slots alternate. A lane can be one exchange ahead of another lane, but never two.
+  // Two sets of slots alternate, because a lane can be one exchange ahead of another lane, but never two.
   const size_t parity = warp.passed % 2;
   std::vector<std::byte>& slots = warp.slots[parity];
   if (slots.size() < 32 * size) slots.resize(std::max(32 * size, size_t{4096}));

@@ -1,10 +1,10 @@
-// Runs CUDA kernels on the host, one block after another, with a separate stack for each thread of a block. Kernel
+// Runs CUDA kernels on the host, one block after another, with a separate stack for each thread in a block. Kernel
 // files include this header when the host's compiler compiles them. The emulator is strict where a GPU is forgiving:
-// shared memory starts as garbage, and asynchronous copies arrive only when a thread waits for them. If threads
+// shared memory starts as garbage, and an asynchronous copy arrives only when a thread waits for it. If threads
 // disagree about a barrier, the process ends with a message. set_order() changes the order in which threads run between
 // two barriers, so that a missing barrier changes the result.
 //
-// One launch at a time per process (guarded by a lock); kernels run on the caller's thread.
+// Each process runs one launch at a time (guarded by a lock). Kernels run on the caller's thread.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ struct dim3 {
 
 namespace monolith::cuda::emulator {
 
-// Position of the running thread: its thread index, block index, block size and grid size.
+// The running thread's position: its thread index, block index, block size and grid size.
 struct Where {
   dim3 thread, block, block_size, grid_size;
 };
@@ -40,20 +40,20 @@ enum class Order : uint8_t { kAscending, kDescending, kShuffled };
 void set_order(Order order);
 uint64_t launches();  // Number of kernel launches so far.
 
-// Runs `kernel` once for every thread of a `grid` of blocks. Each block has `threads` threads and `shared_bytes` of
-// shared memory.
+// Runs `kernel` once for every thread in a `grid` of blocks. Each block has `threads` threads and `shared_bytes` bytes
+// of shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
 
-// Returns the block's shared memory. Stops the process if `bytes` exceeds what the launch allotted.
+// Returns the block's shared memory. Stops the process if `bytes` exceeds the size allotted by the launch.
 void* shared_memory(size_t bytes);
-void wait_block();  // Barrier of the block (__syncthreads).
+void wait_block();  // Block barrier (__syncthreads).
 void wait_warp();
 void wait_for_inputs();  // Every thread of a kernel must call wait_for_inputs() once; see language.h.
 void check_inputs();     // Stops the process if the running thread has not called wait_for_inputs() yet.
 void pause_thread();     // Lets the other threads run.
 void note_progress();    // Reports a change that a paused thread may be waiting for.
-[[noreturn]] void stop(const char* what);  // Ends the process because a kernel has violated a rule.
-// Waits until all lanes of the warp have passed their `size` bytes and returns them as [32][size]. The result is valid
+[[noreturn]] void stop(const char* what);  // Ends the process because a kernel has broken a rule.
+// Waits until all lanes in the warp have passed their `size` bytes and returns them as [32][size]. The result is valid
 // until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);
 

@@ -10,19 +10,19 @@
 namespace monolith::cuda::emulator {
 namespace {
 
-// The 64 bits of a barrier: the arrivals it expects, the arrivals still missing, the bytes still missing and the parity
-// of the current phase.
+// The 64 bits of a barrier: the number of expected arrivals, the number of outstanding arrivals, the number of
+// outstanding bytes and the parity of the current phase.
 struct State {
   uint16_t arrivals;
   uint16_t to_come;
-  int32_t bytes_and_parity;  // Bytes still missing * 2 + parity of the current phase.
+  int32_t bytes_and_parity;  // Outstanding bytes * 2 + parity of the current phase.
 
   static State of(uint64_t bits) { return std::bit_cast<State>(bits); }
   int parity() const { return bytes_and_parity & 1; }
   int bytes() const { return bytes_and_parity >> 1; }
 };
 
-// Updates the barrier's arrivals and bytes, and completes the phase if nothing is missing.
+// Updates the barrier's arrivals and bytes, and completes the phase if none are outstanding.
 void settle(uint64_t& bits, State state, int bytes) {
   int parity = state.parity();
   if (state.to_come == 0 && bytes == 0) {
@@ -40,13 +40,13 @@ struct Copy {
   size_t bytes;
   uint64_t* barrier;
 };
-std::vector<Copy> copies;  // Bulk copies that were started and have not arrived.
+std::vector<Copy> copies;  // Bulk copies that have started but not arrived.
 
-// A matrix product that one thread has issued and not waited for.
+// A matrix product that a thread has issued but not waited for.
 struct Product {
   float* sums;
   int quads;
-  const Words4* a;  // Address of this lane's registers of A; `words` is their content when the product was issued.
+  const Words4* a;  // Address of this lane's registers for A; `words` is their content when the product was issued.
   Words4 words;
   uint16_t rows[2][16];  // The two rows of A that this lane computes.
   const std::byte* b;
@@ -55,9 +55,9 @@ struct Product {
   float (*decode)(uint16_t);
 };
 struct Pending {
-  std::vector<Product> products;  // Matrix products that were issued and not waited for, oldest first.
+  std::vector<Product> products;  // Matrix products issued but not waited for, oldest first.
   std::vector<size_t> batches;    // Number of products in each committed batch.
-  size_t open = 0;                // Number of products in the batch that is not committed.
+  size_t open = 0;                // Number of products in the batch that is not yet committed.
   bool fenced = false;
 };
 std::vector<Pending> pending(1024);
@@ -101,7 +101,7 @@ void barrier_arrive(uint64_t& bits, int bytes) {
 
 void barrier_wait(uint64_t& bits, int parity) {
   while (State::of(bits).parity() == parity) {
-    // Bulk copies arrive as late as possible: only when the barrier waits for nothing else.
+    // Bulk copies arrive as late as possible: only when the barrier is waiting for nothing else.
     size_t kept = 0;
     const bool late = State::of(bits).to_come == 0;
     for (size_t i = 0; i < copies.size(); ++i) {
@@ -158,7 +158,7 @@ void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add
 
 void products_fence() { pending[where.thread.x].fenced = true; }
 
-// After the commit a thread may write its registers again. The next batch therefore needs its own fence.
+// After the commit, a thread may write to its registers again, so the next batch needs its own fence.
 void products_commit() {
   Pending& own = pending[where.thread.x];
   own.batches.push_back(std::exchange(own.open, 0));

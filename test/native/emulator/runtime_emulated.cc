@@ -1,5 +1,5 @@
-// Runtime on top of the emulator; device memory is host memory. Work is deferred until synchronize(), as a real device
-// may do. Code that reads results too early, or overwrites the source of a pending copy, therefore fails its test.
+// Runtime on top of the emulator; device memory is host memory. Work is deferred until synchronize(), as on a real
+// device. A test therefore fails if code reads results too early or overwrites the source of a pending copy.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -25,7 +25,7 @@ struct EmulatedRecording final : Recording {
 };
 
 struct EmulatedEvent final : Event {
-  uint64_t done = 0;  // Number of work items that must be done before the event is complete.
+  uint64_t done = 0;  // Number of work items to complete before the event is complete.
 };
 
 class EmulatedRuntime final : public Runtime {
@@ -99,7 +99,7 @@ class EmulatedRuntime final : public Runtime {
 
   void set_early_launch(bool) override {}
   void settle() override {}
-  // Runs immediately, and is never recorded.
+  // Runs immediately and is never recorded.
   void make_current() override {}
   bool use_stream(const std::function<bool(void*)>& work) override {
     drain();
@@ -148,8 +148,8 @@ class EmulatedRuntime final : public Runtime {
   std::vector<void*> memory_;
   std::unique_ptr<EmulatedRecording> recording_;  // Null: no recording is in progress.
   bool records_early_ = false;
-  std::deque<std::function<void()>> queue_;  // Deferred work items, in the order of the stream.
-  uint64_t done_ = 0;                        // Number of work items done since the start.
+  std::deque<std::function<void()>> queue_;  // Deferred work items, in stream order.
+  uint64_t done_ = 0;                        // Number of work items completed since the start.
 };
 
 }  // namespace

@@ -12,21 +12,21 @@ namespace monolith::cuda {
 
 // Faults that tests inject into the emulated device. A real device ignores them.
 struct Faults {
-  // Called at the end of each graph capture; a returned error makes that capture fail. Not set: no capture fails.
+  // Called at the end of each graph capture; if it returns an error, the capture fails. Not set: no capture fails.
   std::function<std::optional<Error>(bool early)> recording;
 };
 Faults& faults();
 
 // Dry-run mode of the CUDA emulator: launches and copies do nothing and cost nothing, so a step takes only the host's
-// time. Used by bench/native/host_bench.cc to measure host overhead. Must be set before a Runtime is opened.
+// time. bench/native/host_bench.cc uses it to measure host overhead. Must be set before a Runtime is opened.
 // Single-threaded.
 struct DryRun {
   bool on = false;
   void (*answer)(void* to_host, size_t bytes) = nullptr;  // Fills the host buffer in place of a download.
 
-  // Sums since reset(). Idle time runs from a wait for the device to the next launch. Busy time runs from that launch
+  // Totals since reset(). Idle time runs from a wait for the device to the next launch. Busy time runs from that launch
   // to the next wait.
-  uint64_t idle_ns = 0, busy_ns = 0, steps = 0;  // `steps` counts the waits: one idle and one busy interval for each.
+  uint64_t idle_ns = 0, busy_ns = 0, steps = 0;  // `steps` counts the waits; each has one idle and one busy interval.
   uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0, launches = 0, replays = 0;
   void reset();
 
@@ -35,7 +35,7 @@ struct DryRun {
   void note_wait();
 
  private:
-  int64_t waited_at_ = 0, worked_at_ = 0;  // Start of the current interval in nanoseconds; 0 = not in this state.
+  int64_t waited_at_ = 0, worked_at_ = 0;  // Start of the current interval in nanoseconds; 0: not in that interval.
   bool has_work_ = false;
 };
 DryRun& dry_run();

@@ -1,4 +1,4 @@
-// A request gives the same tokens and the same logprob bits whether it runs alone, in a batch with others, from a
+// A request gives the same tokens and bit-identical logprobs whether it runs alone, in a batch with others, from a
 // cached prefix, after preemption, or as one of several choices.
 #include <random>
 #include <set>
@@ -12,7 +12,7 @@ std::vector<GenerationRequest> mixed_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 10; ++i) {
     GenerationRequest request;
-    // Requests of one family share a long prefix. Prompt lengths end at and around page boundaries.
+    // Requests in the same family share a long prefix. Prompt lengths end at and around page boundaries.
     request.prompt = test_prompt(15 + i * 17, i % 3);
     request.organization = static_cast<uint64_t>(i % 2);
     request.max_tokens = 24 + i;
@@ -30,7 +30,7 @@ std::vector<GenerationRequest> mixed_requests() {
 }
 
 // The mixed requests with tool calls: some calls are required, some come after reasoning, there are several function
-// names to choose from, and the close marker is likely enough to end calls.
+// names to choose from, and the close marker is likely enough for calls to end.
 std::vector<GenerationRequest> requests_with_calls() {
   std::vector<GenerationRequest> requests = mixed_requests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-// The mixed requests with embedding spans of random rows, `width` values each.
+// The mixed requests with embedding spans of random rows, each with `width` values.
 std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional, bool three_numbers) {
   std::vector<GenerationRequest> requests = mixed_requests();
   std::mt19937 random(5);
@@ -89,7 +89,7 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
   return requests;
 }
 
-// Runs all requests at the same time through one engine. Later rounds reuse the prefixes of earlier ones.
+// Runs all requests concurrently on one engine. Later rounds reuse prefixes cached in earlier ones.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
                     const std::string& what) {
@@ -125,7 +125,7 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
   EngineSetup alone;
   alone.model = model;
   alone.limits.kv_type = kv_type;
-  alone.limits.n_slots = n_slots;  // Slots for recurrent state, where the model has any.
+  alone.limits.n_slots = n_slots;  // Slots for recurrent state, if the model has any.
   alone.options.prefix_cache = false;
   alone.options.snapshot_tokens = 32;
   {
@@ -188,7 +188,7 @@ TEST(batch_invariance_mrope_spans_and_recurrent_state) {
 }
 
 void check_choices(const std::string& model) {
-  // With 8 pages the choices cannot all run at the same time.
+  // With 8 pages, the choices cannot all run at the same time.
   for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {
     EngineSetup setup;
     setup.model = model;
@@ -226,7 +226,7 @@ TEST(batch_invariance_choices_equal_separate_requests) { check_choices("models/l
 TEST(batch_invariance_choices_mla) { check_choices("models/deepseek32.q8_0.gguf"); }
 TEST(batch_invariance_choices_recurrent_state) { check_choices("models/qwen35.f16.gguf"); }
 
-// The next turn of a conversation resumes from a snapshot within the last response, and gives the same result as
+// The next turn in a conversation resumes from a snapshot taken within the last response, with the same result as
 // without the cache.
 TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   std::vector<TokenId> turn;
@@ -257,7 +257,7 @@ TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
     consumer.pump_until_ended(next);
     const Outcome& outcome = consumer.outcomes()[next];
     REQUIRE(!outcome.failed);
-    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);  // Of 109 computed tokens.
+    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);  // Out of 109 computed tokens.
     if (cached)
       fresh = outcome.choices.at(0);
     else
@@ -265,7 +265,7 @@ TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   }
 }
 
-// Requests with neighbouring seeds have no choice in common.
+// Requests with adjacent seeds have no choice in common.
 TEST(choices_differ_from_those_of_neighbouring_seeds) {
   auto engine = start_engine({});
   if (!engine) return;

@@ -72,7 +72,7 @@ void check_markers(const EngineSetup& setup) {
   const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
   CHECK_EQ(plain.content, times(said, 40));
   CHECK_EQ(plain.reasoning_tokens, 0u);
-  // Without the bans the markers appear in the response.
+  // Without the bans, the markers appear in the response.
   const ChoiceOutcome loose = outcome_of(*engine, consumer, eager_request(*engine, 0));
   CHECK(loose.content.find(engine->tokenizer().bytes(kClose)) != std::string::npos);
 }
@@ -100,8 +100,8 @@ TEST(markers_are_sampled_only_where_they_are_valid) {
   for (const EngineSetup& setup : setups()) check_markers(setup);
 }
 
-// After a drafted marker, a different list of banned tokens applies than before the marker. Tokens from an
-// unconstrained response serve as markers, and a draft model with the same weights predicts all of them.
+// After a drafted marker, a different list of banned tokens applies than before it. Tokens from an unconstrained
+// response serve as markers, and a draft model with the same weights predicts all of them.
 TEST(marker_bans_apply_to_draft_tokens) {
   EngineSetup plain, drafting;
   drafting.draft = plain.model;

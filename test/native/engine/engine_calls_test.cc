@@ -1,4 +1,4 @@
-// Tests tool calls in the running engine: forced and permitted tokens, and finishing a choice on request.
+// Tests tool calls in the running engine: forced and allowed tokens, and finishing a choice on request.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,7 @@ GenerationRequest call_request(int prompt_tokens, int max_tokens, int family = 0
   return request;
 }
 
-// Runs the step loop without threads, so that the test decides what happens between steps.
+// Runs the step loop without threads, so that the test controls what happens between steps.
 struct StepBench {
   EngineParts parts;
   EngineCounters counters;
@@ -75,7 +75,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().finished, uint64_t{1});
 
-  // The text before the finish equals that of an unfinished run.
+  // The text before the finish equals that of a run without it.
   request.n = 1;
   request.sampling.stream = 1;
   request.max_tokens = static_cast<int>(tokens);
@@ -95,7 +95,7 @@ TEST(engine_finishes_choices_that_have_not_started) {
   bench.add(1, request);
   bench.add(2, call_request(10, 5));
   CHECK(bench.loop->step());
-  bench.loop->finish_choice(1, 0);  // The choice that computes the prompt for all choices.
+  bench.loop->finish_choice(1, 0);  // The choice whose sequence computes the prompt for all choices.
   bench.loop->finish_choice(1, 2);
   bench.loop->finish_choice(2, 0);  // This request is still in the queue.
   bench.run();
@@ -111,7 +111,7 @@ TEST(engine_finishes_choices_that_have_not_started) {
   CHECK(bench.loop->consistent());
 }
 
-// Ordinary tokens of plain letters, for markers and names.
+// Ordinary tokens that consist of letters, for markers and names.
 std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < tokenizer.n_vocab() && tokens.size() < count; ++id) {
@@ -163,7 +163,7 @@ struct CallSetup {
     request.reasoning.open = {text({think}), think};
     request.reasoning.close = {text({no_think}), no_think};
   }
-  // Returns the index of the name directly after an open marker at `at`, or -1.
+  // Returns the index of the name that directly follows an open marker at `at`, or -1.
   int name_at(const std::string& calls, size_t at) const {
     for (size_t i = 0; i < request.calls.prefixes.size(); ++i)
       if (calls.substr(at).starts_with(text({open}) + text(request.calls.prefixes[i]))) return static_cast<int>(i);
@@ -197,7 +197,7 @@ TEST(engine_allows_only_the_given_names_after_an_open_marker) {
         size_t end = at;
         while (end < pieces.size() && !(end > at && (pieces[end] == close || pieces[end] == "\uFFFD" + close)))
           call += pieces[end++];
-        if (end - at > 3) {  // The call was not cut short by the token limit.
+        if (end - at > 3) {  // The token limit did not cut the call short.
           const int name = setup.name_at(call, 0);
           CHECK(name >= 0);
           names.insert(name);
@@ -239,7 +239,7 @@ TEST(engine_writes_the_required_call) {
   }
   CHECK_EQ(names.size(), size_t{3});
 
-  // With a single name there is nothing to choose. The token limit counts forced tokens too.
+  // With a single name, there is nothing to choose. The token limit counts forced tokens too.
   setup.request.n = 1;
   setup.request.calls.prefixes = {{setup.words[9], setup.words[9], setup.words[10]}};
   setup.request.calls.required.clear();
@@ -266,7 +266,7 @@ TEST(engine_writes_the_required_call) {
   CHECK_EQ(consumer.outcomes()[ended].choices[0].completion_tokens, 5u);
 }
 
-// The content begins with the required call, however the reasoning ends, and even without reasoning.
+// The content starts with the required call, however the reasoning ends, and even without reasoning.
 TEST(engine_writes_the_required_call_after_the_reasoning) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -288,7 +288,7 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
     request.sampling.logit_bias = {{eos, -100.0f}, {setup.think, -100.0f}};
     switch (way) {
       case kBudget: request.reasoning.budget = 7; break;
-      case kOwnMarker:  // The engine continues with the tokens that it would have written after the marker.
+      case kOwnMarker:  // The engine continues with the tokens that normally follow the marker.
         request.sampling.logit_bias.emplace_back(setup.no_think, 12.0f);
         request.reasoning.close_sequence.back() = setup.words[10];
         break;
@@ -329,7 +329,7 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
   }
 }
 
-// Before a required call, the model may still sample white space and the tokens that open the reasoning.
+// Before a required call, the model may still sample whitespace and the tokens that open the reasoning.
 TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -344,7 +344,7 @@ TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   consumer.pump_until_ended(opened);
   const ChoiceOutcome& reasoned = consumer.outcomes()[opened].choices[0];
   CHECK_EQ(reasoned.reasoning_tokens, 4u);
-  // The marker's spelling occurs within the reasoning.
+  // The marker's spelling occurs within the reasoning, where it is plain text.
   CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));
   CHECK(setup.name_at(reasoned.calls, 0) >= 0);
 
@@ -355,7 +355,7 @@ TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   const RequestId spaced = consumer.submit(setup.request);
   consumer.pump_until_ended(spaced);
   const ChoiceOutcome& late = consumer.outcomes()[spaced].choices[0];
-  // At most 32 white-space characters may precede an open marker.
+  // At most 32 whitespace characters may precede an open marker.
   CHECK(late.content.starts_with(std::string(32, '\n')));
   CHECK(!late.content.starts_with(std::string(33, '\n')));
   CHECK(setup.name_at(late.calls, 0) >= 0);

@@ -1,4 +1,4 @@
-// Tests fairness in the whole engine: one organization sends a flood of requests, and another sends a single one.
+// Tests fairness in the whole engine: one organization floods it with requests, and another sends a single request.
 #include <array>
 
 #include "engine/loop/step_loop.h"
@@ -18,7 +18,7 @@ GenerationRequest request_of(uint64_t organization, int n, int max_tokens, int f
 }
 
 // A step loop in which two responses of one organization are running when two other organizations send prompts that do
-// not both fit into the next step. That step is reserved for first tokens, so the last request gets a sequence slot
+// not both fit in the next step. That step is reserved for first tokens, so the last request gets a sequence slot
 // before any of its tokens are computed.
 class PlaceWithoutStep {
  public:
@@ -64,7 +64,7 @@ class PlaceWithoutStep {
   RequestId last_ = 0;
 };
 
-// Tests several start values of the clock, including those just before an overflow of 31, 32, 53 and 63 bits.
+// Tests several start values of the clock, including those just before an overflow at 31, 32, 53 and 63 bits.
 TEST(clock_start_value_does_not_end_requests_without_a_step) {
   using std::chrono::milliseconds, std::chrono::nanoseconds, std::chrono::hours;
   constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0),
@@ -93,8 +93,8 @@ TEST(clock_start_value_does_not_end_requests_without_a_step) {
   }
 }
 
-// A request counts as waiting since its submission, even after it has left the queue. Requests that have started
-// continue.
+// A request counts as waiting from its submission until its first step, even after it has left the queue. Requests that
+// have started continue.
 TEST(requests_with_a_slot_but_no_step_time_out) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
@@ -114,7 +114,7 @@ TEST(requests_with_a_slot_but_no_step_time_out) {
   }
 }
 
-// The time limit of a response counts from its first step, not from its submission or from the clock's zero.
+// A response's time limit counts from its first step, not from its submission or from the clock's zero.
 TEST(responses_end_at_their_time_limit) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
@@ -131,7 +131,7 @@ TEST(responses_end_at_their_time_limit) {
   }
 }
 
-// Runs step by step, so that the test knows which requests ended before each step.
+// Runs step by step, so that the test knows which requests have ended before each step.
 TEST(a_flood_of_one_organization_does_not_delay_another) {
   constexpr int kPlaces = 4;
   EngineSetup setup;
@@ -185,7 +185,7 @@ TEST(a_flood_of_one_organization_does_not_delay_another) {
   }
 }
 
-// Choices beyond the number of sequence slots get the same tokens as they would with a slot each.
+// Choices beyond the number of sequence slots get the same tokens as they would if each had a slot.
 TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   std::map<int, std::string> expected;
   for (const int max_sequences : {8, 2}) {
@@ -206,7 +206,7 @@ TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   }
 }
 
-// A choice that waits for a slot ends at the request's time limit, like the running choices.
+// A choice that is waiting for a slot ends at the request's time limit, like the running choices.
 TEST(waiting_choices_end_at_the_time_limit) {
   EngineSetup setup;
   setup.limits.max_context = 4096;

@@ -25,7 +25,7 @@
 
 namespace monolith::testing {
 
-// Sets the engine's clock, which then advances normally, and restores it in the destructor.
+// Sets the engine's clock, which then advances normally. The destructor restores it.
 class ClockAt {
  public:
   explicit ClockAt(Clock::duration since_its_zero) { Clock::set(Clock::time_point(since_its_zero)); }
@@ -43,11 +43,11 @@ struct EngineSetup {
       .max_batch_tokens = 256, .max_logit_rows = 16, .max_context = 512, .n_pages = 256, .kv_type = KvType::kF16};
   EngineOptions options{};
   int threads = 1;
-  bool asynchronous = false;  // Run the CPU backend asynchronously like a device, so that steps overlap.
+  bool asynchronous = false;  // Make the CPU backend asynchronous like a device, so that steps overlap.
   std::string draft;          // Draft model file; empty means none.
   int64_t draft_pages = 256;
   std::function<void(LooseModel&)> change = {};       // Applied to the model before it is loaded.
-  std::function<Bytes(const LooseModel&)> head = {};  // Builds the file of an EAGLE-3 head for the changed model.
+  std::function<Bytes(const LooseModel&)> head = {};  // Builds an EAGLE-3 head's file for the changed model.
 
   bool has_drafter() const { return !draft.empty() || limits.mtp_layer || head; }
   void make_room_for_drafts() {
@@ -128,11 +128,11 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   return parts;
 }
 
-// The output of one choice as a client would see it.
+// One choice's output as a client would see it.
 struct ChoiceOutcome {
   std::string content, reasoning, calls;
-  std::vector<std::string> call_pieces;  // Deltas of calls in order of arrival; "" where other sections came between.
-  std::vector<std::pair<TokenId, float>> logprobs;  // Logprobs of the tokens, each followed by its top entries.
+  std::vector<std::string> call_pieces;  // Deltas of calls in order of arrival; "" if another section came in between.
+  std::vector<std::pair<TokenId, float>> logprobs;  // The tokens' logprobs, each followed by its top entries.
   std::vector<TokenId> tokens;                      // Filled if the request asks for token ids.
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
@@ -145,7 +145,7 @@ struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
   float encoder_ms = 0;
-  std::vector<std::pair<TokenId, float>> prompt;  // Prompt tokens from the second on, each followed by its top entries.
+  std::vector<std::pair<TokenId, float>> prompt;  // Prompt tokens except the first, each followed by its top entries.
   int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
@@ -159,8 +159,7 @@ struct Outcome {
   }
 };
 
-// Parses event records like src/engine/events.ts does. The test fails on malformed records and on records after the
-// end.
+// Parses event records as src/engine/events.ts does. The test fails on malformed records and on records after the end.
 class EventReader {
  public:
   explicit EventReader(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
@@ -272,7 +271,7 @@ class EventReader {
   size_t at_ = 0;
 };
 
-// A consumer with one channel. The waiting thread drains the channel on every wake-up.
+// A consumer with one channel. The waiting thread drains the channel after every wake-up.
 class Consumer {
  public:
   explicit Consumer(Engine& engine) : engine_(engine) {
@@ -309,7 +308,7 @@ class Consumer {
     return true;
   }
 
-  // Pumps until `done` returns true. The test fails if no event arrives for 20 s.
+  // Pumps until `done` returns true. The test fails if no event arrives for 20 seconds.
   template <typename Done>
   void pump_until(Done&& done) {
     while (!done()) {
@@ -357,14 +356,14 @@ inline void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, 
     check::fail(__FILE__, __LINE__, what + ": the logprobs differ");
 }
 
-// A prompt of `n` tokens without special tokens. Prompts of the same `family` share their prefix.
+// A prompt of `n` tokens without special tokens. Prompts in the same `family` share a prefix.
 inline std::vector<TokenId> test_prompt(int n, int family) {
   std::vector<TokenId> tokens;
   for (int i = 0; i < n; ++i) tokens.push_back(10 + (family * 131 + i * (7 + family)) % 300);
   return tokens;
 }
 
-// Waits for a limited time until no page is referenced any more. Returns false if some pages are still referenced.
+// Waits until no page is referenced any more. Returns false if the time limit is reached first.
 inline bool pages_come_back(const Engine& engine) {
   for (int i = 0; i < 2000; ++i) {
     const EngineStats stats = engine.stats();

@@ -1,4 +1,4 @@
-// Where a grammar or a forced sequence allows only one continuation, tokens are emitted without sampling. This takes
+// If a grammar or a forced sequence allows only one continuation, its tokens are emitted without sampling. This takes
 // fewer steps, gives the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
@@ -13,7 +13,7 @@ namespace {
 
 using grammar::GrammarOptions;
 
-// One model for each kind of tokenizer.
+// One model per kind of tokenizer.
 constexpr const char* kModels[] = {"models/llama.q8_0.gguf", "models/qwen3.f16.gguf"};
 
 constexpr const char* kOrder =
@@ -59,7 +59,7 @@ bool begins_alike(const std::vector<TokenId>& tokens, const std::vector<TokenId>
   return others.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), others.begin());
 }
 
-// Follows random texts of the grammar token by token. Forced tokens consist only of bytes without an alternative, and
+// Follows random texts of the grammar token by token. Forced tokens contain only bytes that have no alternative, and
 // they equal the tokens that the tokenizer produces for any longer text.
 TEST(grammar_forces_the_tokens_common_to_all_continuations) {
   for (const char* model : kModels) {
@@ -100,7 +100,7 @@ TEST(grammar_forces_the_tokens_common_to_all_continuations) {
             tokens.push_back(token);
           }
           n_forced += static_cast<int>(forced.size());
-          // A text that continues past the next choice by some bytes starts with the same tokens.
+          // A text that continues a few bytes past the next choice starts with the same tokens.
           std::string longer = text;
           auto next = grammar->follow(longer);
           for (; next && !next->accepts && next->bytes.count() == 1; next = grammar->follow(longer))
@@ -185,7 +185,7 @@ TEST(token_limits_and_stop_strings_apply_within_forced_tokens) {
   }
 }
 
-// Banned tokens are not emitted, forced or not.
+// Banned tokens are not emitted, even if they are forced.
 TEST(banned_tokens_are_not_forced) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -211,7 +211,7 @@ TEST(banned_tokens_are_not_forced) {
   }
 }
 
-// With logprobs every token is sampled, so that each has an entry.
+// With logprobs, every token is sampled, because each needs an entry.
 TEST(no_token_is_forced_with_logprobs) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -224,8 +224,8 @@ TEST(no_token_is_forced_with_logprobs) {
   CHECK_EQ(engine->stats().steps - before, uint64_t{choice.completion_tokens});
 }
 
-// The text is the same if the request runs alone, with all others, from a cached prefix, with few tokens per step, with
-// few pages, or as one of several choices.
+// The text is the same whether the request runs alone, with all the others, from a cached prefix, with few tokens per
+// step, with few pages, or as one of several choices.
 TEST(forced_tokens_are_the_same_in_any_batch) {
   for (const char* model : kModels) {
     EngineSetup setup;
@@ -241,7 +241,7 @@ TEST(forced_tokens_are_the_same_in_any_batch) {
         request.organization = i % 2;
         request.sampling.temperature = i % 3 == 0 ? 0.0f : 1.1f;
         request.sampling.repetition_penalty = i % 3 == 1 ? 1.1f : 1.0f;
-        if (i % 4 == 3) {  // The long beginning of a call is a forced sequence.
+        if (i % 4 == 3) {  // The long start of a call is a forced sequence.
           request.calls.open = {"<call>", 301};
           request.calls.close = {"</call>", kNoToken};
           request.calls.prefixes = {{310, 311, 312, 313, 314, 315, 316}, {310, 320, 321, 322}};

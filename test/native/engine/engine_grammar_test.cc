@@ -53,7 +53,7 @@ GrammarRef compiled(Engine& engine, const GrammarOptions& options) {
   return result.grammar;
 }
 
-// Returns whether the text matches the grammar as a whole, or as a prefix if `whole` is false. Reads byte by byte.
+// Returns whether the text matches the grammar, as a whole or, if `whole` is false, as a prefix. Reads byte by byte.
 bool obeys(const GrammarOptions& options, std::string_view text, bool whole = true) {
   std::vector<grammar::SchemaProblem> problems;
   const auto schema =
@@ -81,7 +81,7 @@ GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400)
 }
 
 #if defined(__GLIBC__)
-// There is not enough memory for the stack of another thread.
+// There is not enough memory for another thread's stack.
 TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -151,7 +151,7 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
   if (!engine) return;
   Consumer consumer(*engine);
   const TokenId eos = engine->tokenizer().eos();
-  // Whether or not the model prefers to stop, the response is a whole text and has no token after the last.
+  // Whether or not the model prefers to stop, the response is the whole text and has no token after it.
   for (const float bias : {100.0f, -100.0f}) {
     for (const bool ignore : {false, true}) {
       GenerationRequest request = format_request(compiled(*engine, choice_options({"maybe", "perhaps"})));
@@ -165,7 +165,8 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
       CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // No end token was sampled.
     }
   }
-  // Where the text may end but need not, the end token is sampled. Bans that would leave no token are not applied.
+  // Where the text may end but does not have to, the end token is sampled. Bans that would leave no token are not
+  // applied.
   for (const float bias : {100.0f, -100.0f}) {
     GenerationRequest request = format_request(compiled(*engine, regex_options("(ab)+")), 40);
     request.sampling.logit_bias = {{eos, bias}};
@@ -177,7 +178,7 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
     else
       CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
   }
-  // An ordinary token used as a stop token ends the response where the text may end, and is not sampled elsewhere.
+  // An ordinary token used as a stop token ends the response where the text may end, and is never sampled elsewhere.
   TokenId a = kNoToken;
   for (TokenId token = 0; token < engine->tokenizer().n_vocab(); ++token)
     if (engine->tokenizer().bytes(token) == "a" && engine->tokenizer().kind(token) == TokenKind::kNormal) a = token;
@@ -192,7 +193,7 @@ TEST(formatted_output_ends_only_where_the_grammar_allows) {
   }
 }
 
-// Ordinary tokens of plain letters, for markers.
+// Ordinary tokens that consist of letters, for markers.
 std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < tokenizer.n_vocab() && tokens.size() < count; ++id) {
@@ -274,7 +275,7 @@ struct CallGrammars {
     request.n = 4;
     request.sampling.temperature = 1.5f;
     request.calls.open = {word(0), words[0]};
-    // Recognized by its spelling, which the arguments may also contain.
+    // The closing text is recognized by its spelling, which the arguments may also contain.
     request.calls.close = {"}}>" + word(1), kNoToken};
     request.calls.prefixes = {{words[3], words[4]}, {words[2], words[4]}};
     options = {
@@ -298,7 +299,7 @@ struct CallGrammars {
     for (const TokenId token : tokens) text += tokenizer.bytes(token);
     return text;
   }
-  // The content has a header, too.
+  // The content has a header too.
   std::vector<TokenId> answer() const { return {words[0], words[5], words[6]}; }
   void head() {
     request.format_head = answer();
@@ -309,7 +310,7 @@ struct CallGrammars {
       request.calls.starts.back().insert(request.calls.starts.back().end(), prefix.begin(), prefix.end());
     }
   }
-  // Returns the number of complete calls, or -1 if some text is neither a call nor one of `others`.
+  // Returns the number of complete calls, or -1 if any text is neither a call nor in `others`.
   int count(std::string_view calls, bool cut, const std::vector<std::string>& others = {}) const {
     int n = 0;
     while (!calls.empty()) {
@@ -415,7 +416,7 @@ TEST(engine_closes_calls_with_their_close_token) {
   }
 }
 
-// Content has a header like calls do. The model chooses between content and call at the token where their headers
+// Content has a header, as calls do. The model chooses between content and a call at the token where their headers
 // differ, and the rest of the header is forced.
 TEST(engine_writes_the_header_of_content_or_of_a_call) {
   EngineSetup roomy;
@@ -492,7 +493,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
       std::vector<std::pair<TokenId, float>> bans;
       if (spelled) {
         request.calls.open.token = kNoToken;
-        // Bans tokens that contain the marker and continue after it, because such a marker would not start a call.
+        // Ban tokens that contain the marker and continue after it, because such a token would not start a call.
         const std::string marker = setup.word(0);
         for (TokenId token = 0; token < setup.tokenizer.n_vocab(); ++token) {
           const std::string_view bytes = setup.tokenizer.bytes(token);
@@ -507,7 +508,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
       consumer.pump_until_ended(id);
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
-        // A marker without a header after it is ordinary text, where text is allowed.
+        // A marker without a header after it is ordinary text where text is allowed.
         std::vector<std::string> others = {setup.text(setup.answer())};
         if (spelled) others.push_back(setup.word(0));
         const int n = setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens, others);
@@ -519,7 +520,7 @@ TEST(engine_continues_with_the_content_after_its_header) {
     check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
     CHECK(n_calls > 4 && n_answers > 4);
   }
-  // A marker that is spelled directly after the header is also text, unless another header follows.
+  // A marker spelled directly after the header is also text, unless another header follows.
   CallGrammars setup(*engine);
   GenerationRequest& request = setup.request;
   setup.head();
@@ -535,7 +536,8 @@ TEST(engine_continues_with_the_content_after_its_header) {
   for (const auto& [index, choice] : consumer.outcomes()[id].choices) CHECK_EQ(choice.calls, markers);
 }
 
-// A section with several calls, each ended by its grammar. Another call follows, or the text that ends the section.
+// A section with several calls, each ended by its grammar. Either another call follows, or the text that ends the
+// section.
 TEST(engine_writes_several_calls_into_one_section) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
@@ -599,7 +601,7 @@ TEST(engine_writes_several_calls_into_one_section) {
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
-// With a format, all text is content from the first character on, even if it spells a marker.
+// With a response format, all text is content from the first character on, even if it spells a marker.
 TEST(text_of_a_format_is_never_a_marker) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -736,7 +738,7 @@ TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
   limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // The first token is cheap to compute. The following tokens exceed the step limit of one position.
+  // The first token is cheap to compute. The following tokens exceed the limit for a single position.
   const GrammarOptions options = schema_options(
       R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
@@ -756,7 +758,7 @@ TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   CHECK(loop.consistent());
 }
 
-// The grammar budget of a step decides when and on which thread a mask is computed, but never the output.
+// A step's grammar budget determines when and on which thread a mask is computed, but never the output.
 TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
@@ -815,7 +817,7 @@ TEST(grammar_cache_bounds_the_memory_of_grammars_in_use) {
   if (!parts.model) return;
   constexpr size_t kMax = 24 << 20;
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMax);
-  std::vector<GrammarRef> held;  // Held by the requesters. The cache itself keeps four.
+  std::vector<GrammarRef> held;  // References held by requests. The cache itself keeps four.
   size_t fresh = 0;
   for (int i = 0; i < 40; ++i) {
     const std::string n = std::to_string(i);
@@ -845,7 +847,7 @@ TEST(grammar_cache_bounds_the_memory_of_grammars_in_use) {
   grammar::TokenMask mask(held[0]->vocabulary().trie().n_tokens());
   CHECK(held[0]->allowed(late, {}, mask) == grammar::Grammar::Outcome::kOk && mask.any());
   held.clear();
-  CHECK(cache.live_bytes() < 2 << 20);  // The four grammars in the cache.
+  CHECK(cache.live_bytes() < 2 << 20);  // The size of the four grammars in the cache.
 }
 
 TEST(engine_trims_grammars_that_exceed_their_memory_limit) {

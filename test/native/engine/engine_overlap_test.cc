@@ -1,4 +1,4 @@
-// Overlapping steps give the same responses as sequential steps, even where the text decides how a sequence continues,
+// Overlapping steps give the same responses as sequential steps, even if the text determines how a sequence continues,
 // and whatever happens to a request while one of its tokens is in flight.
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ GenerationRequest plain_request(int i, int max_tokens = 40) {
   return request;
 }
 
-// Returns two or three consecutive ASCII characters of `text` at or after `from`.
+// Returns two or three consecutive ASCII characters from `text`, at or after `from`.
 std::string middle_of(const std::string& text, size_t from) {
   const auto plain = [&](size_t at) { return text[at] >= ' ' && text[at] <= '~'; };
   for (size_t at = from; at + 1 < text.size(); ++at)
@@ -33,7 +33,7 @@ std::string middle_of(const std::string& text, size_t from) {
 }
 std::string middle_of(const std::string& text) { return middle_of(text, text.size() / 2); }
 
-// Requests of all kinds. `text` holds the responses of the first requests without a stop string.
+// Requests of all kinds. `text` holds the responses to the first requests when they have no stop string.
 std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& text, const GrammarRef& numbers) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 14; ++i) requests.push_back(plain_request(i));
@@ -147,7 +147,7 @@ TEST(overlapping_steps_change_no_response) {
   check_same_outcomes(run_all(setup, mixed), expected, "with few pages");
 }
 
-// A step loop without threads, with the outcomes of its requests.
+// A step loop without threads, together with the outcomes of its requests.
 class Loop {
  public:
   explicit Loop(const EngineSetup& setup) : parts_(load_parts(setup)) {
@@ -197,7 +197,7 @@ TEST(step_loop_has_one_step_in_flight) {
   Loop loop(in_flight());
   if (!loop.loaded()) return;
   loop.add(1, plain_request(1, 10));
-  CHECK(loop.step());  // The step is started; its result has not been read.
+  CHECK(loop.step());  // The step has started, but its result has not been read.
   CHECK_EQ(loop.outcome(1).started, 1);
   CHECK_EQ(loop.counters().steps.load(), 0u);
   for (int i = 1; i <= 10; ++i) {
@@ -214,7 +214,7 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK(loop->consistent());
 }
 
-// Waits even if the step has nothing to sample, as with chunks of a prompt or choices that have not started.
+// Waits even if the step has nothing to sample, as with prompt chunks or with choices that have not started.
 TEST(step_loop_waits_for_every_step_in_flight) {
   EngineSetup setup = in_flight();
   setup.options.max_batch_tokens = 16;
@@ -234,7 +234,7 @@ TEST(step_loop_waits_for_every_step_in_flight) {
   }
 }
 
-// Runs `happen` between two steps, while a request has a token in flight and another request continues.
+// Runs `happen` between two steps, while one request has a token in flight and another request continues.
 void check_between_steps(const std::function<void(Loop&)>& happen, bool others_go_on = true) {
   ChoiceOutcome expected;
   for (const bool happens : {false, true}) {
@@ -328,7 +328,7 @@ TEST(step_loop_reports_a_device_failure_of_a_step_in_flight) {
 // A sequence that ends with a stop string already has its next token in flight. The entries that this token leaves in
 // the prefix cache are correct.
 TEST(prefix_cache_is_correct_after_a_stop_with_a_token_in_flight) {
-  for (const int length : {14, 15, 16, 17}) {  // Length of prompt and response, around the end of a page.
+  for (const int length : {14, 15, 16, 17}) {  // Length of prompt and response, around a page boundary.
     Loop loop(in_flight());
     if (!loop.loaded()) return;
     GenerationRequest request = plain_request(3, 40);

@@ -110,7 +110,7 @@ TEST(speculation_refuses_a_draft_model_with_another_vocabulary) {
                                         std::to_string((*hal)->n_vocab()));
 }
 
-// The vocabulary has the same size, but one token id has a different text.
+// The vocabularies have the same size, but one token ID has different text.
 TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
   const auto with = [](const char* one, const char* other) {
     VocabularyFile words = VocabularyFile::byte_level();
@@ -126,8 +126,8 @@ TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
            "a draft model must have the vocabulary of its target model, but this one has a different token 256");
 }
 
-// The draft model gets a context of at most its own and the model's length, and as many pages as its memory budget
-// allows. Models with recurrent state are refused, because it cannot be rolled back.
+// The draft model's context is limited by both models' context lengths, and its number of pages by its memory budget.
+// Models with recurrent state are refused, because it cannot be rolled back.
 TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
@@ -215,7 +215,7 @@ TEST(speculation_with_a_draft_model_changes_no_choice_and_no_end) {
   check_choices_and_ends("models/llama.q4_k_m.gguf");
 }
 
-// Rejected draft tokens that reach beyond the end of a page are not in any cached page.
+// No cached page contains rejected draft tokens, even if they reach beyond the end of a page.
 TEST(speculation_keeps_rejected_tokens_out_of_the_prefix_cache) {
   EngineSetup setup;
   setup.options.speculation = Speculation::kAlways;

@@ -161,7 +161,7 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
   }
 }
 
-// Wrapper of a model, for tests that modify the forward pass.
+// Wraps a model, for tests that modify the forward pass.
 class ModelAround : public Model {
  public:
   explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
@@ -251,7 +251,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  // Runs in a later step, so both ended requests are retired by then.
+  // This request runs in a later step, so both ended requests have been retired when it ends.
   another.pump_until_ended(another.submit(simple_request(5, 5)));
   engine->cancel(another.channel(), kept);  // This request does not belong to the channel.
   engine->cancel(consumer.channel(), gone);
@@ -259,7 +259,7 @@ TEST(cancel_drops_undelivered_output_of_an_ended_request) {
   CHECK_EQ(consumer.outcomes()[gone].started, 0);
   CHECK(consumer.outcomes()[gone].choices.empty());
   CHECK_EQ(consumer.outcomes()[kept].choices[0].piece_tokens, 6);
-  // An id that has ended is not retained forever.
+  // An ID that has ended is not retained forever.
   const RequestId next = consumer.submit(simple_request(10, 5, 3));
   consumer.pump_until_ended(next);
 }
@@ -336,14 +336,14 @@ TEST(engine_applies_new_limits_while_running) {
   Consumer consumer(*engine);
   std::vector<RequestId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));
-  steps.release(2);  // The first step may be planned before the second request arrives.
+  steps.release(2);  // Two, because the first step may be planned before the second request arrives.
   consumer.pump_until([&] { return consumer.outcomes()[ids[1]].started > 0; });
   CHECK_EQ(consumer.outcomes()[ids[2]].started, 0);
   EngineTunables tunables;
   tunables.max_sequences = 100;
   tunables.step_ms = 7;
   engine->configure(tunables);
-  steps.release(20);  // Far fewer steps than a response takes, so all six requests run at the same time.
+  steps.release(20);  // Far fewer steps than a response takes, so all six requests run concurrently.
   consumer.pump_until([&] { return consumer.outcomes()[ids[5]].started > 0; });
   CHECK(!consumer.outcomes()[ids[0]].ended());
   stats = engine->stats();
@@ -419,7 +419,7 @@ TEST(closing_a_channel_cancels_its_requests_and_wake_ups) {
   CHECK_EQ(engine->stats().cancelled_decode + engine->stats().cancelled_prefill, uint64_t{1});
 }
 
-// Requests can be changed only through their own channel; knowing the id is not enough.
+// Requests can be changed only through their own channel; knowing their ID is not enough.
 TEST(requests_can_be_changed_only_through_their_channel) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
@@ -467,7 +467,7 @@ TEST(engine_pauses_requests_of_a_consumer_that_does_not_drain) {
   Consumer slow(*engine), quick(*engine);
   const RequestId held = slow.submit(simple_request(10, 300, 1));
   uint64_t steps = 0;
-  for (int i = 0; i < 2000; ++i) {  // Waits until the engine makes no more steps.
+  for (int i = 0; i < 2000; ++i) {  // Waits until the engine takes no more steps.
     const EngineStats stats = engine->stats();
     if (stats.running == 0 && stats.steps > 10) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -485,7 +485,7 @@ TEST(engine_pauses_requests_of_a_consumer_that_does_not_drain) {
   CHECK_EQ(quick.outcomes()[again].choices[0].content, slow.outcomes()[held].choices[0].content);
 }
 
-// Fails either with NaN logits in one row, or by throwing in forward().
+// Fails either by returning NaN logits in one row or by throwing in forward().
 class FailingModel final : public ModelAround {
  public:
   FailingModel(std::unique_ptr<Model> model, int bad_token, bool throws)
@@ -532,7 +532,7 @@ TEST(engine_survives_nan_logits_and_reports_a_failed_step) {
     const std::unique_ptr<Engine> engine = std::move(*started);
     Consumer consumer(*engine);
     GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
-    // The bias prevents this token from being generated.
+    // The bias keeps this token from being generated.
     good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};
     bad.prompt.back() = 333;
     bad.n = 2;

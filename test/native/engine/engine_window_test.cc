@@ -1,5 +1,5 @@
-// Sliding-window pages can be freed, reused and found again without changing a bit of any response. The reference is a
-// single page table for all layers, in which no page is freed.
+// Sliding-window pages can be freed, reused and found again without changing a bit of any response. The reference uses
+// a single page table for all layers, from which no page is freed.
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -17,7 +17,7 @@ EngineSetup setup_of(bool by_window) {
   return setup;
 }
 
-// Prompts and responses much longer than the window. Requests of one family share a long prefix.
+// Prompts and responses much longer than the window. Requests in the same family share a long prefix.
 std::vector<GenerationRequest> long_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 8; ++i) {
@@ -33,7 +33,7 @@ std::vector<GenerationRequest> long_requests() {
     request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.7f;
     request.sampling.top_p = i % 3 == 1 ? 0.8f : 1.0f;
     request.sampling.top_logprobs = 2;
-    // The biases make the response repetitive.
+    // Biases that make the response repetitive.
     if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};
     requests.push_back(request);
   }
@@ -71,7 +71,7 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
       for (int choice = 0; choice < requests[i].n; ++choice)
         check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)],
                    what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
-      // If no page was evicted, the whole prefix of a prompt is cached, even the parts outside the window.
+      // If no page was evicted, a prompt's whole prefix is cached, including the parts outside the window.
       if (round > 0 && setup.options.prefix_cache && !preempts)
         CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
     }
@@ -112,7 +112,7 @@ TEST(freeing_sliding_window_pages_changes_no_response) {
 }
 
 TEST(choices_that_share_window_pages_equal_separate_requests) {
-  // With 17 pages per table the choices cannot all run at the same time.
+  // With 17 pages per table, the choices cannot all run at the same time.
   for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {
     EngineSetup setup = setup_of(true);
     setup.limits.n_pages = n_pages * kTables;
@@ -145,7 +145,7 @@ TEST(choices_that_share_window_pages_equal_separate_requests) {
   }
 }
 
-// Without sliding windows, one sequence of full context length would need more pages than the pool has.
+// Without sliding windows, one sequence of the full context length would need more pages than the pool has.
 TEST(a_long_sequence_runs_in_its_sliding_window_pages) {
   EngineSetup setup = setup_of(true);
   setup.limits.n_pages = 160;  // Seven tables of 64 pages would need 448.

@@ -1,4 +1,4 @@
-// Compares Hugging Face folders with the GGUF files from which they were made: token ids are the same, and logits are
+// Compares Hugging Face directories with the GGUF files they were made from: token IDs are the same, and logits are
 // bit-identical.
 #include <algorithm>
 #include <cmath>
@@ -27,13 +27,13 @@ struct Case {
   const char* config = "";
 };
 
-// Writes the folder of a model. More than one shard gives several files with an index.
+// Writes a model's directory. More than one shard gives several files with an index.
 void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case& one, size_t shards) {
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
   const auto tokenizer = Tokenizer::load(file);
-  // The regular expression that the file's pre-tokenizer name stands for.
+  // The regular expression denoted by the file's pre-tokenizer name.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
   if (pre == "llama-bpe" || pre == "qwen2")
@@ -132,8 +132,7 @@ TEST(llama3_scaling_becomes_frequency_factors) {
   }
 }
 
-// Compares the metadata keys and the names, shapes and values of the tensors, regardless of what the engine computes
-// with them.
+// Compares the metadata keys and the names, shapes and values of the tensors, regardless of how the engine uses them.
 TEST(folders_of_gemma3_match_their_gguf_file) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");

@@ -1,6 +1,6 @@
-// Tests a folder in FP8 with one scale per block of 128 x 128. On every instruction set the logits equal, bit for bit,
-// those of the same values in floats. A backend without FP8 support loads the values as floats. Each weight takes
-// little more than a byte.
+// Tests an FP8 checkpoint with one scale per 128 x 128 block. On every instruction set, its logits are bit-identical to
+// those computed from the same values in float32. A backend without FP8 support loads the values as floats; with FP8
+// support, each weight takes little more than a byte.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -108,7 +108,7 @@ Computed compute(const GgufFile& file, Backend& backend) {
   Fed sequence(**model, 0, 0);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 45; ++i) tokens.push_back(i * 37 % static_cast<int>(kVocab));
-  std::vector<float> logits = sequence.feed(tokens, 33);  // A prompt of several tiles, and steps of one token.
+  std::vector<float> logits = sequence.feed(tokens, 33);  // A prompt of several tiles, then steps of one token.
   for (int i = 0; i < 3; ++i) {
     const std::vector<float> more = sequence.feed({7 * i}, 1);
     logits.insert(logits.end(), more.begin(), more.end());

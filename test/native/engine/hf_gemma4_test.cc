@@ -1,5 +1,5 @@
-// Tests Gemma 4's three variants as Hugging Face folders: their logits are bit-identical to those of the GGUF file with
-// the same weights.
+// Tests the three variants of Gemma 4 as Hugging Face directories: their logits are bit-identical to those of the GGUF
+// file with the same weights.
 #include <cstring>
 #include <map>
 #include <string>
@@ -45,7 +45,7 @@ TinyModel model_of(const Form& form) {
     model.matrix(block + "attn_output.weight", kEmbd, kHeads * head);
     model.norm(block + "attn_q_norm.weight", head);
     model.norm(block + "attn_k_norm.weight", head);
-    // Full-attention layers use the keys as values.
+    // Full-attention layers use their keys as values.
     if (!form.per_layer && !is_windowed(i)) model.tensors.erase(block + "attn_v.weight");
     if (i + shared >= n)
       for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
@@ -157,7 +157,7 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
       {"post_norm.weight", "post_per_layer_input_norm.weight"}};
   std::vector<SafetensorData> out;
   for (const auto& [name, tensor] : model.tensors) {
-    if (name == "rope_freqs.weight") continue;  // Derived.
+    if (name == "rope_freqs.weight") continue;  // Not in the checkpoint: derived.
     std::string prefix = "model.language_model.", rest = name;
     if (name.starts_with("blk.")) {
       const size_t dot = name.find('.', 4);
@@ -170,7 +170,7 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
                    {tensor.dims.rbegin(), tensor.dims.rend()},
                    std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))});
   }
-  // Ignored by the loader.
+  // The loader ignores this tensor.
   out.push_back({"model.vision_tower.patch_embedder.weight", "F32", {1}, std::string(4, '\0')});
   return out;
 }

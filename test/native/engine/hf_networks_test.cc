@@ -1,4 +1,4 @@
-// Tests every architecture as a Hugging Face folder: the logits are bit-identical to those of the GGUF file with the
+// Tests every architecture as a Hugging Face directory: the logits are bit-identical to those of the GGUF file with the
 // same weights.
 #include <map>
 #include <string>
@@ -17,20 +17,20 @@ using namespace testing;
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// A network and the layout of its checkpoint. `names` maps GGUF name stems to checkpoint names where they differ from
+// A network and its checkpoint's layout. `names` maps GGUF name stems to checkpoint names where they differ from
 // Llama's.
 struct FolderCase {
   Case network;
-  std::string name;         // Name of the class.
+  std::string name;         // Class name.
   std::string config = {};  // Additional members of config.json.
   Names names = {};
   bool interleaved = false;  // RoPE pairs are interleaved in the GGUF file, but not in the checkpoint.
   bool norms_from_one = false;
-  std::string experts = {};  // Name of each expert's matrices, with "{}" for the expert's number.
+  std::string experts = {};  // Name pattern of each expert's matrices, with "{}" for the expert index.
   Names expert_names = {{"gate", "gate_proj"}, {"up", "up_proj"}, {"down", "down_proj"}};
 };
 
-// The prefix before a layer number, and the names of tensors outside layers.
+// The prefix before a layer number, and the names of tensors outside the layers.
 struct Roots {
   std::string layers = "model.layers.";
   Names model = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
@@ -165,7 +165,7 @@ class Checkpoint {
       return put(prefix + "shared_mlp.input_linear.weight", {2 * shape[0], shape[1]}, bytes + up);
     }
     if (stem == "ffn_gate_inp_shexp") shape = {1, shape[0]};
-    // The name is "e_score_correction_bias", without a further ".bias". Ernie's tensor has two dimensions.
+    // The name is "e_score_correction_bias", without another ".bias". Ernie's tensor has two dimensions.
     if (stem == "exp_probs_b" && one_.name.starts_with("Ernie")) shape = {1, shape[0]};
     put(prefix + hf_name(prefix.empty(), stem) + (stem == "exp_probs_b" ? "bias" : suffix), shape, bytes);
   }
@@ -265,8 +265,9 @@ Case gpt_oss_packed() {
   return one;
 }
 
-// Converts GGUF's MXFP4 blocks to the checkpoint's layout. A GGUF block has a scale and 16 bytes, each with a value and
-// the value 16 positions later. The checkpoint stores the scales separately and two neighbouring values per byte.
+// Converts GGUF's MXFP4 blocks to the checkpoint's layout. A GGUF block has a scale and 16 bytes, each of which holds a
+// value and the value 16 positions later. The checkpoint stores the scales separately, and two adjacent values per
+// byte.
 std::pair<std::string, std::string> unpacked(const Bytes& packed) {
   std::string numbers, scales;
   for (size_t at = 0; at < packed.size(); at += 17) {
@@ -455,7 +456,7 @@ std::vector<FolderCase> folder_cases() {
 
 std::string config_text(const FolderCase& one, const GgufFile& file) {
   std::string config = config_of(file, one.name, one.network.model.architecture, one.config);
-  // The checkpoint does not count the MTP layer.
+  // This checkpoint's layer count does not include the MTP layer.
   if (one.name == "Glm4MoeForCausalLM")
     config.replace(config.find("\"num_hidden_layers\":4"), 21, "\"num_hidden_layers\":3");
   if (one.name.starts_with("Exaone4_5")) {  // Nested next to the vision config.
@@ -498,7 +499,7 @@ TEST(folders_of_every_architecture_match_their_gguf_files) {
   }
 }
 
-// Biases of experts have two dimensions but are not matrices, so they are not quantized.
+// Expert biases have two dimensions but are not matrices, so they are not quantized.
 TEST(moe_models_with_biases_are_quantized_while_loading) {
   const ModelFile file(gpt_oss().model);
   REQUIRE(!file.path().empty());

@@ -1,5 +1,5 @@
 // docs/reference/models.md lists how each architecture is tested. The list is generated from the tables that the tests
-// use. Run this test with MONOLITH_WRITE_DOCS=1 to write it.
+// use. Run this test with MONOLITH_WRITE_DOCS=1 to update the file.
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -67,8 +67,8 @@ TEST(the_models_document_lists_how_each_architecture_is_tested) {
   std::ofstream(path) << text;
 }
 
-// Without this check, a class without a case in the folder tests of every architecture would be listed although it is
-// not tested.
+// Without this check, a class that has no case in the checkpoint tests of all architectures would be listed although it
+// is not tested.
 TEST(every_architecture_has_a_network_or_golden_vectors) { CHECK(table().find("| no | no |") == std::string::npos); }
 
 }  // namespace monolith

@@ -20,7 +20,7 @@ TEST(engine_computes_only_the_prompt) {
   for (const bool overlaps : {false, true}) {
     EngineSetup setup;
     setup.asynchronous = overlaps;
-    setup.options.max_batch_tokens = 32;  // In chunks.
+    setup.options.max_batch_tokens = 32;  // The prompt is processed in chunks.
     setup.options.speculation = Speculation::kAlways;
     std::string alone;
     {
@@ -63,7 +63,7 @@ TEST(engine_computes_only_the_prompt) {
   }
 }
 
-// No row of the request has logits, whether it runs before sequences that need logits or together with them.
+// No row of such a request has logits, whether it runs before sequences that need logits or together with them.
 TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   EngineSetup setup;
   setup.asynchronous = true;
@@ -84,7 +84,7 @@ TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   add(3, asked(OutputKind::kNothing, 0));
   CHECK(loop.step());
   CHECK(!loop.idle());
-  CHECK(loop.step());  // The step is completed, and no step follows.
+  CHECK(loop.step());  // Completes the step in flight; no step follows.
   CHECK(loop.idle());
   CHECK(!loop.step());
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{3});

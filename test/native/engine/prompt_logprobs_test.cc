@@ -1,4 +1,4 @@
-// Tests the logprobs of prompt tokens, minimum response lengths, and the ids of generated tokens.
+// Tests the logprobs of prompt tokens, minimum response lengths, and the IDs of generated tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,8 +19,8 @@ GenerationRequest scored(std::vector<TokenId> prompt, int top, int max_tokens = 
   return request;
 }
 
-// Reference computed with the model in one pass and in double precision: the logprob of each prompt token, and the most
-// likely token at its position.
+// A double-precision reference, computed from one pass of the model: each prompt token's logprob, and the most likely
+// token at its position.
 struct Expected {
   double logprob;
   TokenId best;
@@ -165,7 +165,7 @@ TEST(engine_ends_no_response_before_its_minimum_length) {
     CHECK(held.completion_tokens >= 12);
     CHECK(std::find(held.tokens.begin(), held.tokens.begin() + 12, whole.tokens[2]) == held.tokens.begin() + 12);
 
-    // The same for stop strings.
+    // The same applies to stop strings.
     GenerationRequest stopping = free;
     stopping.stop = {whole.content.substr(0, 1)};
     stopping.min_tokens = 5;

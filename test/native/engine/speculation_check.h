@@ -22,7 +22,7 @@ inline GrammarRef compiled(Engine& engine, GrammarOptions::Kind kind, std::strin
   return result.grammar;
 }
 
-// Biases for a few tokens that then recur often, so that text repeats, but not always.
+// Biases for a few tokens, which then recur often. The text therefore repeats, but not always.
 inline std::vector<std::pair<TokenId, float>> few_words() { return {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}}; }
 
 // Repetitive prompts with every kind of sampling.
@@ -70,7 +70,7 @@ inline std::vector<GenerationRequest> requests_of(Engine& engine) {
   return requests;
 }
 
-// Outcomes of the requests one by one, without draft tokens.
+// The outcomes of the requests one by one, without draft tokens.
 inline std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup) {
   setup.options.speculation = Speculation::kOff;
   auto engine = start_engine(setup);

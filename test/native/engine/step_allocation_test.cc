@@ -1,5 +1,5 @@
-// A steady decode step allocates no memory: not in the scheduler, the model, the sampler with penalties and logprobs,
-// the text stage, the event records or their delivery.
+// A steady decode step allocates no memory: neither in the scheduler, the model, the sampler (with penalties and
+// logprobs) or the text stage, nor for the event records or their delivery.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<bool> counting{false};  // Counts in all threads, including the backend's workers.
 std::atomic<int> allocations{0};
-// Number of allocations of this thread before the one that fails; negative: none fails.
+// How many more allocations in this thread succeed before one fails; negative: none fails.
 thread_local int until_failure = -1;
 
 void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
@@ -111,20 +111,20 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   const auto step = [&] {
     CHECK(loop.step());
     // Records accumulate between drains. With a head whose draft tokens are rarely accepted, the channel's buffer would
-    // still grow, so it is drained every time.
+    // still be growing, so it is drained every time.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
   for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  // Several pages of tokens. With MTP layers, enough steps to include some that accept many more tokens than earlier
+  // Several pages of tokens. With MTP layers, enough steps that some of them accept many more tokens than earlier
   // steps.
   const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.mtp_layer ? 600 : 60;
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);
-  // Names of calls are forced, several tokens at once.
+  // Call names are forced, several tokens at once.
   CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 100u : 50u) * static_cast<unsigned>(n));
   CHECK_EQ(counters.accepted_draft_tokens > 0, speculation != Speculation::kOff);
   CHECK_EQ(counters.drafter_tokens > 0, setup.has_drafter());
@@ -158,7 +158,7 @@ TEST(step_loop_runs_an_eagle_head_without_allocating) {
   check_steady_steps(setup, Speculation::kAlways, 3);
 }
 
-// MTP layers: one layer with a single page table per step, and three layers with several. Each layer predicts a few
+// Two models: one MTP layer with a single page table per step, and three layers with several. Each layer predicts a few
 // frequent words and is sometimes right.
 void check_own_layers(const std::string& model, int n_layers) {
   EngineSetup setup = setup_of(model);
@@ -182,7 +182,7 @@ TEST(step_loop_runs_mtp_layers_without_allocating) {
   check_own_layers("models/mimo2.q8_0.gguf", 3);
 }
 
-// Tests the failure of each allocation in turn.
+// Makes each allocation fail in turn.
 TEST(failed_allocation_in_submit_leaks_nothing) {
   EngineSetup setup;
   setup.options.queue_max = 4;

@@ -1,7 +1,7 @@
-// Tests the engine on the CUDA backend (in the emulator). Responses must be the same for a request that runs alone, in
-// a batch, from a cached prefix, as one of several choices and with draft tokens, with and without overlapping steps.
-// CUDA graphs of decode steps are captured and replayed as the batch size changes. Models keep their state in KV pages
-// and in state slots.
+// Tests the engine on the CUDA backend (in the emulator). A request must get the same response alone, in a batch, from
+// a cached prefix, as one of several choices and with draft tokens, with and without overlapping steps. CUDA graphs of
+// decode steps are captured and replayed as the batch size changes. The models keep their state in KV pages and in
+// state slots.
 #include "engine/engine_fixture.h"
 #include "support/eagle_file.h"
 
@@ -75,7 +75,7 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
   if (expected.empty()) return;
   for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
     EngineSetup setup = setup_for(speculation);
-    // A small batch limit splits prompts into chunks, so that some steps have no logits.
+    // A small batch limit splits prompts into chunks, so some steps have no logits.
     if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;
     auto engine = start_engine(setup);
     REQUIRE(engine);
@@ -83,7 +83,7 @@ TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
     for (int round = 0; round < 2; ++round) {  // The second round starts from cached prefixes.
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        // Two equal choices, so that the pages of the fork are copied.
+        // Two identical choices, so that the fork copies pages.
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
@@ -121,7 +121,7 @@ TEST(engine_cuda_responses_with_fp8_pages_do_not_depend_on_the_batch) {
 }
 
 // Recurrent state in slots is forked, restored from snapshots in the prefix cache, and rolled back after rejected draft
-// tokens. When slots and pages run out, it is taken from the most recent request.
+// tokens. When slots or pages run out, they are taken from the most recent request.
 TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
   std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup_for(Speculation::kOff);
@@ -163,7 +163,7 @@ TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
   CHECK(pages_come_back(*engine));
 }
 
-// Checks the two drafters: the model's own MTP layers and an EAGLE head from another file.
+// Checks both drafters: the model's own MTP layers, and an EAGLE head from another file.
 void check_drafts_of(EngineSetup setup, const std::string& what) {
   const std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup;

@@ -1,21 +1,21 @@
-// A library for LD_PRELOAD that injects storage faults into a process with a database. It counts the writes and syncs
-// of one file and makes one of them fail. Thread-safe: one lock guards all counts. Environment variables:
+// A library for LD_PRELOAD that injects storage faults into a process with a database. It counts the writes to one file
+// and its syncs, and makes one of them fail. Thread-safe: one lock guards all counts. Environment variables:
 //
-//   FAULT_FILE    end of the path of the file
+//   FAULT_FILE    path suffix of the file
 //   FAULT_AT      number of the call at which the fault occurs, counted from 1
 //   FAULT_HOW     eio, enospc    the call fails with that error and does nothing
 //                 full           the call and all later writes fail with ENOSPC: the disk stays full
 //                 kill           the process ends before the call
-//                 torn           the process ends after half of the bytes are written
+//                 torn           the process ends after half of the bytes have been written
 //                 power          the process ends, and part of the data written since the last sync is lost, chosen by
-//                                FAULT_SEED. The next process sees a new boot id, as after a restart of the machine.
-//                 sync           the first sync from that call on fails with EIO
-//                 meta           the first write from that call on whose size is not a multiple of 512 bytes (the end
-//                                of a meta page) fails with EIO
+//                                FAULT_SEED. The next process sees a new boot ID, as after a machine restart.
+//                 sync           the first sync at or after that call fails with EIO
+//                 meta           the first write at or after that call whose size is not a multiple of 512 bytes (the
+//                                end of a meta page) fails with EIO
 //                 record         no fault: all calls, and the process's writes to its standard output, are logged to
 //                                FAULT_SEEN in order. recorded.ts reads the log.
-//   FAULT_BOOT    set: the process sees a new boot id, as with power
-//   FAULT_FROM    calls are counted from the moment this file exists; without it from the first call
+//   FAULT_BOOT    if set, the process sees a new boot ID, as with power
+//   FAULT_FROM    calls are counted once this file exists; if not set, from the first call
 //   FAULT_SEEN    file that is created when the fault occurs and contains the number of the call
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -67,12 +67,13 @@ bool is_meant(int file) {
   return length > 0 && static_cast<size_t>(n) >= length && strcmp(path + n - length, end) == 0;
 }
 
-// The previous content of a range that was written since the last sync.
+// The previous content of a range written since the last sync.
 struct Undo {
   Undo* before;
   int file;  // Duplicated file descriptor, because the writer may close its own before a sync.
   off_t at;
-  // Bytes written, and bytes that existed before. The previous bytes are stored directly after this struct.
+  // Number of bytes written, and number of them that existed before. The previous bytes are stored directly after this
+  // struct.
   size_t n, had;
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
 };
@@ -85,10 +86,10 @@ bool is_durable(int file) { return (fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) !
 
 enum class Did : uint8_t { wrote = 1, wrote_durably, synced, cut, said };
 struct Entry {
-  // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: new length of
-  // the file.
+  // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: the file's new
+  // length.
   uint64_t at;
-  uint32_t n;  // Number of data bytes that follow the log entry.
+  uint32_t n;  // Number of data bytes after the log entry.
   uint32_t what;
 };
 static_assert(sizeof(Entry) == 16);
@@ -147,8 +148,8 @@ void mark() {
   close(file);
 }
 
-// Returns true if the call must fail, with errno set. The caller holds the lock. `half` writes half of the bytes of the
-// call.
+// Returns true if the call must fail, with errno set. The caller holds the lock. `half` writes half of the call's
+// bytes.
 template <typename Half>
 bool meets_fault(bool writes, size_t bytes, Half&& half) {
   const long at = strtol(setting("FAULT_AT"), nullptr, 10);
@@ -232,7 +233,7 @@ int sync_of(int file, const char* name) {
 
 extern "C" {
 
-// With FAULT_HOW=power or FAULT_BOOT, the process reads a random boot id: a different one each time.
+// With FAULT_HOW=power or FAULT_BOOT, the process reads a random boot ID that differs each time.
 int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
@@ -307,12 +308,12 @@ int ftruncate(int file, off_t length) {
 
 int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
 
-// The library cannot tell which file a mapping belongs to, so every msync counts.
+// The library cannot tell which file is mapped, so every msync counts.
 int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
-  if (records()) _exit(140);  // The process ends, because the data of a mapping cannot be recorded.
+  if (records()) _exit(140);  // The process ends, because writes through a mapping cannot be recorded.
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(from, n, flags);

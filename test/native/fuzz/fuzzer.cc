@@ -1,5 +1,4 @@
-// The entry points that libFuzzer calls: they run the single fuzz target that is linked into this executable, and its
-// mutator.
+// The entry points that libFuzzer calls. They run the single fuzz target linked into this executable, and its mutator.
 #include <cstring>
 
 #include "fuzz/target.h"
@@ -13,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Uses the target's structure-aware mutator, and one time in four libFuzzer's generic byte mutations.
+// Uses the target's structure-aware mutator or, one time in four, libFuzzer's generic byte mutations.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   monolith::fuzzing::Chance chance(seed);
   const auto mutate = targets().front().mutate;

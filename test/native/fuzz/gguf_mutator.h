@@ -1,7 +1,7 @@
 // Structure-aware mutator for GGUF files. It makes values odd or changes their type, shortens and lengthens arrays, and
 // removes, inserts and renames keys (including the architecture). It also reshapes, retypes, moves, removes and inserts
 // tensors. Counts and lengths are corrected afterwards, so that the parser accepts most results. Input that is not a
-// GGUF file is left to byte mutations.
+// GGUF file gets byte mutations.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,7 @@ namespace monolith::fuzzing {
 
 class GgufMutator {
  public:
-  // Returns nullopt if the input is not a GGUF file that the mutator can take apart, or if the mutation changed
-  // nothing.
+  // Returns nullopt if the input is not a GGUF file that the mutator can parse, or if the mutation changed nothing.
   std::optional<std::string> operator()(std::string_view given, Chance& chance) {
     auto head = Head::read(given);
     if (!head || (head->values.empty() && head->tensors.empty())) return std::nullopt;
@@ -27,7 +26,7 @@ class GgufMutator {
         change_value(*head, chance);
     }
     std::string out = head->write();
-    // Many mutations change nothing in a small header.
+    // In a small header, many mutations change nothing.
     return out == given ? std::nullopt : std::optional(std::move(out));
   }
 
@@ -157,7 +156,7 @@ class GgufMutator {
         if (value.key == "general.architecture" && value.type == kString) return value.elements[0];
       return {};
     }
-    // Changes the architecture to `other` and renames the keys accordingly; the tensors stay the same.
+    // Changes the architecture to `other` and renames the keys accordingly. The tensors stay the same.
     void become(std::string_view other) {
       const std::string was(architecture()), now(other);
       if (was.empty() || now.empty()) return;
@@ -303,7 +302,7 @@ class GgufMutator {
           tensor.shape.pop_back();
         return;
       case 5: std::swap(tensor.name, head.tensors[chance.below(head.tensors.size())].name); return;
-      case 6: {  // Replaces one length in all tensors that have it, such as a width of the whole network.
+      case 6: {  // Replaces one length in all tensors that have it, such as the model's width.
         if (tensor.shape.empty()) return;
         const uint64_t was = chance.of(tensor.shape),
                        now = std::max<uint64_t>(

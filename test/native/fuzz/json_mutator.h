@@ -1,6 +1,6 @@
-// Structure-aware mutator for JSON. It replaces values with other values from the same document or an earlier input,
-// and renames, repeats and removes members. It also changes numbers and strings to unusual ones, and inserts the fuzz
-// target's templates. It works on incomplete JSON too.
+// Structure-aware mutator for JSON. It replaces values with other values from the same document or from an earlier
+// input, and renames, repeats and removes members. It also changes numbers and strings to unusual ones, and inserts the
+// fuzz target's templates. It works on incomplete JSON too.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class JsonMutator {
     bool is_key;
   };
 
-  // Ordered by start position, so that the value of a key is the next span.
+  // Ordered by start position, so a key's value is the next span.
   static std::vector<Span> spans_of(std::string_view text) {
     std::vector<Span> spans;
     std::vector<size_t> open;
@@ -120,7 +120,7 @@ class JsonMutator {
     const size_t end = has_value ? spans[index + 1].end : span.end;  // End of the whole member or array element.
     switch (chance.below(9)) {
       case 0: return without(text, span.begin, end);
-      case 1: {  // Repeats a member, under the same key or under another one.
+      case 1: {  // Repeats a member, under the same key or a different one.
         std::string copy = text.substr(span.begin, end - span.begin);
         if (span.is_key && !chance.one_in(3)) copy = key_of(text, chance) + copy.substr(was.size());
         return text.substr(0, end).append(", ").append(copy).append(text, end);

@@ -1,6 +1,6 @@
-// Shared parts of the structure-aware mutators: a random generator and a collection of earlier inputs. A mutator
-// changes an input so that the parser still accepts most results. The code after the parser is therefore reached more
-// often than with byte mutations. libFuzzer's own mutations are used in addition (fuzzer.cc). Single-threaded.
+// Common parts of the structure-aware mutators: a random generator and a collection of earlier inputs. A mutator
+// changes an input in such a way that the parser still accepts most results, so the code behind the parser is reached
+// more often than with byte mutations. libFuzzer's own mutations are used as well (fuzzer.cc). Single-threaded.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace monolith::fuzzing {
 
-// splitmix64 (Steele, Lea and Flood, 2014). The same seed repeats the same mutation.
+// splitmix64 (Steele, Lea and Flood, 2014). The same seed gives the same mutation.
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed) {}
@@ -35,7 +35,7 @@ class Chance {
   uint64_t state_;
 };
 
-// Recent inputs of a mutator, from which it takes parts for new ones.
+// A mutator's recent inputs, from which it takes parts for new ones.
 template <typename T>
 class Donors {
  public:
@@ -46,15 +46,15 @@ class Donors {
     else if (chance.one_in(4))
       all_[chance.below(kMax)] = std::move(one);
   }
-  // Returns a random earlier input. Requires a previous call of keep().
+  // Returns a random earlier input. Requires an earlier call to keep().
   const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }
 
  private:
   std::vector<T> all_;
 };
 
-// The strings that the source code of the module under test compares with. scripts/fuzz.mjs writes them to a file,
-// which is also libFuzzer's dictionary. Empty in tests.
+// The strings that the source code of the module under test compares with. scripts/fuzz.mjs writes them to a file that
+// is also libFuzzer's dictionary. Empty in tests.
 inline const std::vector<std::string>& source_words() {
   static const std::vector<std::string> words = [] {
     std::vector<std::string> all;
@@ -68,7 +68,7 @@ inline const std::vector<std::string>& source_words() {
 }
 inline bool has_word(Chance& chance, size_t one_in) { return !source_words().empty() && chance.one_in(one_in); }
 
-// Returns an integer at which arithmetic is likely to fail, such as a limit of a type.
+// Returns an integer at which arithmetic is likely to fail, such as a type's limit.
 inline int64_t odd_integer(Chance& chance, int64_t was) {
   static constexpr int64_t kOdd[] = {0,          1,
                                      2,          3,
@@ -112,8 +112,8 @@ inline void mutate_bytes(std::string& bytes, Chance& chance) {
     bytes.erase(at, 1 + chance.below(4));
 }
 
-// For inputs with two parts (see halves() in target.h): mutates the first part with `first`, and occasionally the
-// second part by bytes.
+// For inputs with two parts (see halves() in target.h): mutates the first part with `first`, and occasionally bytes of
+// the second part.
 template <typename First>
 std::optional<std::string> mutate_halves(std::string_view input, First& first, Chance& chance) {
   constexpr std::string_view kMark("\xFF\x00\xFF", 3);

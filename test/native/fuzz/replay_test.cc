@@ -19,8 +19,8 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-// Prints the name of an input before it runs, so that the last name in the output identifies an input that ends the
-// process. The input is copied to a buffer of its exact size, so that sanitizers detect reads past its end.
+// Prints the name of an input before running it, so that the last name in the output identifies an input that ends the
+// process. The input is copied to a buffer of exactly its size, so that sanitizers detect reads past its end.
 void replay(const Target& target, const std::string& name, std::span<const uint8_t> bytes) {
   check::note(std::string(target.name) + " " + name);
   std::fflush(stdout);
@@ -31,8 +31,8 @@ void replay(const Target& target, const std::string& name, std::span<const uint8
 
 using Inputs = std::vector<std::pair<std::string, std::string>>;  // Names and bytes.
 
-// Returns the inputs of the committed corpus, test/fuzz/corpus/TARGET.pack; scripts/fuzz/corpus-pack.mjs describes the
-// format. Empty for targets that have only seeds. Fails the test if the file is damaged.
+// Returns the inputs in the committed corpus, test/fuzz/corpus/TARGET.pack, whose format is described in
+// scripts/fuzz/corpus-pack.mjs. Empty for targets that have only seeds. Fails the test if the file is damaged.
 Inputs corpus_of(const Target& target) {
   const std::string path = check::repository_path("test/fuzz/corpus/") + target.name + ".pack";
   std::ifstream in(path, std::ios::binary);
@@ -63,7 +63,7 @@ Inputs inputs_of(const Target& target, const std::vector<Seed>& seeds) {
   return inputs;
 }
 
-// Whether the input is accepted by the first parser that reads this fuzz target's inputs.
+// Whether the first parser that reads this fuzz target's inputs accepts the input.
 bool reads(std::string_view target, std::string_view input) {
   if (target == "model" || target == "vision" || target == "gguf" || target == "tokenizer") {
     std::vector<std::byte> image((target == "gguf" ? input.size() : input.size() + (2 << 20)));
@@ -81,7 +81,7 @@ constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf",      "toke
 
 }  // namespace
 
-// Mutators keep most valid inputs valid; otherwise they would find no more than byte mutations. The fuzz target's
+// Mutators keep most valid inputs valid; otherwise, they would find no more than byte mutations do. The fuzz target's
 // checks must also hold for the mutants.
 TEST(fuzz_mutators_keep_most_inputs_valid) {
   const std::vector<Seed> seeds = made_seeds();
@@ -132,8 +132,8 @@ TEST(fuzz_corpora_pass) {
     CHECK(n_bytes < 100'000);
     check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) +
                 " reach the code under test");
-    CHECK(n_reached() >= 5);  // The other inputs must be rejected.
-    // Nearly all inputs of the `model` target are models that can be evaluated.
+    CHECK(n_reached() >= 5);  // The rest of the inputs must be rejected.
+    // Nearly all inputs for the `model` target are models that can be evaluated.
     if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);
   }
 }

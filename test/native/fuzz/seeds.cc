@@ -1,4 +1,4 @@
-// fuzz_seeds FOLDER: writes the seed inputs to FOLDER, with a subfolder for each fuzz target.
+// fuzz_seeds FOLDER: writes the seed inputs to FOLDER, with a subdirectory for each fuzz target.
 #include "fuzz/seeds.h"
 
 #include <filesystem>

@@ -18,7 +18,7 @@ struct Seed {
   std::vector<uint8_t> bytes;
 };
 
-// Returns the file without its tensor data, which the fuzz targets make up.
+// Returns the file without its tensor data, which the fuzz targets generate.
 inline testing::Bytes head_of(const testing::TinyModel& model) {
   testing::Bytes image = model.build();
   const auto file = GgufFile::parse(image);
@@ -47,7 +47,7 @@ inline std::vector<Seed> made_seeds() {
     add("vision", one.name, head, kSides);
   }
   VocabularyFile bpe, spm = VocabularyFile::sentencepiece();
-  // Only a few letters: the 256 tokens of byte_level() would be most of the corpus.
+  // Only a few letters, because the 256 tokens of byte_level() would make up most of the corpus.
   for (const char* piece : {"a", "b", "Ġ", "Ċ", "ab", "Ġa", "Ã", "©", "Ã©"}) bpe.add(piece);
   bpe.merges = {"a b", "Ġ a", "Ã ©"};
   bpe.add("<|im_end|>", TokenKind::kControl);

@@ -23,11 +23,11 @@ namespace monolith::fuzzing {
 
 using Input = std::span<const uint8_t>;
 
-// Returns a changed input that the parser is likely to accept. nullopt leaves the input to byte mutations.
+// Returns a changed input that the parser is likely to accept. nullopt: apply byte mutations instead.
 using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
 
 struct Target {
-  const char* name;  // The corpus of the target is in test/fuzz/corpus/NAME.
+  const char* name;  // The target's corpus is test/fuzz/corpus/NAME.pack.
   void (*run)(Input);
   Mutate mutate = nullptr;
 };
@@ -78,28 +78,28 @@ inline std::pair<std::string_view, std::string_view> halves(Input input) {
   return {all.substr(0, at), all.substr(at + kMark.size())};
 }
 
-// The input that the target is processing now.
+// The input that the target is currently processing.
 inline Input& given() {
   thread_local Input input;
   return input;
 }
 
-// Number of inputs that reached the deepest code that the target tests. A target that rejects all inputs early finds
-// nothing.
+// Number of inputs that reached the deepest code that the target tests. A target that rejects all inputs early would
+// find nothing.
 inline size_t& n_reached() {
   static size_t count = 0;
   return count;
 }
 
-// An error message must be one line that is safe to print: no control characters from the file and no memory addresses
-// of this process.
+// An error message must be a single line that is safe to print: no control characters from the file and no memory
+// addresses from this process.
 inline void check_message(std::string_view message) {
   // The message may list all known names, so it can be long.
   insist(!message.empty() && message.size() < 2500, "an error message is one line of fewer than 2500 bytes", message);
   for (const char c : message)
     insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "an error message has no control characters", message);
-  // Looks for text with the length and prefix of a memory address that is a separate word (not an escaped byte followed
-  // by digits). Such text is allowed if the input contains it and the message quotes it.
+  // Looks for text that has the length and prefix of a memory address and is a separate word (not an escaped byte
+  // followed by digits). Such text is allowed if it comes from the input and the message quotes it.
   constexpr size_t kLength = 10;
   for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size();
        at = message.find("0x7f", at + 1)) {
@@ -127,8 +127,8 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Runs one input and fails if it takes too long. Measures the CPU time of the thread, so that a busy machine does not
-// cause failures.
+// Runs one input and fails if it takes too long. Measures the thread's CPU time, so that a busy machine does not cause
+// failures.
 inline void run(const Target& target, Input input) {
   constexpr double kMaxSeconds = kSanitized ? 5 : 1;
   const auto seconds = [] {

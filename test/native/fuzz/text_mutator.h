@@ -1,4 +1,4 @@
-// Structure-aware mutator for languages of brackets, atoms and operators (regular expressions, grammar rules). It
+// Structure-aware mutator for languages made of brackets, atoms and operators (regular expressions, grammar rules). It
 // removes, repeats and swaps parts of a text, takes parts from earlier texts, and inserts words of the language.
 #pragma once
 

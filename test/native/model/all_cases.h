@@ -50,7 +50,7 @@ inline std::vector<Case> all_cases() {
   return cases;
 }
 
-// Returns all cases, including those that have not been tested on a GPU or in the emulator.
+// Returns all cases, including those that are not tested on a GPU or in the emulator.
 inline std::vector<Case> processor_cases() {
   std::vector<Case> cases = all_cases();
   cases.push_back(norms_apart(true));

@@ -1,5 +1,5 @@
-// For every architecture, a small random model whose metadata makes each of its parts matter, and its network in
-// float64. Tests only.
+// For every architecture, a small random model whose metadata makes each of its parts matter, and a reference network
+// in float64. Tests only.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ inline void add_qk_norms(TinyModel& model, bool each_head) {
   });
 }
 
-// Replaces the MLP of all layers from layer `lead` on with experts.
+// Replaces the MLP with experts in layer `lead` and all layers after it.
 inline void put_experts(TinyModel& model, uint32_t n_ff, uint32_t lead = 0) {
   model.key("expert_count", kExperts);
   model.key("expert_used_count", kUsed);
@@ -64,7 +64,7 @@ inline void put_shared_expert(TinyModel& model, uint32_t n_ff, uint32_t lead = 0
 }
 
 using Tokens = std::vector<int32_t>;
-using Network = std::function<Rows(const P&, const Tokens&)>;  // Returns the logits of every position.
+using Network = std::function<Rows(const P&, const Tokens&)>;  // Returns the logits at every position.
 
 struct Case {
   std::string name;
@@ -72,7 +72,7 @@ struct Case {
   Network network;
 };
 
-// The parts of an attention layer that most architectures have in common, as parameters.
+// Parameters for the parts of an attention layer that most architectures have in common.
 struct QkvOf {
   bool biases = false;
   Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
@@ -313,7 +313,7 @@ inline Case gemma3() {
 }
 
 // Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length of the
-// original training.
+// original training run.
 inline Case phi3(uint32_t original, double factor) {
   TinyModel model("phi3");
   model.key("attention.sliding_window", kWindow);
@@ -422,7 +422,7 @@ inline Case granitemoe(bool shared) {
           }};
 }
 
-// Olmo 2; with sliding windows, Olmo 3, whose sliding-window layers do not scale RoPE.
+// Olmo 2 or, with sliding windows, Olmo 3, whose sliding-window layers do not scale RoPE.
 inline Case olmo2(bool windows) {
   TinyModel model("olmo2", 4);
   if (windows) {
@@ -454,7 +454,7 @@ inline Case olmo2(bool windows) {
           }};
 }
 
-// Exaone 4: norms only after each block. In models with sliding windows, the full-attention layers do not rotate.
+// Exaone 4: norms only after each block. In models with sliding windows, the full-attention layers have no RoPE.
 inline Case exaone4(bool windows) {
   TinyModel model("exaone4", 5);
   if (windows) model.key("attention.sliding_window", kWindow);

@@ -1,5 +1,5 @@
-// Compares every architecture with its network in float64. Results must have the same bits for any chunks, threads and
-// instruction sets, and invalid tensors are rejected with an error that names them.
+// Compares every architecture with a reference network in float64. Results must be bit-identical for any chunk size,
+// number of threads and instruction set, and invalid tensors are rejected with an error that names them.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -63,7 +63,7 @@ TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   }
 }
 
-// A missing tensor, a misshapen tensor and an unknown tensor are each named in the error.
+// The error names a missing tensor, a misshapen tensor and an unknown tensor.
 TEST(every_architecture_names_invalid_tensors) {
   for (const Case& one : processor_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {

@@ -1,6 +1,6 @@
 // Like architecture_cases.h, for gated delta nets (arXiv:2412.06464), written from the reference code (transformers'
-// modeling_qwen3_next, modeling_qwen3_5). The recurrent state is updated token by token in float64, by the formula.
-// Tests only.
+// modeling_qwen3_next and modeling_qwen3_5). The recurrent state is updated token by token in float64, following the
+// formula. Tests only.
 #pragma once
 
 #include "model/recurrent_parts.h"
@@ -25,7 +25,7 @@ inline TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      // The query matrix has, for each head, the query and then its gate.
+      // For each head, the query matrix has the query and then its gate.
       model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
@@ -55,7 +55,7 @@ inline Row unit(Row x) {
   return P::scaled(std::move(x), 1 / std::sqrt(sum));
 }
 
-// `in_runs`: each key head serves a run of consecutive value heads. Otherwise the key heads are assigned to the value
+// `in_runs`: each key head serves a run of consecutive value heads. Otherwise, the value heads are assigned to the key
 // heads in turn.
 inline Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_runs) {
   const Rows mixed =
@@ -70,7 +70,7 @@ inline Rows delta_net(const P& net, const std::string& block, const Rows& h, boo
     for (uint32_t head = 0; head < kValueHeads; ++head) {
       constexpr uint32_t kRun = kValueHeads / kKeyHeads;
       const uint32_t key_head = in_runs ? head / kRun : head % kKeyHeads;
-      // For each key head, the betas of its value heads, then the inputs of their decays.
+      // For each key head, the betas of its value heads, then the inputs to their decays.
       const uint32_t of_beta = in_runs ? key_head * 2 * kRun + head % kRun : head;
       const double beta = logistic(net.times(block + (in_runs ? "ssm_ba" : "ssm_beta"), h[row])[of_beta]);
       const double step =
@@ -98,7 +98,7 @@ inline Rows delta_net(const P& net, const std::string& block, const Rows& h, boo
   return out;
 }
 
-// Attention whose output is multiplied element by element by a sigmoid gate.
+// Attention whose output is multiplied element-wise by a sigmoid gate.
 inline Rows gated_attention(const P& net, const std::string& block, const Rows& h) {
   const auto half = [&](size_t second) {
     return each(h, [&](const Row& row) {

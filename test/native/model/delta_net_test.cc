@@ -1,6 +1,6 @@
-// Tests models with delta nets and any kind of last layer. The logits of a token have the same bits whether they are
-// requested alone or for all tokens, and with the prompt in one chunk or in many. The planned memory for recurrent
-// state equals the allocated memory.
+// Tests models with delta nets and every kind of last layer. A token's logits are bit-identical whether they are
+// requested alone or for all tokens, and whether the prompt is in one chunk or in many. The planned memory for
+// recurrent state equals the allocated memory.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -56,7 +56,7 @@ TinyModel delta_model(uint32_t interval) {
   return model;
 }
 
-// Qwen3-Next, the only architecture with an older file layout, in which matrices are grouped by key head.
+// Qwen3-Next, the only architecture with an older file layout, which groups the matrices by key head.
 TinyModel next_model(bool grouped) {
   constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8,
                      kRun = kValueHeads / kKeyHeads * kDim;

@@ -1,5 +1,5 @@
-// An EAGLE-3 head: its output equals its formula in float64 for any chunks of the prompt, the model's logits do not
-// change, and a file that does not fit the model is rejected with an error that says why.
+// An EAGLE-3 head: its output equals its formula in float64 for any chunk size, the model's logits do not change, and a
+// file that does not fit the model is rejected with an error that gives the reason.
 #include "model/eagle_head.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ constexpr uint32_t kLayers = 4;
 
 struct HeadOf {
   uint32_t n_embd;
-  bool own_ends;  // The head has its own embedding table, and an output matrix for only some of the tokens.
+  bool own_ends;  // The head has its own embedding table, and an output matrix for only some tokens.
   bool norms;     // There are norms before the fc matrix and before the residual stream.
   std::vector<uint32_t> sources;
 };
@@ -95,7 +95,7 @@ void check_head(const HeadOf& how) {
   const auto embedded = [&](int32_t token) {
     return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd);
   };
-  // Returns the layer's output for pairs of a token and the hidden state before it.
+  // Returns the layer's output for pairs of a token and the preceding hidden state.
   const auto layer = [&](const std::vector<std::pair<int32_t, Row>>& rows) {
     Rows in, residual;
     for (const auto& [token, before] : rows) {

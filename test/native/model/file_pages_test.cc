@@ -1,6 +1,6 @@
-// Tests what happens to a file's pages after its weights have been copied. They are removed from this process's memory,
-// and from the page cache too if the file and the weights do not both fit in memory. The memory of the weights is
-// collapsed into huge pages. Linux only, because the tests read Linux's /proc.
+// Tests what happens to a file's pages after its weights have been copied. They are removed from this process's memory
+// and, if the file and the weights do not both fit in memory, from the page cache too. The weights' memory is collapsed
+// into huge pages. Linux only, because the tests read /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -37,7 +37,7 @@ size_t resident_of(const std::string& path) {
   return total;
 }
 
-// Returns the bytes of a file that are in the page cache.
+// Returns how many bytes of a file are in the page cache.
 size_t cached_of(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return SIZE_MAX;
@@ -55,8 +55,8 @@ size_t cached_of(const std::string& path) {
   return cached;
 }
 
-// Writes the file to disk. Returns false if its pages cannot leave the cache: unwritten pages stay, and so do all pages
-// of an in-memory file system.
+// Writes the file to disk. Returns false if its pages cannot leave the cache: dirty pages stay there, and so do all
+// pages of an in-memory file system.
 bool settle_on_disk(const std::string& path) {
   struct statfs system;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -67,7 +67,7 @@ bool settle_on_disk(const std::string& path) {
 
 // Experts whose gate and up rows alternate in one tensor, so that each matrix consists of runs of many pages.
 TinyModel fused_experts() {
-  // Runs of one mebibyte. The page cache keeps files in blocks of up to two mebibytes.
+  // Runs of one MiB, because the page cache holds files in blocks of up to two MiB.
   constexpr uint32_t kWide = 8192;
   TinyModel model("qwen3moe");
   put_experts(model, kWide);
@@ -122,7 +122,7 @@ TEST(a_file_leaves_the_page_cache_whole_or_in_parts) {
   read_all();
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes());
-  // The pages stay in the page cache, so reading the file again does not need the disk.
+  // The pages stay in the page cache, so the file can be read again without the disk.
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes(), true);
   CHECK(cached_of(on_disk.path()) <= all - tensor->bytes() / 2);
@@ -154,7 +154,7 @@ TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
   const auto now = std::chrono::steady_clock::now();
   CHECK_EQ(mapping->collapse_huge_pages(now), size_t{0});
   const size_t gathered = mapping->collapse_huge_pages(now + std::chrono::seconds(10));
-  // How much the kernel collapses depends on the state of the system.
+  // How much the kernel collapses depends on the system's state.
   CHECK(gathered % kHuge == 0 && gathered <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);

@@ -1,4 +1,4 @@
-// The model files with golden vectors: logits of llama.cpp and of exact arithmetic. Tests only.
+// The model files with golden vectors: logits from llama.cpp and from exact arithmetic. Tests only.
 #pragma once
 
 namespace monolith::testing {
@@ -7,12 +7,11 @@ struct GoldenFile {
   const char* name;
   const char* architecture;
   const char* production;  // Name of the tolerance for production arithmetic with an F16 KV cache.
-  bool own_shape =
-      false;  // The file represents its architecture; the llama.* files differ only in the types of their weights.
-  bool plain_too = false;  // Also run with the scalar kernels, which are slow.
+  bool own_shape = false;  // The file represents its architecture; the llama.* files differ only in their weight types.
+  bool plain_too = false;  // Also run with the portable kernels, which are slow.
 };
 
-// With F32 and F16 weights, the KV cache is in half precision. With quantized weights, activations have 8 bits.
+// With F32 and F16 weights, the KV cache is in half precision. With quantized weights, the activations are also 8-bit.
 inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.f32", "llama", "f16", true},
     {"llama.f16", "llama", "f16", false, true},
@@ -26,7 +25,7 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"qwen2.f16", "qwen2", "f16", true},
     {"qwen3.f16", "qwen3", "f16", true},
     {"gemma3.f16", "gemma3", "f16", true},
-    // Files of the second set of golden vectors.
+    // Files from the second set of golden vectors.
     {"exaone-moe.q8_0", "exaone-moe", "int8", true, true},
     {"cohere2.q8_0", "cohere2", "int8", true},
     {"command-r.f16", "command-r", "f16", true},

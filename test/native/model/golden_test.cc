@@ -1,5 +1,5 @@
-// Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set of
-// this machine. Results must have the same bits for any chunks, batches and threads.
+// Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set
+// that this machine has. Results must be bit-identical for any chunk size, batch and number of threads.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// If faster kernels are available, the scalar kernels run only one file of each type and only the short prompts.
+// If faster kernels are available, the portable kernels run only one file per type and only the short prompts.
 bool spared(CpuIsa isa) { return isa == CpuIsa::kPlain && available_cpu_isas().size() > 1; }
 
 std::string weights_path(const GoldenFile& file) {
@@ -61,7 +61,7 @@ std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOption
   return std::make_unique<LoadedModel>(std::move(*loaded));
 }
 
-// The greedy path may differ only at a step at which exact arithmetic has a near tie. Tokens after that step cannot be
+// The greedy path may differ only at a step where exact arithmetic has a near tie. Tokens after that step cannot be
 // compared.
 bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
@@ -89,7 +89,7 @@ void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   }
 }
 
-// `runs` belong to `prompts`, which are all or some of the golden prompts.
+// `runs` has one entry per entry of `prompts`, which are some or all of the golden prompts.
 void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
            const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
   const Tolerance* tolerance = golden.tolerance(row);
@@ -114,7 +114,7 @@ void judge(const GoldenFile& file, const Golden& golden, const std::vector<Golde
   for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
 }
 
-// Compares with vectors that were computed in chunks of 7 tokens. They exist for models with recurrent state.
+// Compares with vectors that were computed in chunks of 7 tokens, which exist for models with recurrent state.
 void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunner& runner) {
   const Tolerance& tolerance = *golden.tolerance("f32");
   const auto runs = runner.run(golden.prompts, 7, false);
@@ -204,7 +204,7 @@ TEST(production_arithmetic_is_within_its_tolerance_on_every_instruction_set) {
   }
 }
 
-// 8-bit keys and values add less error than 8-bit activations do. The tolerance of the latter covers both.
+// 8-bit keys and values add less error than 8-bit activations do, and the tolerance for the latter covers both.
 TEST(eight_bit_pages_are_within_the_int8_tolerance) {
   if (vectors_absent()) return;
   for (const GoldenFile& file : files_here()) {
@@ -256,7 +256,7 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
       if (n > 160) continue;
       std::vector<Segment> segments;
       for (size_t table = 0; table < n_tables; ++table) segments.push_back({0, n, 0, &pages[10 * table]});
-      // With more than one row of logits, the last layer's rows are gathered; the test checks that the right one is
+      // With more than one row of logits, the last layer's rows are gathered; this checks that the right row is
       // observed.
       const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
       loaded->model->forward({prompt.tokens, segments, rows});

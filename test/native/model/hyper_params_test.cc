@@ -1,4 +1,4 @@
-// Tests which hyperparameters are read from metadata, the defaults of missing keys, and the errors for invalid values.
+// Tests which hyperparameters are read from metadata, the defaults for missing keys, and the errors for invalid values.
 #include <string>
 #include <vector>
 
@@ -255,7 +255,7 @@ TEST(layers_can_have_different_windows_and_rope) {
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  // Files of MiMo list the sliding-window layers in this form.
+  // MiMo files list the sliding-window layers in this form.
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});
   params = read(gemma);
   REQUIRE(params.ok());
@@ -296,7 +296,7 @@ TEST(last_layers_share_the_keys_and_values_of_earlier_ones) {
   check_refused(other, ErrorCode::kUnsupported, "sharing keys and values between layers");
 }
 
-// Gemma 3n: the values for its residual streams and activation sparsity that files state, and the defaults if they are
+// Gemma 3n: the values given in the file for its residual streams and activation sparsity, and the defaults if they are
 // missing.
 TEST(residual_streams_use_values_of_the_file_or_defaults) {
   TinyModel model("gemma3n", 12);
@@ -312,7 +312,7 @@ TEST(residual_streams_use_values_of_the_file_or_defaults) {
     CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
   }
   model.key("altup.num_inputs", 3u);
-  // Quantiles of the normal distribution. At minus infinity no activation is dropped.
+  // Quantiles of the normal distribution. With minus infinity, no activation is dropped.
   std::vector<float> scales(12, -INFINITY);
   scales[2] = 1.25f;
   model.key("activation_sparsity_scale", scales);
@@ -354,7 +354,7 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
 }
 
-// Groups, groups used and experts per token, with 8 experts.
+// Number of groups, groups used and experts per token, with 8 experts.
 TEST(groups_of_experts_must_fit) {
   for (const auto& [groups, used_groups, used, fits] :
        {std::tuple{4u, 2u, 4u, true}, std::tuple{4u, 4u, 4u, true}, std::tuple{3u, 2u, 2u, false},
@@ -375,7 +375,7 @@ TEST(groups_of_experts_must_fit) {
   }
 }
 
-// MTP layers are included in the file's layer count and left out here. Experts start after the dense layers.
+// The file's layer count includes MTP layers, which are left out here. Experts start after the dense layers.
 TEST(the_file_determines_which_layers_have_experts) {
   TinyModel model("glm4moe", 6);
   model.key("expert_count", 8u);
@@ -428,7 +428,7 @@ TEST(moe_settings_are_read_and_invalid_ones_rejected) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  // Only the number of tokens matters in this array.
+  // Only the number of tokens in this array matters.
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
@@ -488,7 +488,7 @@ TEST(missing_settings_have_the_defaults_of_the_architecture) {
   CHECK_EQ(params->layers[0].temperature_length, 256);
 }
 
-// Without a key, only a selection bias indicates that the router uses sigmoids.
+// If the key is missing, only a selection bias indicates that the router uses sigmoids.
 TEST(a_router_with_a_bias_uses_sigmoids_in_mla_models) {
   TinyModel model("deepseek2");
   for (const auto& [key, value] :

@@ -73,7 +73,7 @@ inline Rows channel_decay_net(const P& net, const std::string& block, const Rows
   return out;
 }
 
-// MLA without RoPE: the keys and values of each head are computed from the latent row.
+// MLA without RoPE: each head's keys and values are computed from the latent row.
 inline Rows unrotated_latent_attention(const P& net, const std::string& block, const Rows& h) {
   constexpr size_t kKey = kOwnDim + kSharedDim;
   const Row of_keys = net.values(block + "attn_k_b.weight"), of_values = net.values(block + "attn_v_b.weight");
@@ -109,7 +109,7 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
   return out;
 }
 
-// Three layers; the second one is an attention layer. The layers after the first one have experts.
+// Three layers, the second of which is an attention layer. The layers after the first one have experts.
 inline Case kimi_linear() {
   TinyModel model("kimi-linear", 3);
   model.key("attention.head_count_kv", std::vector<uint32_t>{0, 1, 0});

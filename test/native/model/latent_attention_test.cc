@@ -1,6 +1,6 @@
-// Tests MLA in every form in which files have it: separate key and value matrices per head, a joint matrix, and the key
-// names of older files, including sizes that do not fill the panels of a matrix. Results are compared with a float64
-// network that computes the keys and values of each head, that is, without absorbing the key matrices into the queries.
+// Tests MLA in every form that occurs in files: separate key and value matrices per head, a joint matrix, and the key
+// names of older files, including sizes that do not fill a matrix's panels. The reference network in float64 computes
+// each head's keys and values, that is, it does not absorb the key matrices into the queries.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -168,7 +168,7 @@ TEST(mla_of_every_form_matches_its_float64_network) {
     }
 }
 
-// A page stores one latent row per position and layer, and nothing per head.
+// Per position and layer, a page stores one latent row and nothing per head.
 TEST(the_memory_plan_counts_latents) {
   const ParsedModel parsed(latent_model(Form::kSplit, true, false));
   REQUIRE(parsed.file != nullptr);

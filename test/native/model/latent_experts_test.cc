@@ -1,4 +1,4 @@
-// Compares experts with a smaller hidden dimension than the model's (Nemotron 3 Super) with the network in float64.
+// Compares experts whose hidden dimension is smaller than the model's (Nemotron 3 Super) with a network in float64.
 #include <cmath>
 #include <numeric>
 #include <string>

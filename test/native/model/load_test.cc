@@ -1,5 +1,5 @@
-// Tests loading: errors name the tensor, memory is as planned, progress is reported, and the tokens of a step do not
-// affect each other.
+// Tests loading: errors name the tensor, memory use matches the plan, progress is reported, and the tokens in a step do
+// not affect each other.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -218,8 +218,8 @@ TEST(damaged_images_are_planned_or_rejected_with_a_message) {
   for (size_t round = 0; round < 6000; ++round) {
     const ParsedModel& intact = models[round % models.size()];
     Bytes bytes = intact.bytes;
-    // Damages the header, the metadata and the tensor table, but not the weights. The table is most of these bytes, and
-    // few of its values may change, so every other round leaves it alone.
+    // Damages the header, the metadata and the tensor table, but not the weights. The table makes up most of these
+    // bytes but has few values that may change, so every other round leaves it alone.
     const auto whole = static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
     const uint64_t head = round % 2 == 0 ? whole : whole / 6;
     for (uint64_t n = 1 + random(3); n > 0; --n) {
@@ -255,7 +255,7 @@ TEST(tokens_without_logits_do_not_change_the_others) {
     const std::vector<float> every(logits, logits + all.size() * n_vocab);
     CHECK(standard_deviation({every.data(), n_vocab}) > 0.01);
 
-    // No logits are requested: the step only stores keys and values, which the next step uses.
+    // No logits are requested: the step only stores keys and values for the next step.
     const Segment before = {0, 4, 0, pages_a.data()};
     model.forward({{tokens.data(), 4}, {&before, 1}, {}});
     const Segment next = {0, 1, 4, pages_a.data()};

@@ -1,5 +1,5 @@
-// Like architecture_cases.h, for MoE layers after dense layers, routers that select by more than a softmax, and
-// gpt-oss. Tests only.
+// Like architecture_cases.h, for models with MoE layers after dense layers, routers that select by more than a softmax,
+// and gpt-oss. Tests only.
 #pragma once
 
 #include "model/architecture_cases.h"
@@ -12,14 +12,14 @@ inline void put_choice_bias(TinyModel& model, uint32_t lead) {
   });
 }
 
-// Routed experts plus a shared expert from layer `lead` on; an MLP in the layers before it.
+// Routed experts plus a shared expert from layer `lead` onwards; an MLP in the layers before it.
 inline Row mixture_beside(const P& net, const std::string& block, const Row& row, uint32_t lead,
                           const P::MixtureOf& how) {
   if (block < block_name(lead)) return gated_mlp(net, block, row);
   return P::plus(net.mixture(block, row, how), gated_mlp(net, block, row, silu, "_shexp"));
 }
 
-// GLM 4.5: the last layer of the file is an MTP layer and is left out.
+// GLM 4.5: the last layer in the file is an MTP layer and is left out.
 inline Case glm4moe(bool qk_norms) {
   TinyModel model("glm4moe", 4);
   model.key("nextn_predict_layers", 1u);
@@ -221,8 +221,8 @@ inline Case gpt_oss() {
           }};
 }
 
-// Layer norms with a mean, and separate norms of queries and keys for each head: StableLM 2 12B and Command R+. Their
-// attention and MLP read the same norm, and both outputs are added.
+// Layer norms that subtract the mean, and separate query and key norms for each head: StableLM 2 12B and Command R+.
+// Their attention and MLP read the same norm, and both outputs are added.
 inline Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t first = 0) {
   const Row weight = net.values(name + ".weight");
   double mean = 0, squares = 0;

@@ -39,7 +39,7 @@ class Mlp {
     return x;
   }
 
-  // Multiplies by the rows [first_row, first_row + n_rows) of a matrix; by default all rows.
+  // Multiplies by the rows [first_row, first_row + n_rows) of a matrix; by default, by all rows.
   Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const {
     const Row weight = values(name + ".weight");
     if (n_rows == 0) n_rows = weight.size() / x.size();
@@ -52,7 +52,7 @@ class Mlp {
     return out;
   }
   Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
-  // RMS norm over groups of as many values as the weight has.
+  // RMS norm over groups as long as the weight.
   Row norm(const std::string& name, Row x) const {
     const Row weight = values(name + ".weight");
     for (size_t at = 0; at < x.size(); at += weight.size()) {
@@ -96,7 +96,7 @@ class Mlp {
     }
     return out;
   }
-  // Rotates the pairs (2i, 2i + 1) of each head, or with `halves` the pairs (i, i + n).
+  // Rotates the pairs (2i, 2i + 1) of each head or, with `halves`, the pairs (i, i + n).
   static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1) {
     const size_t n = frequency.size();
     for (size_t position = 0; position < heads.size(); ++position) {
@@ -116,7 +116,7 @@ class Mlp {
   }
 
   struct Attention {
-    double scale = 0.25;  // The default scale of the scores is 1 / sqrt(kHeadDim).
+    double scale = 0.25;  // Scale of the attention scores; by default 1 / sqrt(kHeadDim).
     int window = 0;
     double cap = 0;
     Row sinks = {};  // Attention sinks, one per head. Empty: none.
@@ -143,7 +143,7 @@ class Mlp {
     return out;
   }
 
-  // The `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum to one.
+  // The `used` experts with the largest router logits. `over_chosen`: the selected experts' weights sum to one.
   Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const {
     const Row logits = times(block + "ffn_gate_inp", x);
     std::vector<int> order(logits.size());
@@ -161,7 +161,7 @@ class Mlp {
     return out;
   }
 
-  // Options of an MoE layer that routes or computes differently.
+  // Options for an MoE layer that routes or computes differently.
   struct MixtureOf {
     int n_ff, used;
     bool sigmoid = false, choice_bias = false, normalized = true;

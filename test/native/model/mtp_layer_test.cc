@@ -1,5 +1,5 @@
-// MTP layers: for every family that has them, the draft logits equal the formula for any chunks of the prompt and any
-// other sequences in the step. The model's own logits do not change.
+// MTP layers: for every family that has them, the draft logits equal the formula, whatever the chunk size and the other
+// sequences in the step. The model's own logits do not change.
 #include "model/mtp_layers.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ Row normed_row(Row x, const std::vector<float>& weight, double eps) {
   return x;
 }
 
-// W [norm(e), norm(h)] of a token's embedding and a hidden state, in simple code.
+// A straightforward W [norm(e), norm(h)] for a token's embedding e and a hidden state h.
 Row projected(const LooseModel& model, const std::string& block, int32_t token, const Row& hidden, double eps) {
   const size_t n = hidden.size();
   const std::vector<float> table = model.floats("token_embd.weight"),
@@ -50,8 +50,8 @@ Row projected(const LooseModel& model, const std::string& block, int32_t token, 
   return x;
 }
 
-// Returns a model that consists of the MTP layer alone and embeds token i as row i. The golden vectors cover the layers
-// of a model like this.
+// Returns a model that consists of only the MTP layer and embeds token i as row i. The golden vectors already cover the
+// layers of a model like this.
 LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   LooseModel one = model;
   const std::string block = "blk." + std::to_string(layer) + ".";
@@ -74,7 +74,8 @@ LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   });
   if (one.has("attention.sliding_window_pattern") &&
       one.keys.at(one.key("attention.sliding_window_pattern")).type != static_cast<uint32_t>(GgufValueType::kArray))
-    one.set("attention.sliding_window_pattern", 2);  // The only layer must have a sliding window, like the MTP layer.
+    one.set("attention.sliding_window_pattern",
+            2);  // The only layer must have a sliding window, as the MTP layer does.
   one.set("block_count", 1);
   one.set("nextn_predict_layers", 0);
   if (one.has("full_attention_interval")) one.set("full_attention_interval", 1);
@@ -93,7 +94,7 @@ double furthest(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct Family {
   const char* file;
-  bool normed;  // True if the hidden states that MTP layers read have passed the final norm.
+  bool normed;  // Whether the hidden states that MTP layers read have passed the final norm.
   double eps;
 };
 
@@ -122,7 +123,7 @@ void check_family(const Family& family) {
   const auto n_embd = static_cast<size_t>(plain.model->params().n_embd),
              n_layers = static_cast<size_t>(plain.model->params().n_layers);
   const std::vector<int32_t> tokens = some_tokens(24);
-  // The hidden states of all positions, and from them the inputs of the MTP layer.
+  // The hidden states at all positions, and the MTP layer's inputs computed from them.
   Rows hidden = {Row(n_embd)}, rows;
   Fed reference(*plain.model, 0, 0);
   std::vector<std::vector<float>> logits;
@@ -140,7 +141,7 @@ void check_family(const Family& family) {
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
-    // Another sequence is in the cache, and its pages lie between those of the first one.
+    // Another sequence is in the cache, with pages between those of the first one.
     Fed sequence(*drafting.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);
@@ -162,7 +163,7 @@ void check_family(const Family& family) {
     REQUIRE(longer_alone.model);
     numbers.push_back(static_cast<int32_t>(numbers.size()));
     worst = std::max(worst, furthest(sequence.draft(5, 1), Fed(*longer_alone.model, 0, 0).feed(numbers, 25)));
-    // The step that computes the draft tokens continues as if nothing had been drafted.
+    // The step after the draft continues as if nothing had been drafted.
     CHECK(sequence.feed({tokens.back()}, 1) == logits.back());
   }
   check::note(std::string(family.file) + ": " + std::to_string(worst));
@@ -229,7 +230,7 @@ void check_levels(uint32_t n_levels) {
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    // The hidden states that this level reads for the previous token, and the inputs of its tokens.
+    // The hidden states that this level reads for the previous token, and its tokens' inputs.
     Rows before = hidden, inputs;
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));
@@ -260,7 +261,7 @@ TEST(consecutive_mtp_layers_match_the_float64_network) {
   check_levels(3);
 }
 
-// A file that does not declare an MTP layer, and one that lacks some of its tensors.
+// A file that does not declare an MTP layer, and a file that lacks some of its tensors.
 TEST(mtp_layer_needs_all_its_tensors) {
   const auto load = [](const TinyModel& model) {
     const ParsedModel parsed(model);

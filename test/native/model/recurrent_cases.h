@@ -1,5 +1,5 @@
-// All cases with recurrent state. This file has the cases with short convolutions (LFM2: transformers' modeling_lfm2).
-// Tests only.
+// All cases with recurrent state. The cases with short convolutions are defined here (LFM2: transformers'
+// modeling_lfm2). Tests only.
 #pragma once
 
 #include "model/delta_net_cases.h"
@@ -8,7 +8,7 @@
 
 namespace monolith::testing {
 
-// Three layers; the second one is an attention layer.
+// Three layers, the second of which is an attention layer.
 inline TinyModel short_convolutions(const char* architecture) {
   TinyModel model(architecture, 3);
   model.key("shortconv.l_cache", 3u);
@@ -26,8 +26,8 @@ inline TinyModel short_convolutions(const char* architecture) {
   return model;
 }
 
-// Of the three parts of a token's projection, the first multiplies the input of the convolution and the second
-// multiplies its output.
+// A token's projection has three parts. The first one multiplies the convolution's input, and the second one its
+// output.
 inline Rows short_convolution(const P& net, const std::string& block, const Rows& h) {
   const auto part = [&](size_t which) {
     return each(h, [&](const Row& row) { return net.times(block + "shortconv.in_proj", row, which * kEmbd, kEmbd); });

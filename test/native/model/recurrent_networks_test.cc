@@ -1,5 +1,5 @@
-// Tests recurrent models in production arithmetic. Results are close to those of the float64 network, and have the same
-// bits for any chunks of a prompt, including single tokens.
+// Tests recurrent models in production arithmetic. Results are close to those of a float64 network and bit-identical
+// for any chunk size, including single tokens.
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -34,7 +34,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// The largest distance of a logit in standard deviations, and the root mean square over all logits.
+// The largest error of a logit in standard deviations, and the root mean square error over all logits.
 struct Off {
   double most = 0, mean = 0;
 };
@@ -76,7 +76,8 @@ TEST(recurrent_models_are_close_to_their_float64_networks) {
   const Tokens tokens = some_tokens(kTokens);
   for (const Served& served : kServed) {
     for (Case one : recurrent_cases()) {
-      // With 8-bit weights a token may be routed to other experts, which is not a rounding error any more.
+      // With 8-bit weights, a token may be routed to different experts, and the difference is then more than a rounding
+      // error.
       if (served.type != TensorType::kF32 && one.model.tensors.contains("blk.2.ffn_gate_inp.weight")) continue;
       if (served.type != TensorType::kF32) retype(one.model, served.type);
       const ParsedModel parsed(one.model);

@@ -1,11 +1,11 @@
-// Shared parts of the float64 networks with recurrent state. Tests only.
+// Common parts of the float64 networks with recurrent state. Tests only.
 #pragma once
 
 #include "model/architecture_cases.h"
 
 namespace monolith::testing {
 
-// Causal depthwise convolution: x[t] = bias + sum over j of weight[j] x[t - taps + 1 + j], for each channel.
+// Causal depthwise convolution, for each channel: x[t] = bias + sum over j of weight[j] x[t - taps + 1 + j].
 inline Rows convolved(const P& net, const std::string& tensor, const Rows& x, bool biased,
                       double (*activation)(double)) {
   const Row weight = net.values(tensor + ".weight");
@@ -30,7 +30,7 @@ inline Row part_of(const Row& row, size_t first, size_t count) {
   return {row.begin() + static_cast<ptrdiff_t>(first), row.begin() + static_cast<ptrdiff_t>(first + count)};
 }
 
-// Removes the attention or MLP tensors of a layer, for models in which some layers have no attention or no MLP.
+// Removes a layer's attention or MLP tensors, for models in which some layers have no attention or no MLP.
 inline void leave_out_attention(TinyModel& model, const std::string& block) {
   for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) model.tensors.erase(block + name + ".weight");
 }

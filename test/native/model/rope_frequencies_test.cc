@@ -1,4 +1,4 @@
-// Compares YaRN with values calculated by hand from the paper and from the authors' rounding of the ramp's ends.
+// Compares YaRN with values calculated by hand from the paper and from the authors' rounding at the ends of the ramp.
 #include "model/rope_frequencies.h"
 
 #include <cmath>
@@ -22,8 +22,8 @@ TEST(plain_frequencies_fall_geometrically) {
 
 TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
   // 128 dimensions, base 1e6, and 32768 positions stretched by a factor of 4 (as in Qwen 2.5). The pair that rotates 32
-  // times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, and the pair that rotates once is 39.7. The ramp therefore
-  // runs from 23 to 40.
+  // times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, and the pair that rotates once is 39.7, so the ramp runs
+  // from 23 to 40.
   const auto plain = plain_rope_frequencies(128, 1e6);
   auto scaled = plain;
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, scaled);

@@ -1,6 +1,6 @@
-// Tests scale tensors next to matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them, whatever the
-// type, the layer and the number of matrices. A backend that does not support them receives scaled weights. Invalid
-// scales are rejected with an error that names them.
+// Tests scale tensors that accompany matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them,
+// whatever the type, the layer and the number of matrices. For a backend that does not support them, the weights are
+// scaled instead. Invalid scales are rejected with an error that names them.
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/backend_around.h"
@@ -19,8 +19,8 @@ bool is_of_channels(const std::string& name) {
   return name.find("conv1d") != std::string::npos || name.ends_with(".conv.weight") || name.ends_with("norm.weight");
 }
 
-// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. A tensor with several
-// matrices gets one scale per matrix.
+// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. A tensor that holds
+// several matrices gets one scale per matrix.
 LooseModel scaled(const GgufFile& file) {
   LooseModel model(file);
   std::map<std::string, LooseModel::Tensor> matrices;

@@ -1,6 +1,6 @@
 // Like architecture_cases.h, for state-space models (Mamba-2, arXiv:2405.21060), written from the reference code
 // (transformers' modeling_mamba2, modeling_nemotron_h, modeling_falcon_h1). The recurrent state is updated token by
-// token in float64, by the formula. Tests only.
+// token in float64, following the formula. Tests only.
 #pragma once
 
 #include "model/recurrent_parts.h"
@@ -31,7 +31,7 @@ inline void put_space(TinyModel& model, const std::string& block, bool out_norm)
   model.matrix(block + "ssm_out.weight", kEmbd, kSpaceWidth);
 }
 
-// The gate is applied before the norm, which is computed for each group of heads.
+// The gate is applied before the norm, which is computed separately for each group of heads.
 inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm, bool biased = true) {
   const auto project = [&](size_t first, size_t count) {
     return each(h, [&](const Row& row) { return net.times(block + "ssm_in", row, first, count); });
@@ -91,7 +91,7 @@ inline Case mamba2() {
           }};
 }
 
-// Granite 4: three layers; the second one is an attention layer without RoPE.
+// Granite 4: three layers, the second of which is an attention layer without RoPE.
 inline Case granitehybrid(bool experts) {
   TinyModel model("granitehybrid", 3);
   put_granite_scales(model);
@@ -162,8 +162,8 @@ inline Case nemotron_h() {
           }};
 }
 
-// Falcon-H1: each layer has a state-space block and attention in parallel, both on the same norm. Some files have a
-// norm after the gate and others do not; in these cases, files without the norm have no convolution bias either.
+// Falcon-H1: each layer has a state-space block and attention in parallel, both after the same norm. Some files have a
+// norm after the gate, others do not; in these cases, files without the norm have no convolution bias either.
 inline Case falcon_h1(bool out_norm) {
   TinyModel model("falcon-h1");
   put_space_sizes(model);

@@ -1,5 +1,5 @@
-// Tests a model with weights of every tensor type. In exact arithmetic the results equal, bit for bit, those of the
-// decoded weights in F32. Production arithmetic gives results close to these, and the same results with every
+// Tests a model with weights of every tensor type. In exact arithmetic, the results are bit-identical to those of the
+// dequantized weights in F32. Production arithmetic gives results close to these, and the same results with every
 // instruction set.
 #include <cstring>
 #include <numeric>
@@ -21,8 +21,8 @@ using namespace testing;
 
 constexpr int kTokens = 21;
 
-// All matrices have rows of 256 values so that every type fits. They contain random blocks of `type`, or the decoded
-// values in F32.
+// All matrices have rows of 256 values, so that every type fits. They contain random blocks of `type` or, if `decoded`
+// is set, the dequantized values in F32.
 TinyModel model_of(TensorType type, bool decoded) {
   TinyModel model;
   model.key("embedding_length", 256u);
@@ -50,7 +50,7 @@ TinyModel model_of(TensorType type, bool decoded) {
   return model;
 }
 
-// Returns the logits of all tokens of one step. Fails the test and returns an empty vector if the model does not load.
+// Returns the logits of all tokens in one step. If the model does not load, fails the test and returns an empty vector.
 std::vector<float> logits_of(const TinyModel& model, const CpuBackendOptions& options) {
   const ParsedModel parsed(model);
   auto backend = make_cpu_backend(options);
@@ -79,7 +79,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// A device that does not support a type: planning and loading both name the tensor before anything is stored.
+// On a device that does not support a type, both planning and loading name the tensor before anything is stored.
 TEST(unsupported_tensor_types_are_rejected_by_name) {
   class Without : public testing::BackendAround {
    public:

@@ -17,10 +17,10 @@ class Alone {
   int length() const { return length_; }
   // Appends the next token of the text.
   void read(TokenId token);
-  // Samples the next token for choice `choice`, with the logits of the last token that was read. The result is valid
-  // until the next call.
+  // Samples the next token for choice `choice`, from the logits of the last token read. The result is valid until the
+  // next call.
   const SampleResult& next(int choice);
-  // Log-probabilities of the prompt's tokens, from the second token on.
+  // Log probabilities of the prompt's tokens, starting with the second one.
   struct Scored {
     TokenId token;
     float logprob;
@@ -34,7 +34,7 @@ class Alone {
   const Shape shape_;
   SamplingParams sampling_;
   const int min_tokens_, n_prompt_;
-  std::vector<std::vector<uint64_t>> kept_;  // Keys and values, indexed by page table and position.
+  std::vector<std::vector<uint64_t>> kept_;  // Keys and values, by page table and position.
   Seen seen_;
   uint64_t row_ = 0;
   TokenId last_ = 0;
@@ -43,7 +43,7 @@ class Alone {
   SampleResult next_;
 };
 
-// Returns the sampling parameters of a request in the form that the engine receives.
+// Returns a request's sampling parameters in the form that the engine receives.
 SamplingParams sampling_of(const Ask& ask);
 
 }  // namespace monolith::simulation

@@ -1,5 +1,5 @@
-// simulate_engine --steps N --seed N: runs scenarios of that seed until N steps are computed. A failed scenario is run
-// again, reduced, and printed with the command that reproduces it; the exit code is then 1. Started by
+// simulate_engine --steps N --seed N: runs scenarios of that seed until N steps have been computed. A failed scenario
+// is run again, reduced, and printed with the command that reproduces it; the exit code is then 1. Started by
 // scripts/simulate.mjs.
 //
 //   --part N          run only scenario N of the seed
@@ -28,9 +28,9 @@ namespace {
 
 constexpr int kMaxShrinkingRuns = 1500;
 
-// Reduces a failing scenario: leaves out actions as long as the scenario still fails. `fails` returns whether a run with
-// the selected actions fails. Returns the smallest selection found within `most_runs` runs. Plain delta debugging (Zeller
-// and Hildebrandt 2002): leaves out runs of consecutive actions, shorter ones in each round.
+// Reduces a failing scenario by leaving out actions as long as it still fails. `fails` returns whether a run with the
+// selected actions fails. Returns the smallest selection found within `most_runs` runs. Plain delta debugging (Zeller
+// and Hildebrandt 2002): each round leaves out runs of consecutive actions, shorter ones than the round before.
 std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::vector<bool>&)>& fails, int most_runs) {
   std::vector<size_t> kept(n_actions);
   for (size_t i = 0; i < n_actions; ++i) kept[i] = i;
@@ -113,8 +113,8 @@ bool read_options(int n, char** arguments, Options& options) {
   return true;
 }
 
-// The command that repeats the running scenario. It is printed if an assertion fails there, because an assertion ends
-// the process.
+// The command that repeats the running scenario. It is printed if an assertion fails, because an assertion ends the
+// process.
 char again[160];
 
 void say_what_ran(int) { static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again))); }
@@ -202,12 +202,12 @@ class Simulation {
     std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step),
                 static_cast<unsigned long long>(part), outcome.failure.c_str());
     std::fflush(stdout);
-    // Any failure counts while the scenario is being reduced, because one bug can show up in many ways.
+    // While the scenario is being reduced, any failure counts, because one bug can show up in many ways.
     std::vector<bool> kept = shrink(
         scenario.actions.size(),
         [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMaxShrinkingRuns);
     Outcome least = run_one(scenario, kept);
-    // Reports the first failure if it did not recur, or if it only occurs with the actions in `only`.
+    // If the first failure did not recur, or occurs only with the actions in `only`, report that one.
     if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);
     std::printf("smallest failing scenario fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step),
                 least.failure.c_str(), to_text(scenario.setup).c_str());

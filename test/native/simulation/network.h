@@ -1,6 +1,6 @@
-// The network of a simulated model. Its forward pass is a hash of everything that a token attends to. A page of another
-// request, a stale or lost page, a wrong state or tokens in the wrong order therefore change the logits, and nearly
-// always the sampled token. Pure functions.
+// A simulated model's network. Its forward pass is a hash of everything that a token attends to. If a page belongs to
+// another request, is stale or is lost, if a state is wrong, or if tokens are in the wrong order, the logits change,
+// and nearly always the sampled token as well. Pure functions.
 //
 // The network has one layer of each kind: page tables for full attention, page tables for sliding-window attention, and
 // recurrent state.
@@ -31,9 +31,9 @@ struct Shape {
   bool has_state = false;
 };
 
-// Running hash of the earlier positions that every following token attends to.
+// Running hash of the earlier positions to which every following token attends.
 struct Seen {
-  std::array<uint64_t, kMaxTables> full{};  // One hash per page table of full-attention layers.
+  std::array<uint64_t, kMaxTables> full{};  // One hash per full-attention page table.
   uint64_t state = 0;
 };
 
@@ -50,7 +50,7 @@ uint64_t within_window(const Shape& shape, int table, int position, int end, At&
   return sum;
 }
 
-// Reads the first `n` positions of a sequence, except for its recurrent state.
+// Reads a sequence's first `n` positions, except for the recurrent state.
 template <typename At>
 Seen read_before(const Shape& shape, int n, At&& at) {
   Seen seen;
@@ -60,7 +60,7 @@ Seen read_before(const Shape& shape, int n, At&& at) {
   return seen;
 }
 
-// Computes one position whose keys and values are already written. Returns the hash from which its logits are made.
+// Computes one position whose keys and values have already been written. Returns the hash that determines its logits.
 template <typename At>
 uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, At&& at) {
   const KvLayout& layout = shape.layout;
@@ -77,7 +77,7 @@ uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, 
   return row;
 }
 
-// Computes the tokens of a span with bidirectional attention. None of them has logits.
+// Computes the tokens in a span with bidirectional attention. None of them has logits.
 template <typename At>
 void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs, int first, At&& at) {
   const KvLayout& layout = shape.layout;
@@ -97,8 +97,8 @@ void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs,
   }
 }
 
-// Writes the logits that follow token `last`. A few tokens are much more likely than the others, so that texts repeat
-// themselves and draft tokens are sometimes accepted. Occasionally the end-of-generation token is likely.
+// Writes the logits after token `last`. A few tokens are much more likely than the rest, so that texts repeat
+// themselves and draft tokens are sometimes accepted. Occasionally, the end-of-generation token is likely.
 inline void write_logits(uint64_t row, int32_t last, float* logits) {
   uint64_t bits = scramble(row);
   for (int token = 0; token < kVocabulary; ++token) {

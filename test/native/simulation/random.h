@@ -1,5 +1,5 @@
-// The only source of randomness in a simulation. Equal seeds give equal numbers on every machine and compiler, unlike
-// the distributions of the standard library.
+// The only source of randomness in a simulation. Unlike the standard library's distributions, it gives equal numbers
+// for equal seeds on every machine and with every compiler.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Random {
   Random(uint64_t seed, uint64_t place) : state_(scramble(scramble(seed) ^ scramble(~place))) {}
 
   uint64_t next() { return scramble(state_ += 0x9E3779B97F4A7C15u); }
-  // Returns a number in 0 .. n - 1.
+  // Returns a number in [0, n).
   int below(int n) { return static_cast<int>(next() >> 33) % n; }
   // Returns a number in [least, most].
   int from(int least, int most) { return least + below(most - least + 1); }

@@ -66,7 +66,7 @@ void make_spans(Random& random, const Setup& setup, Ask& ask) {
 Ask make_ask(Random& random, const Setup& setup) {
   Ask ask;
   ask.organization = static_cast<uint64_t>(random.below(setup.n_organizations));
-  if (random.one_in(2)) ask.organization = 0;  // One organization sends more requests than the others.
+  if (random.one_in(2)) ask.organization = 0;  // One organization sends more requests than the rest.
   ask.channel = random.below(setup.n_channels);
   ask.family = random.below(3);
   const int most = random.one_in(4) ? setup.max_context - 1 : std::min(setup.max_context - 1, random.from(2, 80));
@@ -129,7 +129,7 @@ Scenario make_scenario(uint64_t seed, uint64_t number) {
   Scenario scenario{.setup = make_setup(random), .actions = {}};
   const Setup& setup = scenario.setup;
   const bool gentle = random.one_in(8);    // The scenario only submits requests.
-  const int between = random.from(1, 16);  // Approximate number of steps from one action to the next.
+  const int between = random.from(1, 16);  // Approximate number of steps between two actions.
   const bool bursts = random.one_in(3);
   for (int at = 0; at < setup.n_steps;) {
     for (int n = bursts && random.one_in(6) ? random.from(2, 20) : 1; n > 0; --n)

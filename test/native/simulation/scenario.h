@@ -22,10 +22,10 @@ struct Setup {
   int n_organizations = 1, n_channels = 1;
   size_t channel_bytes = 1 << 20;
   int queue_max = 16, queue_max_tokens = 100'000;
-  int most_model_ms = 5;  // Maximum duration of the model in one step, in ms.
-  int n_steps = 500;      // Number of steps during which actions occur; afterwards the engine runs until it is idle.
+  int most_model_ms = 5;      // Maximum time that the model takes for one step, in ms.
+  int n_steps = 500;          // Actions occur during this many steps; then the engine runs until it is idle.
   bool loses_copies = false;  // Injects a fault that the simulation must find: the device drops page copies.
-  // Seed for everything that no action decides, such as the duration of a step and when a reader reads.
+  // Seed for everything that no action determines, such as how long a step takes and when a reader reads.
   uint64_t chance = 0;
 };
 
@@ -34,11 +34,11 @@ struct Span {
   bool bidirectional;
 };
 
-// A request. Prompts of one family share their first tokens.
+// A request. Prompts in the same family share their first tokens.
 struct Ask {
   uint64_t organization = 0;
   int channel = 0;
-  // Tokens of the prompt: the shared tokens of the family, then the request's own tokens.
+  // The prompt's tokens: the family's shared tokens, then the request's own.
   int family = 0, n_shared = 0, n_own = 1, own = 0;
   std::vector<Span> spans;
   OutputKind output = OutputKind::kTokens;
@@ -48,19 +48,19 @@ struct Ask {
   bool logprobs = false, ignore_end = false, use_cache = true;
   int prompt_logprobs = -1;
   int stop = -1;      // A stop string of two letters.
-  int budget = -1;    // Limit of reasoning tokens. With a limit, the response starts with reasoning.
+  int budget = -1;    // Maximum number of reasoning tokens. If set, the response starts with reasoning.
   int n_closing = 1;  // Number of tokens that close the reasoning.
   uint32_t queue_wait_ms = 0, generation_ms = 0;
 };
 
 enum class Act : uint8_t {
-  kSubmit,  // Submits a request. Other actions refer to a request by the number of its submit action, or to a channel.
-  kCancel,  // Cancels request `target`; with `more`, while the step is being computed.
-  kFinish,  // Finishes choice `amount` of request `target`.
-  kClose,   // Closes channel `target`: its reader disconnects and a new one takes its place.
-  kStall,   // The reader of channel `target` reads nothing for `amount` steps.
+  kSubmit,     // Submits a request. Other actions refer to a channel, or to a request by its submit action's number.
+  kCancel,     // Cancels request `target`; with `more`, while the step is being computed.
+  kFinish,     // Finishes choice `amount` of request `target`.
+  kClose,      // Closes channel `target`: its reader disconnects and a new one takes its place.
+  kStall,      // The reader of channel `target` reads nothing for `amount` steps.
   kConfigure,  // Changes the limits to `amount` tokens per step and `more` sequences.
-  kNotFinite,  // Makes the logits of the next step not finite.
+  kNotFinite,  // Makes the next step's logits non-finite.
   kBreak,      // Makes the next forward pass throw; the engine is then restarted.
   kHold,       // Advances the clock by `amount` ms between two steps.
   kShutDown,   // Shuts the engine down cleanly and restarts it.
@@ -75,16 +75,16 @@ struct Action {
 
 struct Scenario {
   Setup setup;
-  std::vector<Action> actions;  // The actions of the scenario, sorted by time.
+  std::vector<Action> actions;  // Sorted by time.
 };
 
-// Returns scenario `number` of the simulation with that seed.
+// Returns scenario `number` of the simulation with this seed.
 Scenario make_scenario(uint64_t seed, uint64_t number);
 
 std::vector<TokenId> prompt_of(const Ask& ask);
 std::vector<float> rows_of(const Span& span);
 
-// These functions return a human-readable form in one line.
+// These functions return a human-readable form on one line.
 std::string to_text(const Setup& setup);
 std::string to_text(const Action& action);
 

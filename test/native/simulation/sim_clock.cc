@@ -1,5 +1,5 @@
-// std::chrono::steady_clock of the standard library calls clock_gettime(). This definition takes precedence over the
-// definition in the C library.
+// The standard library's std::chrono::steady_clock calls clock_gettime(). This definition takes precedence over the C
+// library's.
 #include "simulation/sim_clock.h"
 
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// The clock of the simulation. During a simulation, every read of the monotonic clock in this program returns the
-// simulated time. Single-threaded.
+// The simulation's clock. During a simulation, every read of the monotonic clock in this program returns the simulated
+// time. Single-threaded.
 #pragma once
 
 #include <cstdint>

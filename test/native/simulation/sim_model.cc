@@ -54,11 +54,11 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   logits_.resize(static_cast<size_t>(limits_.max_logit_rows) * kVocabulary);
 }
 
-// The reader of KV pages: the page tables of a sequence, and the organization that owns it.
+// A view for reading KV pages: a sequence's page tables, and the organization that owns it.
 struct SimModel::Reading {
   std::array<const int32_t*, kMaxTables> pages;
   uint64_t owner;
-  int writes_from;  // Positions from here on are written by the segment itself.
+  int writes_from;  // The segment itself writes the positions from here onwards.
 };
 
 uint64_t& SimModel::at(const Reading& reading, int table, int position) {

@@ -1,5 +1,5 @@
-// The model of a simulation and its memory: pages and state slots that the network of network.h reads and writes as the
-// batch directs. Each position in a page stores the organization for which it was computed. Errors are thrown as
+// A simulation's model and its memory: pages and state slots that the network in network.h reads and writes as the
+// batch directs. Each position in a page records the organization for which it was computed. Errors are thrown as
 // Violation.
 #pragma once
 
@@ -30,15 +30,15 @@ struct BrokenStep : std::runtime_error {
 inline constexpr uint64_t kNobody = ~uint64_t{0};
 
 struct Cell {
-  uint64_t value = 0, owner = kNobody;  // Organization for which the value was computed.
+  uint64_t value = 0, owner = kNobody;  // `owner`: the organization for which the value was computed.
 };
 
 struct SimCache final : KvCache {
-  std::vector<Cell> cells;  // Stored positions, with the shape [page][kPageTokens].
+  std::vector<Cell> cells;  // Stored positions, as [page][kPageTokens].
 };
 
-// Wraps a CPU backend that is never asked to compute. It reports itself as asynchronous if steps are to overlap, and
-// samples on the device in that case.
+// Wraps a CPU backend that is never asked to compute. If steps are to overlap, it reports itself as asynchronous and
+// samples on the device.
 class SimBackend final : public testing::BackendAround {
  public:
   SimBackend(Backend& inner, const Setup& setup)
@@ -69,13 +69,13 @@ class SimModel final : public Model {
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
 
-  // Called with the batch of a step before the step is computed. It advances the clock, or throws.
+  // Called with a step's batch before the step is computed. Advances the clock, or throws.
   std::function<void(const Batch&)> on_forward;
   // Returns the organization that owns a segment.
   std::function<uint64_t(const Segment&)> owner_of;
-  // Called for each segment whose logits were made not finite in this step.
+  // Called for each segment whose logits were made non-finite in this step.
   std::function<void(const Segment&)> on_spoilt;
-  bool spoils = false;  // The logits of the next step are made not finite.
+  bool spoils = false;  // Make the next step's logits non-finite.
 
  private:
   struct Reading;
@@ -90,7 +90,7 @@ class SimModel final : public Model {
   MemoryPlan memory_{};
   SimCache cache_;
   std::vector<Cell> states_;
-  std::vector<uint64_t> rows_, inputs_;  // Per token of a step: the hash from which its logits are made, and its input.
+  std::vector<uint64_t> rows_, inputs_;  // Per token in a step: the hash that determines its logits, and its input.
   std::vector<float> logits_;
 };
 

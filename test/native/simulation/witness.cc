@@ -165,7 +165,7 @@ void Witness::take(RequestId id, Known& known, int index, TokenId token) {
   ++n_tokens_;
   const SampleResult& expected = choice.alone->next(index);
   if (token != expected.token) {
-    // The engine closes the reasoning in place of the model, once.
+    // The engine closes the reasoning on the model's behalf, once.
     const bool closes = ask.budget >= 0 && (token == kSpace || token == kClose) && ++choice.n_closing <= ask.n_closing;
     if (!closes)
       fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " +
@@ -187,8 +187,8 @@ void Witness::read_text(RequestId id, Known& known, int index, bool has_logprobs
     const auto token = record.get<TokenId>();
     const auto logprob = record.get<float>();
     if (record.get<uint32_t>() != 0) fail(id, "more logprobs than requested");
-    if (known.ask->budget >= 0) continue;  // Tokens of the forced closing sequence have no logprobs.
-    // An ignored end token has no text, and therefore no entry in the logprobs.
+    if (known.ask->budget >= 0) continue;  // Tokens in the forced closing sequence have no logprobs.
+    // An ignored end token has no text, so it has no logprobs entry either.
     while (choice.n_entries < choice.tokens.size() && choice.tokens[choice.n_entries] == kEnd) ++choice.n_entries;
     const size_t at = choice.n_entries++;
     if (at >= choice.tokens.size() || choice.tokens[at] != token) fail(id, "logprobs of another token");
@@ -215,7 +215,7 @@ void Witness::read_prompt(RequestId id, Known& known, Record& record) {
 }
 
 void Witness::check_text(RequestId id, const Known& known, const Choice& choice, FinishReason reason) const {
-  // With a reasoning budget the text has line breaks and markers; output_parser_test.cc covers it.
+  // With a reasoning budget, the text has line breaks and markers; output_parser_test.cc covers that.
   if (known.ask->budget >= 0) return;
   std::string text;
   for (size_t i = 0; i < choice.tokens.size(); ++i) {

@@ -23,22 +23,22 @@ class Witness {
 
   struct Choice {
     std::vector<TokenId> tokens;
-    std::vector<float> logprobs;  // Log-probabilities of `tokens` according to the network.
+    std::vector<float> logprobs;  // The network's log probabilities for `tokens`.
     std::string text;
     size_t n_entries = 0;  // Number of logprobs received.
-    int n_closing = 0;     // Number of tokens of the closing sequence that were received.
+    int n_closing = 0;     // Number of closing-sequence tokens received.
     bool finished = false;
     std::unique_ptr<Alone> alone;
   };
   struct Known {
     const Ask* ask;
     int channel;
-    int64_t submitted_ns, deadline_ns;  // Time of submission, and the deadline in the queue (0 = none).
+    int64_t submitted_ns, deadline_ns;  // Time of submission, and the deadline in the queue (0: none).
     int64_t submitted_step = 0;
     bool started = false, failed = false;
     bool forgotten = false;  // The request was cancelled, or its reader is gone.
     bool retired = false;    // The engine has reported the end of the request.
-    bool spoilt = false;     // The simulation made the request's logits not finite.
+    bool spoilt = false;     // The simulation made the request's logits non-finite.
     std::bitset<kMaxChoices> finishing;
     int64_t started_ns = 0;
     size_t n_scores = 0;
@@ -55,11 +55,11 @@ class Witness {
   void retired(RequestId id);
   // Checks records that were drained from a channel. Throws Violation.
   void read(std::span<const std::byte> records);
-  // From here on, started requests may end with a timeout, and other requests may be refused because the engine is
+  // From now on, started requests may end with a timeout, and other requests may be refused because the engine is
   // shutting down.
   void shutting_down(bool in_order) { shuts_ = true, in_order_ = in_order; }
   void running_again() { shuts_ = false; }
-  // Drops requests that have ended and whose records were all read.
+  // Drops requests that have ended and whose records have all been read.
   void drop_finished();
   uint64_t trace() const { return trace_; }
   int64_t tokens() const { return n_tokens_; }
@@ -85,7 +85,7 @@ class Witness {
   int64_t n_tokens_ = 0;
 };
 
-// Returns the tokens that close the reasoning of a request when its budget is used up.
+// Returns the tokens that close a request's reasoning when its budget is used up.
 std::vector<TokenId> closing_of(const Ask& ask);
 std::string stop_of(const Ask& ask);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kEpochNs = 1'000'000'000'000;
-constexpr int64_t kStalledNs = 20 * kMs;   // Interval at which an engine that waits for a reader checks its clock.
+constexpr int64_t kStalledNs = 20 * kMs;   // Interval at which an engine waiting for a reader checks its clock.
 constexpr int64_t kMaxToTheEnd = 200'000;  // Maximum number of steps after the last action.
 
 GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
@@ -216,7 +216,7 @@ void World::submit(size_t number, const Ask& ask) {
   machine.loop.add(std::move(made));
 }
 
-// Does what the engine does in cancel(), at any time: the records of the request are dropped immediately.
+// Does what the engine does in cancel(), at any time: the request's records are dropped immediately.
 void World::cancel(RequestId id) {
   Witness::Known* known = witness_->find(id);
   if (!known || known->forgotten) return;
@@ -258,7 +258,7 @@ void World::shut_down() {
   restart();
 }
 
-// Does what the engine does when a step has failed: every request fails, and nothing more is computed.
+// Does what the engine does after a failed step: every request fails, and nothing more is computed.
 void World::die() {
   witness_->shutting_down(false);
   machine_->loop.fail_all(FailureCode::kEngineError, "the device is gone");
@@ -269,7 +269,7 @@ void World::die() {
 void World::restart() {
   retire();
   read_channels(true);
-  cancelled_.clear();  // The requests of these cancellations no longer exist.
+  cancelled_.clear();  // The cancelled requests no longer exist.
   if (!machine_->loop.idle()) throw Violation("an engine that has ended still has requests");
   for (const auto& [id, known] : witness_->all())
     if (!known.retired || !(known.forgotten || known.over()))

@@ -1,5 +1,5 @@
-// Runs one scenario with the real step loop of an engine (scheduler, pages, prefix cache, sequences, sampling, events),
-// but without the engine's threads and with a simulated model and clock. After each step all invariants are checked.
+// Runs one scenario with an engine's real step loop (scheduler, pages, prefix cache, sequences, sampling, events), but
+// without its threads and with a simulated model and clock. After each step, all invariants are checked.
 // Single-threaded.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace monolith::simulation {
 
-// Statistics of one run. They can be added up over runs.
+// Statistics for one run, which can be added up over several runs.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
           accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t longest_wait = 0;  // Maximum steps until a request has started.
-  // Maximum steps for which an organization with work had no sequence slot while another had two.
+  int64_t longest_wait = 0;  // Maximum number of steps until a request started.
+  // Maximum number of steps in which an organization with work had no sequence slot while another organization had two.
   int64_t longest_without = 0;
-  int64_t longest_easily = 0;  // Like `longest_without`, but only steps in which a slot was available for it.
+  int64_t longest_easily = 0;  // The same, but counting only steps in which a slot was available for it.
   void add(const Figures& other);
 };
 
@@ -56,10 +56,10 @@ struct Machine {
 
 class World {
  public:
-  // `inner` is a backend that is never asked to compute. `kept` selects the actions that occur; empty means all.
+  // `inner` is a backend that is never asked to compute. `kept` selects which actions occur; empty means all of them.
   World(const Scenario& scenario, std::vector<bool> kept, const Tokenizer& tokenizer, Backend& inner);
 
-  // Throws Violation on failure; step() then returns the step at which it occurred.
+  // Throws Violation on failure; step() then returns the step in which it occurred.
   void run();
   int64_t step() const { return step_; }
   const Figures& figures() const { return figures_; }
@@ -109,19 +109,19 @@ class World {
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMaxOrganizations = 8;
-  // Number of steps per organization in which it had no sequence slot although it could have been given one.
+  // Per organization, the number of steps in which it had no sequence slot although it could have been given one.
   std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
-  // Cancelled requests whose cancellation the engine has not processed yet.
+  // Requests whose cancellation the engine has not processed yet.
   std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;
   RequestId next_id_ = 1;
   int64_t step_ = 0;
-  int stuck_ = 0;  // Consecutive steps in which nothing was computed although something could be.
+  int stuck_ = 0;  // Consecutive steps in which nothing was computed although something could have been.
   uint64_t trace_ = 0;
   bool breaks_ = false;  // The next forward pass throws.
   std::vector<std::byte> drained_;
-  std::vector<int32_t> references_;  // Scratch buffer of check_pages(): references per page.
-  std::vector<Request*> requests_;   // Result of look(): all requests that the scheduler knows.
+  std::vector<int32_t> references_;  // Scratch buffer for check_pages(): references per page.
+  std::vector<Request*> requests_;   // Result of look(): all requests known to the scheduler.
   Figures figures_;
 };
 

@@ -7,13 +7,13 @@
 namespace monolith::simulation {
 namespace {
 
-// Maximum steps that an organization with work waits for its first sequence slot while another organization has two.
-// The scheduler guarantees one or two steps if there are enough pages. Otherwise a sequence that was just preempted and
-// resumed runs for Scheduler::kMinRunTokens tokens before it is preempted again.
+// Maximum number of steps that an organization with work waits for its first sequence slot while another organization
+// has two. The scheduler guarantees one or two steps if there are enough pages. Otherwise, a sequence that has just
+// been preempted and resumed runs for Scheduler::kMinRunTokens tokens before it is preempted again.
 constexpr int64_t kMaxWithout = 2000;
 // The same limit if nothing delays the organization except sequences that get slots in the same steps.
 constexpr int64_t kMaxEasily = 24;
-// Maximum steps until a request has started if it is not blocked, including the requests before it.
+// Maximum number of steps until a request that is not blocked has started, including the requests before it.
 constexpr int64_t kMaxWait = 60'000;
 
 }  // namespace
@@ -35,7 +35,7 @@ void World::check() {
   }
 }
 
-// Counts the references of each page from the page tables of the running sequences, independently of the pool.
+// Counts the references to each page from the running sequences' page tables, independently of the pool.
 void World::check_pages() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -55,7 +55,7 @@ void World::check_pages() {
   }
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
-    // The pool has no count for a page before its first use.
+    // The pool has no count for a page that has never been used.
     const int32_t counted = page < pool.touched() ? pool.ref_count(page) : 0;
     if (counted != references[static_cast<size_t>(page)])
       throw Violation("page " + std::to_string(page) + " has " + std::to_string(counted) + " references, " +
@@ -84,7 +84,7 @@ void World::check_queue() const {
                     std::to_string(requests_.size()));
 }
 
-// Collects all requests that the scheduler knows, in any of its lists; each once, by its address.
+// Collects all requests known to the scheduler, in any of its lists; each one once, by its address.
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
@@ -101,8 +101,8 @@ const Request* World::find(RequestId id) const {
   return at == requests_.end() ? nullptr : *at;
 }
 
-// Work that is not blocked by its reader must progress. A channel may have been emptied after the plan was made;
-// progress is then due in the next plan.
+// Work that is not blocked by its reader must make progress. If a channel was drained after the plan was made, progress
+// is due in the next plan.
 void World::check_progress(bool computed) {
   const auto goes_on = [&](const auto& entry) {
     return !entry.second.retired && !lines_[static_cast<size_t>(entry.second.channel)].channel->full();
@@ -112,7 +112,7 @@ void World::check_progress(bool computed) {
   if (stuck_ > 1) throw Violation("nothing is computed though request " + std::to_string(found->first) + " could run");
 }
 
-// `begun_ns` is the start time of the last step, at which the step reads the clock.
+// `begun_ns` is when the last step started, which is when it read the clock.
 void World::check_deadlines(int64_t begun_ns) const {
   for (const auto& [id, known] : witness_->all()) {
     if (known.retired || known.started || known.deadline_ns == 0 || known.deadline_ns > begun_ns) continue;
@@ -124,8 +124,8 @@ void World::check_deadlines(int64_t begun_ns) const {
 }
 
 // Checks an organization that has work and no sequence slot while another organization has two. It must not wait
-// forever. It must get a slot within a few steps if there are enough pages and a sequence that was not just preempted
-// can give up its slot.
+// forever, and it must get a slot within a few steps if there are enough pages and if a sequence that was not preempted
+// recently can give up its slot.
 void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -153,7 +153,7 @@ void World::check_places() {
   int64_t kept = 0;  // Slots reserved for choices that have not started.
   for (const Sequence* sequence : scheduler.running())
     if (sequence->choice == 0) kept += sequence->request.reserved_slots;
-  // A lowered limit on sequences takes effect first.
+  // If the limit on sequences was lowered, that takes effect first.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {
     const bool waits = wants[i] && places[i] == 0;

@@ -1,6 +1,6 @@
-// The CPU backend in the guise of an asynchronous device: it samples, and reports that it computes in the background,
-// although every operation completes immediately. Code that reads results too early or too late is thus detected even
-// with fast models.
+// The CPU backend disguised as an asynchronous device: it samples and claims to compute in the background, although
+// every operation completes immediately. This detects code that reads results too early or too late, even with fast
+// models.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class AsynchronousBackend final : public BackendAround {
   explicit AsynchronousBackend(std::unique_ptr<Backend> inner) : BackendAround(*inner), owned_(std::move(inner)) {}
 
   bool is_asynchronous() const override { return true; }
-  // Called whenever the engine waits for the device. May throw, like a failed device.
+  // Called whenever the engine waits for the device. May throw, as a failed device would.
   std::function<void()> on_wait;
 
   void wait() override {

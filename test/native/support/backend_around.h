@@ -1,4 +1,4 @@
-// A backend that forwards every operation to another backend. Tests derive from this class to override single
+// A backend that forwards every operation to another backend. Tests derive from this class to override individual
 // operations.
 #pragma once
 

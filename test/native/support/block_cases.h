@@ -1,6 +1,6 @@
-// Test cases for compressed attention (DeepSeek V4: blocks of positions pooled into rows, attention to them in addition
-// to a sliding window, and the indexer) and for hyper-connections. They have random inputs and expected results in
-// double precision, and are shared by the tests of all backends. Tests only.
+// Test cases for compressed attention (DeepSeek V4: blocks of positions are pooled into rows and attended to in
+// addition to a sliding window; an indexer selects the blocks) and for hyper-connections. They have random inputs and
+// double-precision expected results, and are shared by the tests of all backends. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline std::vector<float> frequencies() {
   return f;
 }
 
-// Everything that a compressed attention layer reads of one sequence.
+// Everything that a compressed attention layer reads for one sequence.
 struct Sequence {
   explicit Sequence(int of_block, bool overlaps) : block(of_block), pool{kDim, of_block, overlaps, nullptr} {
     const auto width = static_cast<size_t>(pool.width());
@@ -40,7 +40,7 @@ struct Sequence {
     for (float& weight : index_weights) weight = std::abs(weight);
     pool.bias = bias.data();
   }
-  int most() const { return 5; }  // Number of blocks that are selected.
+  int most() const { return 5; }  // Number of blocks to select.
 
   int block;
   BlockPool pool;
@@ -60,7 +60,7 @@ inline KvShape shape_of(const Sequence& s, KvType type) {
   return shape;
 }
 
-// Returns the row that represents a block of positions, in double precision.
+// Returns the row that a block of positions is pooled into, in double precision.
 inline std::vector<double> block_row(const Sequence& s, int index) {
   const auto width = static_cast<size_t>(s.pool.width());
   std::vector<double> row;

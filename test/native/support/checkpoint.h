@@ -1,5 +1,5 @@
-// A golden GGUF file in float32, and functions that undo a conversion to GGUF. They follow the published layout of each
-// checkpoint and share no code with the converter under test. Tests only.
+// A golden GGUF file in float32, and functions that reverse the conversion to GGUF. They follow the published layout of
+// each checkpoint and share no code with the converter under test. Tests only.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace monolith::testing {
 
-// A float32 tensor. The last dimension of its shape is the row length.
+// A float32 tensor. The last dimension of the shape is the row length.
 struct FloatTensor {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -46,7 +46,7 @@ std::vector<T> as_numbers(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-// Returns `file` with these weights in F32, without the metadata keys in `without`, and with the keys that `more` adds.
+// Returns `file` with these weights in F32, without the metadata keys in `without`, and with the keys added by `more`.
 inline Bytes gguf_of(
     const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
     const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {}) {
@@ -90,7 +90,7 @@ inline void each(Weights& weights, std::string_view stem, const std::function<vo
     if (is_named(name, stem)) change(tensor);
 }
 
-// Reorders the rows: row i of the result is row `of(i)`.
+// Reorders the rows: row i of the result is the former row `of(i)`.
 inline void pick_rows(FloatTensor& tensor, const std::function<int64_t(int64_t)>& of) {
   const int64_t rows = tensor.shape[0];
   const size_t row = tensor.values.size() / static_cast<size_t>(rows);
@@ -114,8 +114,8 @@ inline void transpose(FloatTensor& tensor) {
 inline void as_conv1d(FloatTensor& tensor) { tensor.shape = {tensor.shape[0], 1, tensor.shape.back()}; }
 inline void as_vector(FloatTensor& tensor) { tensor.shape = {static_cast<int64_t>(tensor.values.size())}; }
 
-// GGUF stores a decay as -exp(A_log), but float32 logarithms do not reach every such number. as_rounded_decay() rounds
-// a decay to one that has an exact logarithm, and as_log_of_decay() returns that logarithm.
+// GGUF stores a decay as -exp(A_log), but not every float32 value has a float32 logarithm that maps back to it.
+// as_rounded_decay() rounds a decay to a value that does, and as_log_of_decay() returns that logarithm.
 inline void as_rounded_decay(FloatTensor& tensor) {
   for (float& value : tensor.values)
     value =
@@ -124,7 +124,7 @@ inline void as_rounded_decay(FloatTensor& tensor) {
 inline void as_log_of_decay(FloatTensor& tensor) {
   for (float& value : tensor.values) value = static_cast<float>(std::log(-static_cast<double>(value)));
 }
-// The same for norms whose weights a checkpoint stores minus one.
+// The same for norms that a checkpoint stores as weight - 1.
 inline void as_rounded_norm(FloatTensor& tensor) {
   for (float& value : tensor.values) value = value - 1 + 1;
 }
@@ -132,8 +132,7 @@ inline void as_norm_less_one(FloatTensor& tensor) {
   for (float& value : tensor.values) value -= 1;
 }
 
-// Concatenates the rows of several tensors of one layer group by group: group 0 of every tensor, then group 1, and so
-// on.
+// Interleaves the rows of several tensors in one layer by group: group 0 of every tensor, then group 1, and so on.
 inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64_t groups) {
   FloatTensor out{{0, parts[0]->shape.back()}, {}};
   for (const FloatTensor* part : parts) out.shape[0] += part->shape[0];
@@ -147,8 +146,8 @@ inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64
 }
 
 // Returns the tensors under their checkpoint names. `names` maps a GGUF name (of the model, or within a layer) to the
-// checkpoint name. "{}" stands for the expert number and yields one tensor per expert. A tensor that maps to "" is left
-// out.
+// checkpoint name. "{}" is a placeholder for the expert index and yields one tensor per expert. A tensor that maps to
+// "" is left out.
 inline std::vector<SafetensorData> renamed(const Weights& weights, const std::map<std::string, std::string>& names,
                                            const std::string& layers) {
   std::vector<SafetensorData> out;

@@ -14,15 +14,15 @@
 
 namespace monolith::testing {
 
-// A GGUF file taken apart into keys and tensors, to be changed and rebuilt.
+// A GGUF file split into keys and tensors that can be changed and written again.
 struct LooseModel {
   struct Value {
     uint32_t type;
-    Bytes payload;  // The value in the form that GgufBuilder::raw() takes.
+    Bytes payload;  // The value in the form expected by GgufBuilder::raw().
   };
   struct Tensor {
     TensorType type;
-    std::vector<uint64_t> dims;  // Dimensions with the row length first.
+    std::vector<uint64_t> dims;  // Row length first.
     Bytes data;
     int64_t values() const {
       int64_t count = 1;
@@ -81,7 +81,7 @@ struct LooseModel {
     if (const auto at = tensors.find(name); at != tensors.end())
       put_floats(name, at->second.dims, std::vector<float>(static_cast<size_t>(at->second.values())));
   }
-  // Changes all metadata arrays that have one element for each of `from` layers.
+  // Changes all metadata arrays that have one element per layer, where `from` is the current number of layers.
   void change_layer_arrays(uint64_t from, const std::function<Bytes(const Bytes& items, size_t item_bytes)>& change) {
     for (auto& [name, value] : keys) {
       if (value.type != static_cast<uint32_t>(GgufValueType::kArray) || name.starts_with("tokenizer.")) continue;

@@ -13,7 +13,7 @@
 
 namespace monolith::testing {
 
-// An EAGLE-3 head with one attention head as wide as the hidden states, an embedding table, and an output matrix for
+// An EAGLE-3 head with one attention head as wide as the hidden state, an embedding table, and an output matrix for
 // `tokens`.
 struct EagleFile {
   uint64_t n_embd, n_vocab;
@@ -23,7 +23,7 @@ struct EagleFile {
   bool norm_before_residual = false;
   std::map<std::string, std::vector<float>> values;  // Tensor values by name; matrices are row-major.
 
-  // Fills the matrices with made-up numbers and the norms with 1.
+  // Fills the matrices with arbitrary numbers and the norms with 1.
   EagleFile(const LooseModel& model, std::vector<int64_t> chosen)
       : n_embd(model.number("embedding_length")),
         n_vocab(model.tensors.at("token_embd.weight").dims[1]),
@@ -80,8 +80,8 @@ struct EagleFile {
   }
 };
 
-// Returns an output matrix for `tokens`. Each token has the largest logit for the embedding of the token whose ID is
-// `ahead` smaller.
+// Returns an output matrix for `tokens`. Each token has the largest logit for the embedding of the token whose id is
+// lower by `ahead`.
 inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd,
                                      const std::vector<int64_t>& tokens, uint64_t ahead) {
   const uint64_t n_vocab = table.size() / n_embd;

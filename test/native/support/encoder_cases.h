@@ -1,4 +1,4 @@
-// Test cases for the attention of vision encoders: inputs, and expected results in double precision. Tests only.
+// Test cases for vision-encoder attention: inputs, and expected results in double precision. Tests only.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// A library with the symbols and the interface of cuBLASLt that computes on the emulated device's memory. Like the real
-// library, it rejects layouts that do not match, an algorithm for a different shape, and pointers that are less aligned
-// than promised.
+// A library with the symbols and the interface of cuBLASLt that computes in the emulated device's memory. Like the real
+// library, it rejects layouts that do not match, an algorithm selected for a different shape, and pointers that are
+// less aligned than promised.
 #include "fake_cublaslt.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ using namespace monolith::cuda::cublaslt;
 namespace {
 
 constexpr Code kInvalidValue = 7, kExecutionFailed = 13;
-constexpr size_t kNeeded = 4096;  // Bytes of workspace that a product needs.
+constexpr size_t kNeeded = 4096;  // Workspace, in bytes, that a matrix product needs.
 
 fake_cublaslt::Control control;
 

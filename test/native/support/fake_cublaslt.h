@@ -1,4 +1,4 @@
-// Controls which errors fake_cublaslt.cc injects, and reads its counters. Looked up by name, like the library's
+// Controls which errors fake_cublaslt.cc injects, and exposes its counters. Looked up by name, like the library's
 // functions.
 #pragma once
 
@@ -6,7 +6,7 @@ namespace fake_cublaslt {
 
 struct Control {
   bool finds_nothing = false;  // The heuristic returns no algorithm.
-  int fails_after = -1;        // Number of matrix products that succeed before one fails. Negative: none fails.
+  int fails_after = -1;        // Number of matrix products before one fails. Negative: none fails.
   bool is_wrong = false;       // The results of matrix products are off by one.
   int heuristics = 0, products = 0;
   int layouts = 0;  // Number of layouts that exist.

@@ -1,5 +1,5 @@
-// Compares the Hugging Face folder of a model family with the golden GGUF file of the same weights. The logits must be
-// equal bit for bit, and metadata that both have must be equal. Tests only.
+// Compares a model family's Hugging Face directory with the golden GGUF file that has the same weights. The logits must
+// be bit-identical, and metadata that both have must be equal. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace monolith::testing {
 
-inline constexpr int kFamilyTokens = 90;  // More tokens than the sliding windows of the golden vectors (64).
-inline constexpr int kFamilyVocab = 300;  // No vocabulary of the golden vectors is smaller.
+inline constexpr int kFamilyTokens = 90;  // More than the sliding window of any golden vector (64).
+inline constexpr int kFamilyVocab = 300;  // No golden vector has a smaller vocabulary.
 
 inline std::vector<float> family_logits(const std::string& path, const std::string& what) {
   std::vector<int32_t> ids;
@@ -37,7 +37,7 @@ inline std::vector<float> family_logits(const std::string& path, const std::stri
   return all;
 }
 
-// Compares the metadata keys of the architecture that both files have.
+// Compares the architecture's metadata keys that both files have.
 inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& what) {
   const std::string prefix = std::string(want.string("general.architecture")->value_or("")) + ".";
   for (const auto& [key, value] : want.metadata()) {
@@ -45,7 +45,7 @@ inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::s
     const auto differs = [&] {
       if (value.type == GgufValueType::kArray || got.find(key)->type == GgufValueType::kArray) {
         if (const auto a = want.integers(key), b = got.integers(key); a && b) return **a != **b;
-        // One file may have an array with a number per layer, and the other a single number for all layers.
+        // One file may have an array with one number per layer, the other a single number for all layers.
         return false;
       }
       if (const auto a = want.number(key), b = got.number(key); a && b)
@@ -65,8 +65,8 @@ inline std::string config_of(const FamilyFolder& one) {
 inline constexpr std::string_view kSmallTokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                                     R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
 
-// Damages the folder: changes digits of settings and shapes or names of tensors, or removes tensors. Each damaged
-// folder must be rejected or be readable to the end.
+// Damages the directory: changes digits in settings, and shapes or names of tensors, or removes tensors. Each damaged
+// directory must either be rejected or be readable to the end.
 inline void damage_folder(const FamilyFolder& one, int rounds) {
   const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -133,20 +133,20 @@ inline void check_folder(const FamilyFolder& one) {
   if (want != got) check::fail(__FILE__, __LINE__, what + ": the folder gives different logits");
 }
 
-// A family folder with MTP layers.
+// A family's directory with MTP layers.
 struct DraftFolder {
   FamilyFolder family;
-  std::string key = {};  // A member that is added to config.json if it is not there.
-  // Maps a tensor of an MTP layer to its name in the folder, by level and by its name within the layer. If not set, MTP
-  // layers are named like the layers before them and continue their numbers.
+  std::string key = {};  // A member to add to config.json if it is missing.
+  // Maps an MTP layer's tensor to its name in the directory, given the layer's level and the tensor's name within the
+  // layer. If not set, MTP layers are named like regular layers and continue their numbering.
   std::function<std::string(int level, const std::string& rest)> name = {};
   int levels = 1;
   // Changes the golden file after the MTP layers have been added.
   std::function<void(LooseModel&)> change = [](LooseModel&) {};
 };
 
-// Compares the draft logits with those of the GGUF file, and the model's logits with those of a folder without MTP
-// layers.
+// Compares the draft logits with those from the GGUF file, and the model's logits with those from a directory without
+// MTP layers.
 inline void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
   const FamilyFolder& family = one.family;
   const std::string what = family.name;
@@ -166,7 +166,7 @@ inline void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
                                                        {"nextn.hnorm.weight", "hnorm.weight"},
                                                        {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
                                                        {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
-  // A map, so that a tensor which several layers share occurs once.
+  // A map, so that a tensor shared by several layers occurs once.
   std::map<std::string, SafetensorData> tensors, without;
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
     bool drafts = false;
@@ -196,7 +196,7 @@ inline void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
   REQUIRE(want.ok());
   if (!opened || !plain)
     return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
-  std::vector<float> logits;  // The model's logits of the last call.
+  std::vector<float> logits;  // The model's logits from the last call.
   const auto drafts_of = [&](const GgufFile& from, bool drafts) {
     auto backend = make_cpu_backend({.threads = 1});
     auto model = Model::load(from, **backend, draft_limits(true), {});

@@ -1,4 +1,4 @@
-// A model family in the form of the Hugging Face folder that its authors publish. Tests only.
+// A model family as the Hugging Face directory that its authors publish. Tests only.
 #pragma once
 
 #include <functional>
@@ -28,11 +28,11 @@ inline TensorNames operator+(TensorNames names, const TensorNames& more) {
   return names;
 }
 
-// Tensor names of most decoders in transformers (modeling_llama.py, modeling_mixtral.py, modeling_qwen2_moe.py).
+// Tensor names used by most decoders in transformers (modeling_llama.py, modeling_mixtral.py, modeling_qwen2_moe.py).
 inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.weight"},
                                      {"output_norm.weight", "model.norm.weight"},
                                      {"output.weight", "lm_head.weight"},
-                                     {"rope_freqs.weight", ""},  // Not in the checkpoint; derived from its settings.
+                                     {"rope_freqs.weight", ""},  // Not in the checkpoint: derived from config.json.
                                      {"attn_norm.weight", "input_layernorm.weight"},
                                      {"attn_q.weight", "self_attn.q_proj.weight"},
                                      {"attn_k.weight", "self_attn.k_proj.weight"},
@@ -63,7 +63,7 @@ inline TensorNames below_language_model(TensorNames names) {
   return names;
 }
 
-// Names of MTP layers under "mtp.": the tensors of an ordinary layer, and those that only MTP layers have (vLLM's
+// Names of MTP layers under "mtp.": tensors that every layer has, and tensors that only MTP layers have (vLLM's
 // qwen3_next_mtp.py).
 inline std::string mtp_names(int level, const std::string& rest) {
   static const std::map<std::string, std::string> beside = {{"eh_proj.weight", "mtp.fc.weight"},
@@ -106,8 +106,8 @@ inline void fuse_experts(Weights& weights) {
   });
 }
 
-// Reorders the rows of tensors for which GGUF rotates adjacent pairs (interleaved RoPE) and the checkpoint rotates
-// halves (transformers' rotate_half).
+// Reorders the rows of tensors for which GGUF rotates adjacent pairs (interleaved RoPE), whereas the checkpoint rotates
+// halves (rotate_half in transformers).
 inline void as_halves(Weights& weights, std::string_view stem, int64_t heads) {
   each(weights, stem, [&](FloatTensor& tensor) {
     const int64_t width = tensor.shape[0] / heads;

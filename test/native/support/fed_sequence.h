@@ -1,4 +1,4 @@
-// Runs one sequence of a model that drafts tokens, step by step and without an engine. Tests only.
+// Runs one sequence through a model that drafts tokens, step by step and without an engine. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ inline ModelLimits draft_limits(bool drafts) {
   return limits;
 }
 
-// One sequence of a model, processed in chunks. Its hidden states are saved in the range of sequence slot `place`.
+// One sequence of a model, processed in chunks. Its hidden states are saved in the range that belongs to sequence slot
+// `place`.
 class Fed {
  public:
   Fed(Model& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
@@ -46,9 +47,9 @@ class Fed {
     }
     return logits;
   }
-  // Returns the draft logits for the token after `token`, which is the next token of the sequence. `depth` is the
-  // number of draft passes before this one, whose tokens are kept. A level that has not processed those tokens yet
-  // processes all of them in this pass.
+  // Returns the draft logits for the token after `token`, where `token` is the next token of the sequence. `depth` is
+  // the number of draft passes before this one, whose tokens are kept. An MTP level that has not processed those tokens
+  // yet processes all of them in this pass.
   std::vector<float> draft(int32_t token, int depth) {
     behind_.resize(static_cast<size_t>(depth));
     behind_.push_back(token);
@@ -74,7 +75,7 @@ class Fed {
   const int place_;
   std::vector<int32_t> pages_;
   int position_ = 0, last_row_ = 0;
-  std::vector<int32_t> behind_;  // The tokens after the sequence that the draft passes have processed.
+  std::vector<int32_t> behind_;  // The tokens beyond the sequence that the draft passes have processed.
 };
 
 }  // namespace monolith::testing

@@ -1,5 +1,5 @@
-// Golden vectors: prompts with the logits of exact arithmetic, and the rules by which an engine's logits are compared
-// with them. Tests only.
+// Golden vectors: prompts with the logits of exact arithmetic, and the rules for comparing an engine's logits with
+// them. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace monolith::testing {
 
-// Decodes little-endian floats in base64. Empty if the text is malformed.
+// Decodes base64 to little-endian floats. Returns an empty vector if the text is malformed.
 inline std::vector<float> floats_from_base64(std::string_view text) {
   const auto digit = [](char c) -> int {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -60,8 +60,8 @@ struct GoldenPrompt {
   std::vector<int32_t> greedy;          // The 24 tokens of greedy decoding.
   std::vector<double> exact_margins;    // For each greedy token, the margin between the two largest exact logits.
   GoldenLogits last;                    // Logits after the prompt and all greedy tokens except the last.
-  // For recurrent networks: the logits at the last position of a prompt that was processed in chunks of 7 tokens, and
-  // the counterpart of `last` after that.
+  // For recurrent models: the logits at the last position of a prompt that was processed in chunks of 7 tokens, and the
+  // counterpart of `last` after that.
   std::optional<GoldenLogits> after_pieces, last_after_pieces;
   // Hidden states at the last position: one vector per layer, then the output of the final norm.
   std::vector<std::vector<float>> hidden_exact;
@@ -146,12 +146,12 @@ inline int argmax(std::span<const float> values) {
   return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
-// Distance between the logits of one position and the reference, in standard deviations of the reference.
+// Distance between the logits at one position and the reference, in standard deviations of the reference.
 struct Distance {
   double max = 0, rms = 0, kl = 0;
-  bool same_top = false;  // Also true if the two best logits of the reference are too close to separate.
+  bool same_top = false;  // Also true if the reference's two best logits are too close to tell apart.
 
-  // Returns false if a distance is NaN.
+  // Returns false if any distance is NaN.
   bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }
 };
 

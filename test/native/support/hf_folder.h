@@ -1,5 +1,5 @@
-// Builds Hugging Face folders from GGUF files: the reverse of the conversion under test, implemented independently of
-// it. Tests only.
+// Builds Hugging Face directories from GGUF files: the reverse of the conversion under test, implemented independently
+// of it. Tests only.
 #pragma once
 
 #include <sys/stat.h>
@@ -21,7 +21,7 @@
 
 namespace monolith::testing {
 
-// A temporary folder that is deleted with this object.
+// A temporary directory that is deleted together with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -60,10 +60,10 @@ inline std::string json_text(std::string_view text) {
   return out + "\"";
 }
 
-// One tensor of a safetensors file.
+// One tensor in a safetensors file.
 struct SafetensorData {
   std::string name, type;
-  std::vector<int64_t> shape;  // Shape; the last dimension is the row length.
+  std::vector<int64_t> shape;  // The last dimension is the row length.
   std::string bytes;
 };
 
@@ -84,7 +84,7 @@ inline std::string safetensors_of(const std::vector<SafetensorData>& tensors) {
   return out + head + data;
 }
 
-// Returns the checkpoint name of a tensor of llama, qwen2, qwen3 and gemma3.
+// Returns the checkpoint name of a llama, qwen2, qwen3 or gemma3 tensor.
 inline std::string checkpoint_name(std::string_view gguf) {
   static const std::map<std::string, std::string, std::less<>> kNames = {
       {"token_embd", "model.embed_tokens"},
@@ -180,9 +180,9 @@ inline std::string config_of(const GgufFile& file, const std::string& name, cons
   return out + more + "}";
 }
 
-// Returns the vocabulary of `file`, byte-level or SentencePiece, as a tokenizer.json. `splitting` is the list of
-// pre-tokenizer steps before ByteLevel. A SentencePiece vocabulary without merges gets the merges that its scores
-// imply.
+// Returns the vocabulary of `file`, byte-level or SentencePiece, as a tokenizer.json. `splitting` lists the
+// pre-tokenizer steps before ByteLevel. A SentencePiece vocabulary without merges gets the merges implied by its
+// scores.
 inline std::string tokenizer_of(const GgufFile& file, const std::string& splitting, bool add_bos) {
   const auto tokens = file.strings("tokenizer.ggml.tokens");
   const auto kinds = file.integers("tokenizer.ggml.token_type");

@@ -1,4 +1,4 @@
-// Decodes zlib streams (RFC 1950, 1951) and PNG images of the test data. Tests only: small, slow and not hardened
+// Decodes zlib streams (RFC 1950, 1951) and the PNG images in the test data. Tests only: small, slow and not hardened
 // against malicious files.
 #pragma once
 

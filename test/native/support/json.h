@@ -27,7 +27,8 @@ class Json {
     return value;
   }
 
-  // Missing members and members of another type read as empty. A test that needs them then fails on the content.
+  // Missing members and members of the wrong type read as empty values. A test that needs them then fails on their
+  // content.
   const Json& operator[](std::string_view key) const {
     if (const auto* object = std::get_if<Object>(&value_)) {
       for (const auto& [name, member] : *object) {

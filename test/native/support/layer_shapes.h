@@ -1,4 +1,4 @@
-// Checks on any backend that layers of different shapes can share one KV cache: each layer stores and attends as if it
+// Checks that layers of different shapes can share one KV cache on any backend: each layer stores and attends as if it
 // were alone.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace monolith::testing {
 
-// Stores the keys and values of one layer for a sequence in chunks and computes attention for the last tokens. Returns
-// the output, to be compared bit for bit.
+// Stores one layer's keys and values for a sequence in chunks and computes attention for the last tokens. Returns the
+// output, which is compared bit for bit.
 inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q,
                                        float* kv, float* out, int n_heads, bool stores) {
   constexpr int kRows = 40, kWanted = 3;
@@ -39,8 +39,8 @@ inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int lay
 inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   constexpr int kHeads = 8, kPages = 12;
   REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
-  // Three layers in one slot of a page: one with the same number of bytes but different heads, one with fewer bytes and
-  // one with more. Two equal layers in another slot.
+  // Four layers share slot 0 of a page. Compared with the first one, the second has the same number of bytes but
+  // different heads, the third has fewer bytes, and the fourth has more. Two equal layers share slot 1.
   const KvShape shape{{{StateKind::kKeysAndValues, 4, 64, 64, 0},
                        {StateKind::kKeysAndValues, 2, 128, 128, 0},
                        {StateKind::kKeysAndValues, 1, 40, 40, 0},
@@ -100,7 +100,7 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   auto made = backend.kv_cache(shape);
   REQUIRE(made.ok());
   KvShape large{{shape.layers[0]}, kPages, type};
-  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // The small layers take no additional memory.
+  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // The small layers need no additional memory.
   constexpr int64_t kMax = 40 * kHeads * 96;
   float* const q = *backend.allocate(kMax);
   float* const kv = *backend.allocate(kMax);
@@ -133,7 +133,7 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   }
 }
 
-// A backend refuses a state that it cannot store, with a message that names the state.
+// Backends refuse a state that they cannot store, with a message that names the state.
 inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   KvShape shape = KvShape::of_equal_layers(3, 2, 64, 4, KvType::kF16);
   const auto refused = [&](const char* what) {

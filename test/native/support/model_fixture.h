@@ -17,7 +17,7 @@ struct LoadedModel {
   std::unique_ptr<Transformer> model;
 };
 
-// Room for all golden prompts of one file in a single step, and for the seven page tables of the model with sliding
+// Limits that fit all golden prompts of one file in a single step, and the seven page tables of the model with sliding
 // windows.
 inline ModelLimits golden_limits(KvType kv_type) {
   ModelLimits limits;
@@ -51,8 +51,8 @@ struct PromptRun {
   std::vector<std::vector<float>> greedy;     // The logits that select greedy[i], along the golden path.
 };
 
-// Processes golden prompts and their greedy continuations, with `piece` tokens of each prompt per step. Prompts share
-// the same steps if `together` is true; otherwise they run one after another.
+// Processes golden prompts and their greedy continuations, with `piece` tokens of each prompt per step. If `together`
+// is true, the prompts share steps; otherwise, they run one after another.
 class GoldenRunner {
  public:
   explicit GoldenRunner(Transformer& model) : model_(model) {}
@@ -76,7 +76,7 @@ class GoldenRunner {
     const GoldenPrompt* golden;
     PromptRun* run;
     std::vector<int32_t> tokens;  // The tokens of the prompt and of the greedy path.
-    std::vector<int32_t> pages;   // Pages of each page table.
+    std::vector<int32_t> pages;   // The pages in each page table.
     int position = 0;
     bool odd = false;
     size_t prompt_size() const { return golden->tokens.size(); }
@@ -104,8 +104,8 @@ class GoldenRunner {
     }
   }
 
-  // Processes prompts in chunks, then one token per step, as in production. Returns false when all sequences have
-  // ended.
+  // Processes a chunk of each prompt, or one token of each sequence after its prompt, as in production. Returns false
+  // when all sequences have ended.
   bool step(std::span<Sequence> sequences, int piece) {
     std::vector<int32_t> tokens, rows;
     std::vector<Segment> segments;
@@ -116,7 +116,7 @@ class GoldenRunner {
       const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
       const int n = prompt_left > 0 ? std::min(piece, prompt_left) : 1;
       const int first_row = static_cast<int>(tokens.size());
-      // Recurrent state alternates between two slots.
+      // The recurrent state alternates between two slots.
       const auto slot = static_cast<int32_t>(2 * (&s - sequences.data()));
       segments.push_back(
           {first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
@@ -148,8 +148,7 @@ class GoldenRunner {
     return true;
   }
 
-  // The last position of the prompt is both a golden position and the first greedy step. It is stored as the greedy
-  // step.
+  // The prompt's last position is both a golden position and the first greedy step. It is stored as the greedy step.
   static std::vector<float>* place_of(Sequence& s, int position) {
     const int beyond = position - (static_cast<int>(s.prompt_size()) - 1);
     if (beyond >= 0) {

@@ -47,8 +47,8 @@ inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& option
   return load_network(file, make_cpu_backend(options));
 }
 
-// Returns the logits of every position. The first chunk has `first` tokens (if above 0), the others `piece` tokens.
-// Recurrent state moves between slots.
+// Returns the logits at every position. Unless `first` is 0, the first chunk has `first` tokens; the rest have `piece`
+// tokens. The recurrent state moves between slots.
 inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens, int piece,
                                       int first = 0) {
   const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};

@@ -1,5 +1,5 @@
 // Runs tests written for the emulator on the real backend: linked in place of the emulator with the same test objects.
-// Without a usable GPU every test is skipped with the reason.
+// Without a usable GPU, every test is skipped and the reason is printed.
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"

@@ -26,7 +26,7 @@ inline void check_near(const std::vector<float>& got, const std::vector<double>&
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// State slots of one layer, filled with a huge value so that a read of an unwritten slot is noticed.
+// One layer's state slots, filled with a huge value so that a read from an unwritten slot is noticed.
 struct Slots {
   explicit Slots(int64_t floats, int n = 6)
       : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
@@ -34,8 +34,8 @@ struct Slots {
   LayerSlots view;
 };
 
-// Splits a sequence of `n_rows` tokens into segments at the positions in `cuts`. Each segment continues from the slot
-// of the previous one. With `apart` it writes its state to a different slot.
+// Splits a sequence of `n_rows` tokens into segments at the positions in `cuts`. Each segment continues from the
+// previous segment's slot. If `apart` is set, each writes its state to a different slot.
 inline std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr) {
   std::vector<Segment> segments;
   int begin = 0;
@@ -59,7 +59,7 @@ inline constexpr DeltaShape kDeltaShapes[] = {
     {1, 3, 20, 40, false, false}, {2, 2, 7, 9, true, true},     {2, 2, 128, 128, true, false},
 };
 
-// All inputs of one delta rule.
+// All inputs to one delta rule.
 struct DeltaCase {
   DeltaCase(const DeltaShape& shape, int rows, uint32_t seed = 1) : n_rows(rows) {
     rule = {.n_key_heads = shape.key_heads,
@@ -123,7 +123,7 @@ struct DeltaCase {
   std::vector<float> x, decay, beta, bias, rate;
 };
 
-// All inputs of one state-space recurrence.
+// All inputs to one state-space recurrence.
 struct StateSpaceCase {
   StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
     space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
@@ -171,7 +171,7 @@ struct StateSpaceCase {
   std::vector<float> x, step, bias, rate, skip;
 };
 
-// Inputs of a causal convolution.
+// Inputs to a causal convolution.
 struct ConvolutionCase {
   ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows)
       : n_rows(rows),

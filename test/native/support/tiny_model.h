@@ -1,4 +1,4 @@
-// Builds a complete small model as a GGUF image. Tests may change every part before the image is written. Tests only.
+// Builds a complete small model as a GGUF image. Tests may change any part before the image is written. Tests only.
 #pragma once
 
 #include <unistd.h>
@@ -27,9 +27,9 @@ struct TinyModel {
   struct Tensor {
     std::vector<uint64_t> dims;  // One to four dimensions, row length first.
     TensorType type = TensorType::kF32;
-    float scale = 0.2f;  // Weights are uniformly distributed in +-scale.
+    float scale = 0.2f;  // Weights are uniformly distributed in ±scale.
     float offset = 0;
-    Bytes data = {};  // Tensor data in the file's format. Empty: made up.
+    Bytes data = {};  // Tensor data in the file's format. Empty: generated.
   };
 
   static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;
@@ -167,7 +167,7 @@ struct ParsedModel {
   std::string error;
 };
 
-// Writes an image to a temporary file, which is deleted with the object.
+// Writes an image to a temporary file, which is deleted together with this object.
 class ModelFile {
  public:
   explicit ModelFile(const TinyModel& model) {

@@ -1,6 +1,6 @@
-// Builds the Hugging Face folder that a vision model's authors publish from a GGUF pair (text model and vision file).
-// This is the reverse of the conversion under test, written independently of it from the layouts of transformers'
-// classes. Tests only.
+// Builds the Hugging Face directory that a vision model's authors publish from a GGUF pair (text model and vision
+// file). This is the reverse of the conversion under test, written independently of it from the layouts of
+// transformers' classes. Tests only.
 #pragma once
 
 #include <string>
@@ -22,18 +22,18 @@ struct VisionFolder {
   // processor's settings.
   std::string text_config;
   std::string config, processor;
-  // Name prefixes of the encoder, the projector and the encoder's layers; `layers` follows `encoder`.
+  // Name prefixes of the encoder, the projector and the encoder's layers; the layers prefix follows the encoder prefix.
   std::string encoder, projector, layers;
-  TensorNames names;  // Checkpoint names by GGUF stem: of the encoder, of a layer, and of the projector ("mm.").
+  TensorNames names;  // Checkpoint names by GGUF stem, for the encoder, a layer and the projector ("mm.").
   // Converts weights from the vision file's layout to the checkpoint's layout.
   std::function<void(Weights&)> publish = [](Weights&) {};
-  // Derives an encoder that no pair has from the encoder of a pair. Both the folder and the GGUF file are changed
-  // before the comparison.
+  // Derives an encoder that no pair has from a pair's encoder. Both the directory and the GGUF file are changed before
+  // the comparison.
   std::function<void(Weights&)> derive = [](Weights&) {};
   // False if the published model has a different text model than the pair.
   bool whole = true;
   std::vector<std::string> without = {};  // Metadata keys to remove from the vision file.
-  // Adds metadata keys to the vision file in their place.
+  // Adds the metadata keys that replace them to the vision file.
   std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};
 };
 
@@ -70,8 +70,8 @@ inline const TensorNames kQwenEncoder = {{"v.patch_embd", "patch_embed.proj"},
                                          {"attn_qkv", "attn.qkv"},
                                          {"attn_out", "attn.proj"}};
 
-// Joins the patch kernels of two frames: within each color channel, the kernel of the second frame follows that of the
-// first.
+// Joins the patch kernels for two frames: within each color channel, the second frame's kernel follows the first
+// frame's.
 inline void join_frames(Weights& weights) {
   FloatTensor& one = weights.at("v.patch_embd.weight");
   const FloatTensor other = std::move(weights.at("v.patch_embd.weight.1"));
@@ -97,7 +97,7 @@ inline void join_qkv(Weights& weights) {
     });
 }
 
-// Reorders patch kernels to rows by pixel position, then color channel.
+// Reorders patch kernels to rows by pixel position, then by color channel.
 inline void colours_last(Weights& weights) {
   FloatTensor& kernel = weights.at("v.patch_embd.weight");
   const int64_t width = kernel.shape[0], places = kernel.shape[2] * kernel.shape[3];
@@ -113,8 +113,8 @@ inline void turn_halves(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_q.weight", "attn_k.weight"}) as_halves(weights, stem, heads);
 }
 
-// Reorders the rows of queries and keys: RoPE pairs for the column and the row alternate, rather than all pairs for the
-// column coming first.
+// Reorders the rows of queries and keys: RoPE pairs for the column and for the row alternate, instead of all column
+// pairs coming first.
 inline void axes_in_turn(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_qkv.weight", "attn_qkv.bias"})
     each(weights, stem, [&](FloatTensor& tensor) {
@@ -187,7 +187,7 @@ inline std::vector<VisionFolder> vision_folders() {
                                   {"ffn_up", "mlp.fc1"},
                                   {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // An encoder without gate matrices and with layer norms that have a bias.
+       // An encoder without gate matrices and whose layer norms have a bias.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");
@@ -271,7 +271,7 @@ inline std::vector<VisionFolder> vision_folders() {
                              {"v.pre_ln", "pre_layrnorm"},
                              {"mm.0", "linear_1"},
                              {"mm.2", "linear_2"}}});
-  // Once with the names of older versions of transformers and once with those of newer versions.
+  // Once with the names used by older versions of transformers and once with those used by newer versions.
   for (const bool below : {false, true})
     all.push_back(
         {"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.",
@@ -334,7 +334,7 @@ inline std::vector<VisionFolder> vision_folders() {
        "multi_modal_projector.", "encoder.blocks.",
        kimi_encoder + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
        [](Weights&) {}, false});
-  // The vision vectors use the default activation of files without a key for it. Published folders set
+  // The vision vectors use the activation that is the default for files without a key for it. Published directories set
   // gelu_pytorch_tanh.
   all.push_back(
       {"gemma4v",
@@ -377,14 +377,14 @@ inline std::vector<VisionFolder> vision_folders() {
        [](Weights& w) {
          colours_last(w);
          for (auto& [name, tensor] : w)
-           if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();  // Scalars, without a dimension.
+           if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();  // Scalars.
        },
        [](Weights&) {},
        false});
   return all;
 }
 
-// Returns the checkpoint name of a tensor of the vision file. If the folder has no such name, the test fails and the
+// Returns the checkpoint name of a tensor in the vision file. If the directory has no such name, the test fails and the
 // result is empty.
 inline std::string encoder_name(const VisionFolder& folder, const std::string& name) {
   std::string prefix = folder.encoder, rest = name;
@@ -409,7 +409,8 @@ inline std::string encoder_name(const VisionFolder& folder, const std::string& n
   return prefix + stem->second + (stem->second.ends_with("_weight") ? std::string() : rest.substr(dot));
 }
 
-// A pair of GGUF files with values that the folder can represent exactly, and the folder with the same values.
+// A pair of GGUF files whose values can be represented exactly in the directory, and the directory with the same
+// values.
 struct VisionPairFiles {
   ScratchFolder folder, files;
   std::string text() const { return files.path() + "/text.gguf"; }
@@ -421,8 +422,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_encoder = weights_of(encoder);
   one.derive(of_encoder);
-  // Rounds norms whose weights checkpoints store minus one, and makes values equal that the checkpoint stores only
-  // once.
+  // Rounds norms that checkpoints store as weight - 1, and equalizes values that the checkpoint stores only once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
       if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
@@ -452,7 +452,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
         value -= 1;
         std::memcpy(tensor.bytes.data() + at, &value, sizeof value);
       }
-    // With this prefix the output matrix is renamed, too.
+    // This prefix implies that the output matrix is renamed, too.
     const bool below = std::string_view(one.text).starts_with("language_model.");
     if (tensor.name.starts_with("model."))
       tensor.name = one.text + tensor.name.substr(6);

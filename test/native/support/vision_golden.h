@@ -1,5 +1,5 @@
-// The vision vectors: for pairs of a text model and a vision file, llama.cpp's results for images at each stage.
-// Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
+// The vision vectors: for pairs of a text model and a vision file, llama.cpp's results at each stage for several
+// images. Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The decoder part of the vision vectors. Sequences of tokens and given image embeddings run through the engine on any
-// backend, and are compared with the logits and the greedy path of exact arithmetic. Vision encoders are tested
-// elsewhere (test/native/vision).
+// backend, and the results are compared with the logits and the greedy path of exact arithmetic. The vision encoders
+// are tested in test/native/vision.
 #pragma once
 
 #include <cmath>
@@ -88,7 +88,7 @@ inline std::optional<VisionPair> read_pair(const std::string& name) {
   return pair;
 }
 
-// Wraps a model and saves the logits of each step.
+// Wraps a model and records the logits of each step.
 class NotedModel final : public Model {
  public:
   NotedModel(std::unique_ptr<Model> model, std::vector<std::vector<float>>& noted)
@@ -119,7 +119,7 @@ inline int32_t best_of(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// Compares the logits of the first `n_tokens` of a response with the vectors.
+// Compares the logits of a response's first `n_tokens` tokens with the vectors.
 inline void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, size_t n_tokens,
                   const Tolerance& tolerance, const std::string& how) {
   const auto fail = [&](const std::string& what) {
@@ -142,13 +142,13 @@ inline void judge(const VisionSequence& sequence, const std::vector<std::vector<
   if (n_tokens == sequence.greedy.size()) check_logits(noted.back(), sequence.last_logits, "last");
 }
 
-// How the sequences of a pair are run.
+// How to run a pair's sequences.
 struct VisionRun {
   std::string how;  // Description of the run for error messages.
   bool exact = false;
   int rows = 512;                     // Maximum tokens per step.
   size_t sequences_limit = SIZE_MAX;  // Runs only the first N sequences.
-  int most_tokens = INT32_MAX;        // Maximum tokens of a response.
+  int most_tokens = INT32_MAX;        // Maximum tokens per response.
 };
 
 inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const VisionRun& run) {
@@ -184,11 +184,11 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
       while (!consumer.outcomes()[id].ended())
         if (!consumer.pump(std::chrono::minutes(5)))
           return check::fail(__FILE__, __LINE__,
-                             // The timeout is 5 minutes, because steps are slow in the emulator.
+                             // The timeout is 5 minutes because steps are slow in the emulator.
                              sequence.name + ": the engine sent nothing for 5 minutes");
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);
-      // A page is cached only if none of its last tokens attends to positions after the page.
+      // A page is cached only if none of its tokens attends to positions beyond the page.
       if (!again || sequence.request.spans.front().bidirectional)
         CHECK(again || outcome.cached_tokens == 0);
       else

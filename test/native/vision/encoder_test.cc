@@ -1,5 +1,5 @@
-// Vision encoders from small files give the same bits however a run is split, with any number of threads and on every
-// instruction set. Their results equal those that were recorded when all vision vectors passed.
+// For small files, vision encoders give bit-identical results however a run is split, with any number of threads and on
+// every instruction set. The results equal those recorded when all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +22,7 @@ struct Seen {
 };
 
 struct Asked {
-  int width = 150, height = 100, threads = 1;  // By default an image with two attention windows of Qwen2.5-VL.
+  int width = 150, height = 100, threads = 1;  // By default, an image with two of Qwen2.5-VL's attention windows.
   std::string_view isa = "auto";
   int64_t budget = INT64_MAX;
   VisionPrecision precision = VisionPrecision::kFast;
@@ -69,7 +69,7 @@ bool same_bits(const Seen& a, const Seen& b) {
   return true;
 }
 
-// LLaVA with an encoder without a class embedding, such as SigLIP.
+// LLaVA with an encoder that has no class embedding, such as SigLIP.
 TinyVision without_class_vector() {
   TinyVision model("mlp");
   model.tensors.erase("v.class_embd");
@@ -77,8 +77,8 @@ TinyVision without_class_vector() {
   return model;
 }
 
-// For each kind of encoder, a few numbers of the last part's embeddings: the first number of the first row, the second
-// of the middle row, the last of the last row, and the sum of all.
+// For each kind of encoder, a few numbers from the last part's embeddings: the first number of the first row, the
+// second of the middle row, the last of the last row, and the sum of all.
 struct Known {
   const char* type;
   double numbers[4];
@@ -149,7 +149,7 @@ TEST(vision_encoders_match_recorded_results) {
   }
 }
 
-// The vision vectors do not cover Qwen2-VL. Its encoder equals that of Qwen3-VL without learned positions, deepstack
+// The vision vectors do not cover Qwen2-VL. Its encoder is that of Qwen3-VL without learned positions, deepstack
 // mergers and patch bias, and with a different activation.
 TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   TinyVision third("qwen3vl_merger");
@@ -203,7 +203,7 @@ TEST(fast_vision_encoders_have_16_bit_precision_with_any_split) {
       if (!(error < 1e-3) || (has_integers ? error == 0 : error != 0))
         check::fail(__FILE__, __LINE__, std::string(type) + ": " + std::to_string(error));
       CHECK(same_bits(see(model, cut), whole));
-      CHECK(same_bits(see(model, plain), exact));  // The scalar kernels do not use integer arithmetic.
+      CHECK(same_bits(see(model, plain), exact));  // The portable kernels do not use integer arithmetic.
       if (std::getenv("MONOLITH_TELL"))
         std::printf("%s %s %.2e\n", type, stored == TensorType::kF16 ? "F16" : "BF16", error);
     }

@@ -1,5 +1,5 @@
-// Malicious vision files are rejected with an error that says why. A file that loads as an encoder must be able to
-// process images of any shape.
+// Malicious vision files are rejected with an error that gives the reason. A file that loads as an encoder must be able
+// to process images of any shape.
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "vision/hostile_vision.h"

@@ -1,6 +1,6 @@
-// Malicious vision files, of the kinds that have broken readers of such files: sizes that are zero, overflow or
-// contradict each other, indices out of bounds, and too many numbers. Each file is either rejected with an error that
-// says why, or loads as an encoder that can run. For tests and fuzz seeds.
+// Malicious vision files of the kinds that have broken readers of such files: sizes that are zero, overflow or
+// contradict each other, out-of-range indices, and too many numbers. Each file is either rejected with an error that
+// gives the reason, or loads as an encoder that can run. For tests and fuzz seeds.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct HostileVision {
   std::function<void(Bytes&)> tamper = {};  // Changes the written image.
 };
 
-// Changes the bytes after a name in the image: a metadata value to a negative 32-bit number (-1), or the first
-// dimension of a tensor to a given value.
+// Changes the bytes that follow a name in the image: a metadata value to a negative 32-bit number (-1), or a tensor's
+// first dimension to a given value.
 inline std::function<void(Bytes&)> tampered(const std::string& name, const std::function<void(std::byte*)>& change) {
   return [name, change](Bytes& image) {
     const auto* const from = reinterpret_cast<const std::byte*>(name.data());
@@ -154,7 +154,7 @@ inline std::vector<HostileVision> hostile_vision() {
   add("kernel-of-another-second-frame", "qwen3vl_merger", "v.patch_embd.weight.1", [](TinyVision& model) {
     model.tensors["v.patch_embd.weight.1"] = {{4, 4, 1, TinyVision::kWidth}};
   });
-  // Clamped inputs are copied first. The rows of patches or of a projector can be longer than the rows of a layer.
+  // Clamped inputs are copied first. Rows of patches or of a projector can be longer than a layer's rows.
   const auto clamps = [](TinyVision& model, const std::string& at, float low, float high) {
     model.tensors[at + ".input_min"] = {{1}, TensorType::kF32, 0, low};
     model.tensors[at + ".input_max"] = {{1}, TensorType::kF32, 0, high};

@@ -1,5 +1,5 @@
-// Tests image preprocessing as in the model authors' programs (VisionResize::kOriginal): known bytes of Pillow's
-// resampling, image sizes of the original programs, tiles of every kind, and class embeddings that come first.
+// Tests image preprocessing as in the model authors' programs (VisionResize::kOriginal): known bytes from Pillow's
+// resampling, image sizes from the original programs, tiles of every kind, and class embeddings that come first.
 #include <cstring>
 #include <map>
 
@@ -57,7 +57,7 @@ TinyVision one_square() {
   return model;
 }
 
-// LLaVA 1.6, with the newline embedding after each row.
+// LLaVA 1.6, with a newline embedding after each row.
 TinyVision with_newline() {
   TinyVision model("mlp");
   model.bias("model.image_newline", TinyVision::kRow);
@@ -72,7 +72,7 @@ TEST(resampling_matches_pillow_byte_for_byte) {
   // (3 * 0 + 3 * 100 + 200) / 7 and (100 + 3 * 200 + 3 * 250) / 7.
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {4, 1}, {2, 1}) == grey({71, 207}));
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {1, 4}, {1, 2}) == grey({71, 207}));
-  // At 1/4 of a pixel from the center, the cubic kernel with a = -1/2 weighs the two neighbors with 0.8671875 and
+  // A quarter of a pixel from the center, the cubic kernel with a = -1/2 weights the two neighbors by 0.8671875 and
   // 0.2265625.
   CHECK(resample(ResampleFilter::kBicubic, two.data(), {2, 1}, {4, 1}) == grey({0, 53, 202, 255}));
   for (const ResampleFilter filter : {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
@@ -85,7 +85,7 @@ TEST(resampling_matches_pillow_byte_for_byte) {
 }
 
 TEST(image_sizes_match_the_original_programs) {
-  // The width of 2.5 units is rounded to the even number.
+  // The width of 2.5 units is rounded to the nearest even number.
   CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
@@ -94,7 +94,7 @@ TEST(image_sizes_match_the_original_programs) {
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
   CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // A width of 33 is made even.
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  // The image becomes 19 x 14 of at most 280 embeddings.
+  // The image becomes 19 x 14 embeddings, out of at most 280.
   CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));
   CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));  // Small images are enlarged.
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
@@ -134,12 +134,12 @@ TEST(image_tiles_match_the_original_programs) {
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
   const auto as_it_is = striped_picture(30, 21);
-  // Compares the second row of pixels.
+  // Compare the second row of pixels.
   CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
-  // Models with tiles and an overview, which is made from the scaled image that the tiles are cut from (Idefics 3) or
-  // from the original image.
+  // Models with tiles and an overview. The overview is made from the scaled image from which the tiles are cut (Idefics
+  // 3) or from the original image.
   const ParsedModel idefics{TinyVision("idefics3")};
   const Pieces tiled = pieces_of(*loaded(idefics), 150, 97);
   REQUIRE(tiled.plan.columns == 3 && tiled.plan.rows == 2 && tiled.prepared.size() == 7);
@@ -152,11 +152,11 @@ TEST(image_tiles_match_the_original_programs) {
   const ParsedModel intern{TinyVision("internvl")};
   // A small image whose shape is closest to a square is not split.
   CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});
-  // If two grids are equally good, the larger one is used only if the image fills half of it.
+  // If two grids are equally good, the larger one is used only if the image fills at least half of it.
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
-  // Models that take the center of the image after scaling its shorter side to the side of the square.
+  // Models that crop the center of the image after scaling its shorter side to the side of the square.
   const ParsedModel llava{one_square()};
   const auto model = loaded(llava);
   const auto covering = resample(ResampleFilter::kBicubic, striped_picture(150, 97).data(), {150, 97}, {37, 24});
@@ -175,12 +175,12 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   // If several grids are equally good, the first one is chosen.
   CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));
   CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
-  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // No grid keeps any pixel.
+  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // No grid keeps any pixels.
   CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
   CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // The height of 335.66 is rounded up.
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
-  // A grid of 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows and a 641 x 480 image 35.9. Of the 13
-  // remaining rows, six are cut off at each side.
+  // A grid of 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows, and a 641 x 480 image fills 35.9. Of that
+  // image's 13 remaining rows, six are cut off on each side.
   CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
@@ -190,20 +190,20 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));  // The image fills 7 * (49 / 49) rows.
   // The image fills 21 * (42 / 98) = 9 rows; 32 of the other 33 rows are cut off.
   CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));
-  // The image fills 15 rows up to a rounding error in the last bit.
+  // The image fills 15 rows, up to a rounding error in the last bit.
   CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));
   CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));  // The image fills less than one row.
 }
 
 // LLaVA 1.6 processes an image as one part: the whole image, then the tiles. The embeddings of all tiles form one grid
-// without padding, and the newline embedding follows each row.
+// without padding, and each row is followed by the newline embedding.
 TEST(llava_16_is_one_part_with_newline_embeddings) {
   constexpr int kSide = 24, kPatches = 6;  // A view has 24 x 24 pixels and 6 x 6 embeddings.
   const ParsedModel parsed{with_newline()}, square{one_square()};
   const auto model = loaded(parsed), single = loaded(square);
   REQUIRE(model != nullptr && single != nullptr);
   const std::vector<float> newline = with_newline().floats("model.image_newline");
-  // The best of the grids 24 x 48, 48 x 24 and 48 x 48 is the last; the image is scaled to 48 x 36.
+  // Of the grids 24 x 48, 48 x 24 and 48 x 48, the last is best, so the image is scaled to 48 x 36.
   const PictureSize size{40, 30};
   const Pieces pieces = pieces_of(*model, size.width, size.height);
   REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 &&
@@ -235,7 +235,8 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
     rows.push_back(rows_of(square, single, (*alone)[0]));
   }
   CHECK(piece.pixels == expected_pixels);
-  // Of 12 x 12 embeddings, 9 rows show the image. One and a half rows are cut off at each side, rounded down to one.
+  // Of 12 x 12 embeddings, 9 rows show the image. One and a half rows are to be cut off on each side, rounded down to
+  // one.
   std::vector<float> expected = rows[0];
   for (int line = 1; line < 11; ++line) {
     for (int column = 0; column < 12; ++column) {
@@ -247,7 +248,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   }
   CHECK_EQ(pieces.plan.n_tokens(), 36 + 10 * 13);
   CHECK(rows_of(parsed, model, piece) == expected);
-  // The result is the same with steps of any size.
+  // Steps of any size give the same result.
   auto backend = make_cpu_backend({.threads = 1});
   auto encoder = VisionEncoder::load(*parsed.file, model, **backend);
   REQUIRE(encoder.ok());
@@ -259,8 +260,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
   }
   CHECK(run->left() == 0 && run->take_rows() == expected);
   // Small images are also enlarged to tiles. With low detail, or if the operator allows no tiles, a single newline
-  // embedding follows the whole image.
-  // The grid is 24 x 48; the middle 6 of its 12 rows show the image.
+  // embedding follows the whole image. Here the grid is 24 x 48, and the middle 6 of its 12 rows show the image.
   CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);
   const auto low = model->plan(40, 30, {.overview_only = true});
   REQUIRE(low.ok() && low->n_tokens() == 37 && low->pieces.size() == 1 && low->columns == 0);
@@ -277,7 +277,7 @@ TEST(llava_16_is_one_part_with_newline_embeddings) {
           plan->columns == 0);
     CHECK(plan->n_tokens() <= (*bound)->most_tokens());
   }
-  // Equal pixels give different embeddings if more of them are padding, so the content hash must differ.
+  // Equal pixels give different embeddings if more of them are padding, so their content hashes must differ.
   const std::vector<uint8_t> black(size_t{3} * 48 * 48);
   const auto hash_of_black = [&](int width, int height) {
     const auto plan = model->plan(width, height);
@@ -318,7 +318,7 @@ TEST(class_embeddings_come_first) {
     const ParsedModel parsed(model), parsed_turned(turned);
     const auto original = loaded(parsed), usual = loaded(parsed_turned, VisionResize::kLlamaCpp);
     if (original == nullptr || usual == nullptr) return;
-    // The image has the size of the encoder's input, so it is not resized.
+    // The image has the encoder's input size, so it is not resized.
     const Pieces pieces = pieces_of(*original, 24, 24);
     const std::vector<float> got = rows_of(parsed, original, pieces.prepared[0]),
                              expected = rows_of(parsed_turned, usual, pieces.prepared[0]);

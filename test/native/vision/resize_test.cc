@@ -1,4 +1,4 @@
-// Tests image resizing: known bytes, and equal bytes with every SIMD instruction set.
+// Tests image resizing: known bytes, and the same bytes with every SIMD instruction set.
 #include <random>
 
 #include "check.h"

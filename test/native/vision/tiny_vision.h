@@ -1,4 +1,4 @@
-// Builds small vision files of every kind and a test image. Tests may change every part of a file before it is written.
+// Builds small vision files of every kind and a test image. Tests may change any part of a file before it is written.
 // Tests only.
 #pragma once
 

@@ -57,7 +57,7 @@ std::vector<std::string> stretches(std::string_view prompt) {
   return parts;
 }
 
-// One entry of the case's sequence: tokens, or a part of an image.
+// One entry in the case's sequence: tokens, or a part of an image.
 struct Entry {
   std::vector<TokenId> tokens;
   int image = -1;
@@ -129,7 +129,7 @@ struct Worst {
   double max = 0, rms = 0;
 };
 
-// Checks the plans and pixels of all cases of a pair, and with an encoder their embeddings.
+// Checks the plans and pixels of all of a pair's cases and, if there is an encoder, their embeddings.
 Worst check_pair(const Json& json, const Pair& pair, VisionEncoder* encoder, int64_t budget) {
   Worst worst;
   for (const Json& one : json["cases"].array()) {

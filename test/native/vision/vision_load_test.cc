@@ -1,5 +1,5 @@
-// Vision files of every kind load. Tensors and keys that are missing, misshapen, unknown or damaged are rejected with
-// an error that names them.
+// Vision files of every kind load. Missing, misshapen, unknown or damaged tensors and keys are rejected with an error
+// that names them.
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
@@ -12,7 +12,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Returns the error with which the model is rejected. Empty: it loads.
+// Returns the error with which the model is rejected; empty if it loads.
 std::string refusal(const TinyModel& model, const VisionBounds& bounds = {}) {
   const ParsedModel parsed(model);
   if (parsed.file == nullptr) return parsed.error;
@@ -49,7 +49,7 @@ TEST(vision_files_of_every_kind_load_and_missing_tensors_are_named) {
         check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
-      // The tensor belongs to a layer that is not used, or only the text model determines its length.
+      // The tensor is in a layer that is not used, or only the text model determines its length.
       if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
         continue;
       TinyVision misshapen(type);
@@ -117,7 +117,7 @@ TEST(damaged_vision_files_never_crash) {
         static_cast<void>((*model)->plan(width, height));
     }
   }
-  CHECK(n_loaded > 50);  // Some damaged files load, so the loader does not simply reject every file.
+  CHECK(n_loaded > 50);  // Some damaged files load, which shows that the loader does not reject everything.
 }
 
 TEST(images_are_planned_within_the_operators_limits) {
@@ -147,7 +147,8 @@ TEST(images_are_planned_within_the_operators_limits) {
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(500, 400)->columns, 4);
   CHECK(loaded(TinyVision("internvl"), {.max_tiles = 3})->plan(500, 400)->pieces.size() <= 4);
   TinyVision tiled("internvl");
-  // llama.cpp: minimum of columns and of rows. Original program: minimum number of tiles.
+  // The setting is the minimum number of columns and of rows in llama.cpp, but the minimum number of tiles in the
+  // original program.
   tiled.key("preproc_min_tiles", 2u);
   CHECK_EQ(loaded(tiled)->plan(60, 20)->pieces.size(), size_t{3 * 2 + 1});
   CHECK_EQ(loaded(tiled, {.resize = VisionResize::kOriginal})->plan(60, 20)->pieces.size(), size_t{3 + 1});

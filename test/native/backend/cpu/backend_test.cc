@@ -34,7 +34,7 @@ TEST(backend_forced_isa_is_the_one_that_runs) {
   }
 }
 
-// Each instruction set has its own kernels, so the name of the table identifies the code that ran.
+// Each instruction set has its own kernels, so the name of the kernel table identifies the code that ran.
 TEST(backend_instruction_sets_have_separate_kernels) {
   const auto isas = available_cpu_isas();
   for (size_t a = 0; a < isas.size(); ++a) {
@@ -88,7 +88,7 @@ TEST(backend_rejects_bad_matrices) {
   CHECK(!(*backend)->reserve(INT32_MAX, INT64_MAX, 1, 1).ok());
 }
 
-// Memory of each weight type relative to its size in the file. The memory plan relies on these ratios.
+// Memory for each weight type, relative to its size in the file. The memory plan relies on these ratios.
 TEST(backend_matrix_bytes_stay_close_to_the_file) {
   auto backend = make_cpu_backend({.threads = 1, .isa = "plain"});
   REQUIRE(backend.ok());
@@ -136,7 +136,7 @@ TEST(backend_memory_is_aligned_and_zero) {
   }
 }
 
-// An embedding row equals the result of dequantize() bit for bit, also in exact arithmetic.
+// An embedding row is bit-identical to the result of dequantize(), also in exact arithmetic.
 TEST(backend_embed_equals_dequantize) {
   constexpr int64_t kRows = 21, kCols = 512;
   for (Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {

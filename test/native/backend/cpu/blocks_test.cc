@@ -1,6 +1,6 @@
 // Tests compressed attention (blocks of positions pooled into rows, a sliding window and the indexer) and
-// hyper-connections. Results are compared with double precision and between instruction sets, and have the same bits
-// for any chunks of a sequence.
+// hyper-connections. Results are compared with double precision and between instruction sets, and are bit-identical for
+// any chunking of a sequence.
 #include <cmath>
 #include <string>
 #include <vector>

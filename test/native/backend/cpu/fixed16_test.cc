@@ -1,5 +1,6 @@
 // Tests matrix products and attention in 16-bit integers. Results are compared with double precision, including at the
-// limits of the range, and have the same bits for any split. Skipped if the CPU has no 16-bit integer dot products.
+// limits of the range, and are bit-identical however the work is split. Skipped if the CPU has no 16-bit integer dot
+// products.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -100,17 +101,17 @@ TEST(fixed16_matmul_has_16_bit_precision_and_does_not_depend_on_the_split) {
 
 TEST(fixed16_matmul_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
-  // All values have the same sign and size, which gives the largest possible sums.
+  // All values have the same sign and magnitude, which gives the largest possible sums.
   Products same(3, 40, 700);
   for (float& w : same.weights) w = 3e4f;
   for (float& value : same.x) value = -7.0f;
   CHECK(same.error(same.computed(1, 3)) < 1e-2);
-  // One value much larger than the others, zeros, and numbers too small to matter.
+  // One value much larger than the rest, zeros, and numbers too small to matter.
   Products uneven(4, 20, 512);
   for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
   for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
   CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);  // Values next to the large ones lose all precision.
-  // An infinite input makes its own row NaN, but no other row.
+  // An infinite input turns its own row into NaN, but no other row.
   Products broken(3, 20, 300);
   broken.x[300 + 7] = std::numeric_limits<float>::infinity();
   const auto out = broken.computed(1, 3);
@@ -139,13 +140,13 @@ TEST(fixed16_attention_has_16_bit_precision_and_does_not_depend_on_the_split) {
 
 TEST(fixed16_attention_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
-  // Equal keys and values of one size: the weights of all positions are 1, and the sums are the largest possible.
+  // Equal keys and values: the weights of all positions are 1, and the sums are as large as possible.
   Attention flat(520, 1, 48, {520});
   for (float& value : flat.k) value = 5.0f;
   for (float& value : flat.q) value = 5.0f;
   for (float& value : flat.v) value = -100.0f;
   for (const float value : flat.computed(1, 520)) CHECK(std::abs(value + 100.0f) < 0.05f);
-  // One key that outweighs all others, and values of zero.
+  // One key that outweighs the rest, and values of zero.
   Attention sharp(300, 1, 16, {300});
   for (float& value : sharp.q) value = 50.0f;
   for (int d = 0; d < 16; ++d) sharp.k[size_t(17 * 16 + d)] = 50.0f;

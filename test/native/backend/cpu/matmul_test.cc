@@ -1,5 +1,5 @@
-// Tests matrix products of every weight type with every instruction set. Results are compared with exact arithmetic.
-// They have the same bits on every instruction set, in any batch and with any number of threads.
+// Tests matrix products for every weight type with every instruction set. Results are compared with exact arithmetic
+// and are bit-identical on every instruction set, in any batch and with any number of threads.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-// The types of GGUF, and FP8 with its block scales.
+// The GGUF types, and FP8 with its block scales.
 constexpr auto kProductTypes = [] {
   std::array<TensorType, std::size(kAllTypes) + 1> types{};
   std::copy(std::begin(kAllTypes), std::end(kAllTypes), types.begin());
@@ -84,10 +84,10 @@ void check_same(const float* a, const float* b, int64_t count, const std::string
                     std::to_string(b[at]));
 }
 
-// The error that rounding of inputs and sums may cause in one output: six standard deviations of independent rounding
+// The error that rounding inputs and sums may cause in one output: six standard deviations of independent rounding
 // errors.
-// - activations in 8 bits: uniform within half a step of the block's scale
-// - activations in BF16: uniform within 2^-9 of each value; sums of two products are rounded like float sums
+// - 8-bit activations: uniform within half a step of the block's scale
+// - BF16 activations: uniform within 2^-9 of each value; sums of two products are rounded like float sums
 // - float sums: every addition is off by at most 2^-24 of the partial sum, bounded here by the norm of the terms
 double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool bf16) {
   double variance = 0, terms = 0;
@@ -160,7 +160,7 @@ TEST(matmul_is_close_to_exact_arithmetic) {
   }
 }
 
-// panels.h guarantees the same bits with every instruction set, except for BF16 on CPUs with vdpbf16ps.
+// panels.h guarantees bit-identical results with every instruction set, except for BF16 on CPUs with vdpbf16ps.
 TEST(matmul_vector_versions_equal_the_plain_one) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
@@ -197,7 +197,7 @@ TEST(matmul_rows_do_not_depend_on_the_batch) {
         const auto x = random_floats(40 * shape.cols, 6);
         auto matrix = backend->matrix({type, shape.rows, shape.cols, data});
         REQUIRE(matrix.ok());
-        // Each row computed alone is the reference. The rows are then computed in batches of every size, at changing
+        // Each row computed alone is the reference. The rows are then computed in batches of every size, at various
         // positions.
         std::vector<float> alone;
         for (int row = 0; row < 40; ++row) {
@@ -215,7 +215,7 @@ TEST(matmul_rows_do_not_depend_on_the_batch) {
   }
 }
 
-// Panels, row ranges and parallel packing only occur in larger products.
+// Panels, row ranges and parallel packing occur only in larger products.
 TEST(matmul_large_products_equal_small_ones) {
   for (CpuIsa isa : available_cpu_isas()) {
     if (isa == CpuIsa::kPlain) continue;
@@ -240,7 +240,7 @@ TEST(matmul_large_products_equal_small_ones) {
 }
 
 // A group of targets with mixed types and sizes, with factors, bias, residual and strides. Each result is the same as
-// if its target were computed alone, and only the outputs are written.
+// when its target is computed alone, and nothing but the outputs is written.
 TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {
@@ -310,7 +310,7 @@ TEST(matmul_extreme_weights_do_not_saturate) {
       for (size_t i = 0; i < data.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i) % traits.block_bytes;
         const bool scale = at >= scales.at && at < scales.at + scales.bytes;
-        // In row 3 the scales are filled as well. 0x7f7f and 0xffff are NaN, 0x8080 is a denormal, and so is the power
+        // In row 3, the scales are filled as well. 0x7f7f and 0xffff are NaN, 0x8080 is subnormal, and so is the power
         // of two for exponent 0.
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
@@ -337,7 +337,7 @@ TEST(matmul_extreme_weights_do_not_saturate) {
   }
 }
 
-// NaN or infinite activations make their own row NaN with every instruction set, and leave other rows unchanged.
+// NaN or infinite activations turn their own row into NaN with every instruction set, and leave other rows unchanged.
 TEST(matmul_nan_and_infinite_activations) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (CpuIsa isa : available_cpu_isas()) {

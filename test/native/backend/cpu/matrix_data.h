@@ -57,7 +57,7 @@ inline BlockScales block_scales(monolith::TensorType type) {
   }
 }
 
-// The largest code of a block times its largest scale, for d = 1.
+// A block's largest code times its largest scale, for d = 1.
 inline float largest_value(monolith::TensorType type) {
   using monolith::TensorType;
   switch (type) {

@@ -27,7 +27,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
   return values;
 }
 
-// The weights of an MoE layer: stacked for the backend, and each expert separately.
+// An MoE layer's weights: stacked for the backend, and each expert separately.
 struct Experts {
   std::unique_ptr<Matrix> gate, up, down;
   struct One {
@@ -136,7 +136,7 @@ TEST(moe_is_the_weighted_sum_of_its_experts) {
   }
 }
 
-// Experts with the router weight applied to their input, and experts without a gate. Also compared with ordinary matrix
+// Experts whose router weight is applied to their input, and experts without a gate. Also compared with ordinary matrix
 // products.
 TEST(experts_may_apply_router_weights_to_their_input_and_lack_a_gate) {
   const auto x = random_floats(kRows * kShape.n_embd, 4), logits = random_floats(kRows * kShape.n_experts, 5);
@@ -217,7 +217,7 @@ TEST(equal_logits_select_the_lower_index) {
   const Experts experts = make_experts(*backend, TensorType::kF32);
   const auto x = random_floats(kShape.n_embd, 8);
   const auto by = [&](std::vector<float> logits) { return run(*backend, mixture_of(experts), logits, x, 0, 1); };
-  // Experts 1, 3 and 5 of five tied experts are selected, whatever the other logits are.
+  // Five experts are tied, and experts 1, 3 and 5 of them are selected, whatever the other logits are.
   const auto tied = by({-1, 2, -1, 2, -1, 2, 2, 2, -1});
   CHECK(same_bits(tied, by({-9, 2, -9, 2, -9, 2, 1, 1, -9}).data()));
   const auto one_larger = by({-1, 2, -1, 2, -1, 2, 2, 2.5f, -1});
@@ -246,7 +246,7 @@ TEST(nan_logits_affect_only_their_own_row) {
   }
 }
 
-// All sigmoids are close to 0, so the shares are computed from tiny numbers.
+// All sigmoids are close to 0, so the weights are computed from tiny numbers.
 TEST(scores_near_zero_still_give_weights) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);

@@ -1,4 +1,4 @@
-// Tests parsing of the kernel's list of NUMA nodes, valid and invalid.
+// Tests parsing of the kernel's NUMA node list, valid and invalid.
 #include "backend/cpu/machine/numa.h"
 
 #include "backend/cpu/machine/mapping.h"
@@ -26,7 +26,7 @@ TEST(interleave_skips_a_single_node_and_ignores_errors) {
   CHECK(!interleave(nullptr, 4096, 1));
   auto mapping = Mapping::create(size_t{8} << 20);
   REQUIRE(mapping.ok());
-  interleave(mapping->data(), mapping->size(), 3);  // Interleaves over a NUMA node that may not exist.
+  interleave(mapping->data(), mapping->size(), 3);  // Interleaves across a NUMA node that may not exist.
   for (size_t i = 0; i < mapping->size(); i += 4096) mapping->data()[i] = std::byte{7};
   CHECK(mapping->data()[mapping->size() - 4096] == std::byte{7});
 }

@@ -1,6 +1,6 @@
-// Tests attention and the KV cache. Results are compared with double precision, and have the same bits on every
-// instruction set and for any chunks, pages and threads. Pages initially contain NaN, as an earlier request may have
-// left them.
+// Tests attention and the KV cache. Results are compared with double precision, and are bit-identical on every
+// instruction set and for any chunks, pages and threads. Pages initially contain NaN, which an earlier request may have
+// left there.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -52,13 +52,13 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};  // Segment lengths, with one attention call each. Empty: a single segment.
+  std::vector<int> cuts = {};  // Segment lengths, one attention call per segment. Empty: a single segment.
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;
   const float* sinks = nullptr;
   bool chunked = false;
-  int seen_begin = 0, seen_end = 0;  // Tokens with bidirectional attention to each other.
+  int seen_begin = 0, seen_end = 0;  // Tokens that attend to each other bidirectionally.
   // RoPE positions of all tokens. Empty: their positions in the sequence.
   std::vector<RopePosition> rope_positions = {};
 };
@@ -95,11 +95,11 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
     int n = std::min(cuts[c % cuts.size()], rows.n - at);
-    // Tokens with bidirectional attention come in one call and are a separate segment.
+    // Tokens with bidirectional attention are passed in one call, as a separate segment.
     const bool together = at >= setup.seen_begin && at < setup.seen_end;
     if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
     if (together) n = setup.seen_end - at;
-    // Pages entirely before the sliding window of this call's first token must not be read again.
+    // Pages that lie entirely before the sliding window of this call's first token must not be read any more.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
         pages[p] = -1;
@@ -153,8 +153,8 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
   }
 }
 
-// The definition in double precision. Keys and values are rounded where the KV cache rounds them, and queries where its
-// products do; `unrounded` skips all rounding.
+// The definition in double precision. Keys and values are rounded as in the KV cache, and queries as in its products;
+// `unrounded` skips all rounding.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
                           double soft_cap = 0, bool unrounded = false, const std::vector<float>& sinks = {},
                           bool chunked = false, int seen_begin = 0, int seen_end = 0,
@@ -230,8 +230,9 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 }
 
 // Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
-// 2^-24 * |score|. The weighted mean is then within a few of those errors. In binary16 the stored key is rounded from a
-// float rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8 bits the other
+// 2^-24 *
+// score|. The weighted mean is then within a few such errors. In binary16, the stored key is rounded from a float
+// rotation, so about one in 2^13 keys is rounded to the other neighbor, which is 2^-11 away. In 8 bits, the other
 // neighbor is 2^-6 away.
 double tolerance_of(const Shape& shape) {
   if (shape.type == KvType::kQ8_0) return 2e-2;
@@ -286,9 +287,9 @@ TEST(an_8_bit_page_takes_just_over_half_the_memory) {
 }
 
 // Wide heads store 16-bit integers with scales instead of binary16. The error of a head's result may be at most 1.5
-// times the error with keys and values in binary16 and unrounded queries and sums. It is that large if attention is
-// spread over all positions, otherwise it is smaller. It is three times as large if one key dimension is thirty times
-// as large as the others: the others then keep fewer bits of the row, whereas binary16 loses nothing.
+// times the error with binary16 keys and values and unrounded queries and sums. It is that large if attention is spread
+// over all positions, and smaller otherwise. It is three times as large if one key dimension is thirty times as large
+// as the rest, because the rest then keep fewer bits, whereas binary16 loses nothing.
 TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -296,7 +297,7 @@ TEST(wide_heads_are_as_precise_as_binary16) {
       const Shape shape{kHeads, 1, dim, KvType::kF16};
       Rows rows = random_rows(shape, kRows, 19);
       for (int p = 0; p < kRows; ++p) rows.k[size_t(p) * dim + 3] *= outlier;
-      // Without this, the outlier dimension alone would determine the scores.
+      // Otherwise, the outlier dimension alone would determine the scores.
       for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;
       auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, dim, kRows / kPageTokens + 1, shape.type));
       REQUIRE(cache.ok());
@@ -347,7 +348,7 @@ TEST(wide_heads_are_as_precise_as_binary16) {
     }
 }
 
-// The largest possible sums: every number and weight has its maximum size, with both signs.
+// The largest possible sums: every number and weight has its maximum magnitude, with both signs.
 TEST(sums_of_wide_heads_never_overflow) {
   for (const CpuIsa isa : available_cpu_isas())
     for (const float sign : {1.0f, -1.0f}) {
@@ -403,9 +404,9 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
                 std::string(cpu_isa_name(isa)));
 }
 
-// Tokens of a span with bidirectional attention: within a page, across pages and across spans of the attention kernel.
-// The sliding window limits only how far back they attend. Results have the same bits for any chunks before and after
-// the span.
+// A span of tokens with bidirectional attention: within a page, across pages and across spans of the attention kernel.
+// The sliding window limits only how far back the tokens attend. Results are bit-identical for any chunks before and
+// after the span.
 TEST(bidirectional_attention_matches_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
@@ -418,7 +419,7 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
         const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
         std::vector<float> whole;
         for (const CpuIsa isa : available_cpu_isas()) {
-          // Skips the scalar kernels here, because they are slow.
+          // Skip the portable kernels here, because they are slow.
           if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;
           for (const int cut : {n, 7}) {
             const auto got = run(shape, rows, rope,
@@ -439,7 +440,7 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
   }
 }
 
-// M-RoPE: each pair is rotated by one of three numbers, which can differ from the token's position.
+// M-RoPE: each pair is rotated by one of three positions, which can differ from the token's own position.
 TEST(mrope_rotates_by_three_positions) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -471,7 +472,7 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
       const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
       const auto expected = exact(shape, rows, rope, window, soft_cap);
       for (const CpuIsa isa : available_cpu_isas()) {
-        // The scalar kernels are slow; another test compares them with the other kernels.
+        // The portable kernels are slow; another test compares them with the other kernels.
         if (isa == CpuIsa::kPlain && window > 39) continue;
         check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
                     expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
@@ -481,8 +482,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
   }
 }
 
-// Attention sinks below, among and above the scores, and far above and below them. Tested over several spans of the
-// attention kernel, in one call and in chunks that are merged.
+// Attention sinks below, among and above the scores, and far below and above them. Tested over several spans of the
+// attention kernel, both in one call and in chunks that are merged.
 TEST(attention_sinks_match_the_definition_in_double) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
@@ -495,7 +496,7 @@ TEST(attention_sinks_match_the_definition_in_double) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {256, 9}}) {
-        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // Skips the scalar kernels here, because they are slow.
+        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // Skip the portable kernels, because they are slow.
         const auto got =
             run(shape, rows, rope,
                 {.isa = isa, .threads = cuts[0] == 531 ? 1 : 3, .cuts = cuts, .window = window, .sinks = sinks.data()});
@@ -557,7 +558,7 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-    // The scalar kernels are slow: one shape extends past the first span, and the others test the tiles.
+    // The portable kernels are slow: one shape extends past the first span, and the others test the tiles.
     const Rows rows = random_rows(shape, shape.head_dim == 80 ? 290 : 37, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
@@ -574,7 +575,7 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
         Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    // Long enough for three spans of the attention kernel, or for two.
+    // Long enough for two or three spans of the attention kernel.
     const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});
@@ -587,7 +588,7 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
   }
 }
 
-// Sequences of one step do not affect each other's results, and an infinity in a later row does not spread.
+// The sequences in a step do not affect each other's results, and an infinity in a later row does not spread.
 TEST(attention_keeps_sequences_of_a_step_apart) {
   for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
     for (const CpuIsa isa : available_cpu_isas()) {
@@ -635,8 +636,8 @@ TEST(attention_keeps_sequences_of_a_step_apart) {
     }
 }
 
-// Long sequences, which are split into spans, run next to short ones, which are not. Each has the same bits as when it
-// runs alone.
+// Long sequences, which are split into spans, run together with short ones, which are not. Each result is bit-identical
+// to that of the sequence alone.
 TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
   const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};

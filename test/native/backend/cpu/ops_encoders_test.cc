@@ -1,5 +1,5 @@
-// Tests the operations of vision encoders. Results are compared with double precision, between instruction sets, and
-// between ways to split the work into calls.
+// Tests vision-encoder operations. Results are compared with double precision, between instruction sets, and between
+// ways of splitting the work into calls.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Tests MLA, in which all heads share latent rows that are both key and value. Results are compared with double
-// precision, and have the same bits on every instruction set and for any chunks, pages and threads. Also tests batched
+// Tests MLA, in which all heads share latent rows that serve as both keys and values. Results are compared with double
+// precision, and are bit-identical on every instruction set and for any chunks, pages and threads. Also tests batched
 // matrix products with one matrix per head, and keys and values of different sizes.
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-constexpr int kNope = 24;  // Dimensions of a query that were projected to the `value` dimensions of the latent.
+constexpr int kNope = 24;  // Query dimensions that were projected to the `value` dimensions of the latent.
 
 struct Shape {
   int n_heads, row, value;
@@ -211,7 +211,7 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
-    // Two or more spans of the attention kernel, only for small shapes because the scalar kernels are slow.
+    // Two or more spans of the attention kernel, but only for small shapes, because the portable kernels are slow.
     const bool small = shape.n_heads < 4;
     const Rows rows = random_rows(shape, small ? 531 : shape.row > 100 ? 30 : 45, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
@@ -229,8 +229,8 @@ TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
 }
 
 // Latents are stored as 16-bit integers with scales instead of binary16. The error of the result may be at most 1.5
-// times the error with latents in binary16 and everything else in floats. It is that large if attention is spread over
-// all positions; otherwise it is smaller.
+// times the error with binary16 latents and everything else in float. It is that large if attention is spread over all
+// positions, and smaller otherwise.
 TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
   constexpr int kRows = 600, kHeads = 16;
@@ -281,7 +281,7 @@ TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   }
 }
 
-// The largest possible sums: every number and weight has its maximum size, with both signs.
+// The largest possible sums: every number and weight has its maximum magnitude, with both signs.
 TEST(sums_of_latents_never_overflow) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0})
     for (const CpuIsa isa : available_cpu_isas())
@@ -301,8 +301,8 @@ TEST(sums_of_latents_never_overflow) {
       }
 }
 
-// NaN and infinity spread to every token that attends to them, but to no other token. What a page contained before has
-// no effect.
+// NaN and infinity spread to every token that attends to them, but to no other token. A page's previous content has no
+// effect.
 TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
     for (const CpuIsa isa : available_cpu_isas())
@@ -327,7 +327,7 @@ TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
       }
 }
 
-// A page stores one latent row per position and nothing else.
+// Per position, a page stores one latent row and nothing else.
 TEST(latents_are_stored_once) {
   KvShape shape{{{StateKind::kLatents, 1, 576, 512, 0}}, 10, KvType::kF16};
   // Two bytes per number, plus one scale for every 256 numbers.
@@ -467,8 +467,8 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
 }
 
 // Sparse attention: tokens select positions by the sum of the indexer's scores over its heads, and attend to the
-// selected positions as if the sequence consisted only of these. Tokens with no more positions than top-k attend to all
-// of them. Tested with every instruction set, and with various chunks and numbers of threads.
+// selected positions as if the sequence consisted only of these. A token with no more than top-k positions attends to
+// all of them. Tested with every instruction set, and with various chunks and numbers of threads.
 TEST(sparse_attention_uses_the_selected_latents) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMax = 20, kRows = 60;
   std::mt19937 random(3);
@@ -525,7 +525,8 @@ TEST(sparse_attention_uses_the_selected_latents) {
             for (int p = 0; p <= row; ++p) positions[p] = p;
           } else {
             std::memcpy(positions.data(), chosen.data() + row * kMax, kMax * 4);
-            // No skipped position has a higher score than a selected one, except for rounding of the keys.
+            // No skipped position has a higher score than a selected one, except for differences due to rounding of the
+            // keys.
             std::vector<double> scores(row + 1);
             for (int p = 0; p <= row; ++p)
               for (int head = 0; head < kIndexHeads; ++head) {

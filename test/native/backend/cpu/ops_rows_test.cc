@@ -50,7 +50,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
-    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows, so that the threads have several tasks.
+    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows give the threads several tasks.
     const auto x = random_floats(n_rows * dim, uint32_t(dim)), weight = random_floats(dim, 2);
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {
@@ -64,7 +64,7 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       ThreadPool pool(isa == CpuIsa::kPlain ? 1 : 3);
       std::vector<float> out(x.size()), in_place = x;
       cpu_ops(isa).rms_norm(pool, x.data(), weight.data(), 1e-5f, n_rows, dim, out.data());
-      // With 64 partial sums of squares, there are about sqrt(dim / 64) roundings, plus half a dozen single ones.
+      // With 64 partial sums of squares, there are about dim / 64 roundings, plus half a dozen single ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
       cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim, in_place.data());
       CHECK(same_bits(in_place, out));
@@ -174,13 +174,13 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           }
           CHECK(worst < 1e-6);  // The error bound is for values of order 1 with three roundings.
           CHECK(stored);
-          // A query head is rotated in the same way as a key with the same values.
+          // A query head is rotated exactly like a key with the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
           cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim,
                                       v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
-          // rotate() alone gives the same queries as rope_and_store().
+          // rotate() gives the same queries as rope_and_store().
           auto alone = q;
           cpu_ops(isa).rotate(pool, scratch, rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));
@@ -221,7 +221,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {2, 15, 16, 63, 64, 65, 80, 2048, 4100}) {
     const int n_rows = 3;
     auto x = random_floats(n_rows * dim, uint32_t(dim));
-    for (float& value : x) value += 3;  // Adds a mean that the layer norm must subtract.
+    for (float& value : x) value += 3;  // Adds a mean, which the layer norm must subtract.
     const auto weight = random_floats(dim, 2), bias = random_floats(dim, 3);
     for (const bool biased : {false, true}) {
       std::vector<double> expected;
@@ -251,7 +251,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
 
 TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   const int n_rows = 5, n_heads = 3;
-  const int64_t dim = 3 * 67;  // The row length covers whole SIMD vectors and a remainder.
+  const int64_t dim = 3 * 67;  // Whole SIMD vectors and a remainder.
   const auto size = static_cast<size_t>(n_rows * dim);
   const auto x = random_floats(size, 21), y = random_floats(size, 22), columns = random_floats(size_t(dim), 23);
   const auto gates = random_floats(size_t(n_rows * n_heads), 24), weights = random_floats(size_t(n_rows * 4), 25);
@@ -341,7 +341,7 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
 
 TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const int n_rows = 7;
-  const int64_t dim = 2051;  // The row length covers whole SIMD vectors, a remainder, and several tasks.
+  const int64_t dim = 2051;  // Whole SIMD vectors, a remainder, and several tasks.
   auto gate = random_floats(n_rows * dim, 10, 4.0f);
   const auto up = random_floats(n_rows * dim, 11);
   std::vector<double> expected;
@@ -353,7 +353,7 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     auto out = gate;
     cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
-                   std::string(cpu_isa_name(isa)));  // The error bound allows 1 ulp for exp, and three roundings.
+                   std::string(cpu_isa_name(isa)));  // Allows 1 ulp for exp, and three roundings.
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
     // Inputs far out of range must not overflow to NaN.
@@ -397,8 +397,8 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     ThreadPool pool(3);
     std::vector<float> out(gate.size());
     cpu_ops(isa).gated(pool, Activation::kGelu, gate.data(), up.data(), 1, dim, out.data());
-    // exp(-2u) of a rounded u has an error of 2u / 2^24 for the product and for its factor. Where that error is large,
-    // the result is small.
+    // With a rounded u, exp(-2u) has an error of 2u / 2^24 for the product and for its factor. Where that error is
+    // large, the result is small.
     for (size_t i = 0; i < out.size(); ++i)
       CHECK(std::abs(out[i] - expected[i]) <=
             0x1p-22 * std::abs(expected[i]) + 0x1p-23 * std::abs(up[i]) * std::abs(gate[i]));
@@ -466,7 +466,7 @@ TEST(gather_rows_picks_rows) {
 
 TEST(exponential_is_within_one_ulp_and_equal_on_every_instruction_set) {
   std::vector<float> x;
-  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Inputs of exp from -86.5 up to 88.7.
+  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Inputs from -86.5 to 88.7.
   for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
@@ -527,7 +527,7 @@ TEST(logit_reductions_on_every_instruction_set) {
     if (n > 20) x[3] = kNaN, x[4] = -kInfinity;
     const int64_t at = n / 2;
     x[at] = 40.0f;
-    if (n > 20) x[n - 1] = 40.0f;  // In a tie the lower index wins.
+    if (n > 20) x[n - 1] = 40.0f;  // The lower index wins a tie.
     double expected = 0;
     for (const float value : x)
       if (!std::isnan(value)) expected += std::exp(double(value) - 40.0);

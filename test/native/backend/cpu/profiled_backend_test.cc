@@ -1,4 +1,4 @@
-// ProfiledBackend returns the same results as the wrapped backend, and its measurements match the calls.
+// ProfiledBackend returns the same results as the backend it wraps, and its measurements match the calls.
 #include <memory>
 #include <vector>
 
@@ -56,8 +56,8 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
   CHECK(product->nanoseconds > 0);
 }
 
-// Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
-// attend to 8 + 8 positions, of which 9 are distinct.
+// Tokens at positions 20 and 21 attend to 21 + 22 positions, 22 of which are distinct. With a sliding window of 8, they
+// attend to 8 + 8 positions, 9 of which are distinct.
 TEST(profiled_backend_counts_the_positions_that_attention_reads) {
   constexpr int kHeads = 2, kHeadDim = 16;
   auto inner = make_cpu_backend({.threads = 1});

@@ -1,4 +1,4 @@
-// Tests the packing of activations: the format is that of kernels.h, and the bytes are the same on every instruction
+// Tests the packing of activations: it follows the format in kernels.h, and the bytes are the same on every instruction
 // set.
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-// Packs one row with `gap` unused lines after each line; the unused lines must stay unchanged.
+// Packs one row with `gap` unused lines after each line, which must stay unchanged.
 std::vector<ActivationBlock> pack(CpuIsa isa, const std::vector<float>& x, size_t gap) {
   const size_t blocks = x.size() / 32;
   std::vector<ActivationBlock> lines(blocks * (gap + 1));

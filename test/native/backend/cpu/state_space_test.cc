@@ -1,5 +1,5 @@
-// Tests the state-space recurrence of Mamba-2. Results are compared with double precision and between instruction sets,
-// and have the same bits for any chunks of a sequence and any state slots.
+// Tests Mamba-2's state-space recurrence. Results are compared with double precision and between instruction sets, and
+// are bit-identical for any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Tests variants of attention on the CUDA backend: MLA, values of a different size than keys, chunked attention, and
-// queries scaled by position. Results are compared with a double-precision definition. They have the same bits for any
-// chunks of a sequence, any other sequences in the step, and any order of threads.
+// Tests variants of attention on the CUDA backend: MLA, values of a different size from keys, chunked attention, and
+// queries scaled by position. Results are compared with the definition in double precision. They are bit-identical for
+// any chunks of a sequence, any other sequences in the step, and any order of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,7 +33,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Rotates the first `n_dims` numbers of x as adjacent pairs, in double precision.
+// Rotates the first `n_dims` numbers in x as adjacent pairs, in double precision.
 void rotate_exactly(int n_dims, int position, double* x) {
   for (int i = 0; i < n_dims / 2; ++i) {
     const double angle = position * std::pow(10000.0, -2.0 * i / n_dims), c = std::cos(angle), s = std::sin(angle);
@@ -53,7 +53,7 @@ double rounded(double x, KvType type) {
   return type == KvType::kF16 ? half_to_float(float_to_half(static_cast<float>(x))) : x;
 }
 
-// Tokens with bidirectional attention to each other, such as those of an image. None if `end` is 0.
+// Tokens that attend to each other bidirectionally, such as those of an image. None if `end` is 0.
 struct Span {
   int begin = 0, end = 0;
   int last_seen(int position) const { return position >= begin && position < end ? end - 1 : position; }
@@ -74,7 +74,7 @@ std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pa
   return segments;
 }
 
-// The attention output of a token at `position` for keys [n][key] and values [n][value], by the definition.
+// The attention output of a token at `position` for keys [n][key] and values [n][value], following the definition.
 std::vector<double> attend(const std::vector<double>& q, int position, const Span& span,
                            const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
                            const AttentionParams& params) {
@@ -122,7 +122,7 @@ struct LatentShape {
                                     : ", fp8");
   }
 };
-constexpr int kOwn = 8;  // Dimensions of a query that were projected to the `value` dimensions of the latent.
+constexpr int kOwn = 8;  // Query dimensions that were projected to the `value` dimensions of the latent.
 constexpr AttentionParams kLatentParams = {.scale = 0.11f, .temperature_scale = 0.3f, .temperature_length = 20};
 
 Floats run_latents(const LatentShape& shape, const Way& way) {
@@ -154,7 +154,7 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
   Floats all;
   for (Segment segment : pieces(n, way.piece, shape.span, pages.data())) {
     const int at = segment.first_position, rows = segment.n_tokens, n_others = way.company ? 1 : 0;
-    // A token of another sequence comes first in the step.
+    // A token from another sequence comes first in the step.
     const auto some = [&](const Floats& from, size_t dim) {
       Floats numbers(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(dim) * n_others);
       numbers.insert(numbers.end(), from.begin() + static_cast<std::ptrdiff_t>(dim) * at,
@@ -229,8 +229,8 @@ TEST(cuda_mla_matches_the_definition_with_any_chunks) {
   }
 }
 
-// A token whose attention is split over many thread blocks, by chunks or groups of chunks, has the same result as in a
-// single tile.
+// If a token's attention is split across many thread blocks, by chunks or groups of chunks, its result is the same as
+// in a single tile.
 TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   constexpr int kRow = 34, kValue = 32, kHeads = 2, kContext = 2300;
   auto made = make_cuda_backend({});
@@ -336,8 +336,8 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
         }
 }
 
-// Keys and values of equal and different sizes, full and partial attention, and queries scaled by position: both the
-// scalar kernel and the tensor core kernel.
+// Keys and values of equal and different sizes, full and partial attention, and queries scaled by position, with both
+// the scalar and the tensor core kernel.
 TEST(cuda_attention_of_every_kind_matches_the_definition) {
   struct Kind {
     int key, value;
@@ -360,7 +360,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
        KvType::kF16,
        {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
       // An image, with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and the sliding window
-      // begins among them.
+      // starts among them.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},

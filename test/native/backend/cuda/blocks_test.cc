@@ -1,5 +1,5 @@
-// Tests compressed attention on the CUDA backend. Pooled rows equal those of the CPU bit for bit, and attention to them
-// is compared with double precision. Results have the same bits for any chunks, state slots and order of threads.
+// Tests compressed attention on the CUDA backend. Pooled rows are bit-identical to the CPU's, and attention to them is
+// compared with double precision. Results are bit-identical for any chunks, state slots and order of threads.
 // Hyper-connections are compared with double precision.
 #include <cmath>
 #include <memory>
@@ -75,7 +75,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
   Found found;
   found.pooled.resize(kRows * kDim);
   for (Segment segment : pieces(kRows, std::move(cuts), apart, pages.data())) {
-    // All tokens of a step belong to segments, so each chunk is a separate step.
+    // Each chunk is a separate step, because all tokens of a step must be in segments.
     const int64_t begin = std::exchange(segment.first_row, 0), width = s.pool.width();
     const auto n = static_cast<size_t>(segment.n_tokens);
     const std::span<const Segment> one(&segment, 1);
@@ -107,7 +107,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
   return found;
 }
 
-// Pools the blocks on the CPU, where a token ends a block.
+// Pools the blocks on the CPU, at each token that ends a block.
 std::vector<float> pooled_by_processor(const Sequence& s) {
   ThreadPool threads(1);
   Slots slots(s.pool.state_floats());

@@ -1,5 +1,5 @@
-// Tests matrix products with cuBLASLt, which is loaded at run time. In the emulator a library with the same interface
-// computes on the emulated device (support/fake_cublaslt.cc); on a GPU the real one is used if it is installed.
+// Tests matrix products with cuBLASLt, which is loaded at run time. In the emulator, a library with the same interface
+// computes on the emulated device (support/fake_cublaslt.cc); on a GPU, the real library is used if it is installed.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "no
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {
-  // Returns the library that is already loaded.
+  // Gets the handle of the library that is already loaded.
   void* const library = dlopen(MONOLITH_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
   return *reinterpret_cast<fake_cublaslt::GetControl>(dlsym(library, "fake_cublaslt_control"))();
 }
@@ -59,7 +59,7 @@ std::vector<float> download(Runtime& runtime, const float* from, size_t n) {
 }
 
 struct Weights {
-  std::vector<float> values;  // Weights as stored, after rounding to the storage type.
+  std::vector<float> values;  // Weights after rounding to the storage type.
   std::unique_ptr<Matrix> matrix;
 };
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
@@ -74,7 +74,7 @@ Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   return made;
 }
 
-// Compares some of the outputs with double precision.
+// Compares some outputs with double precision.
 void check_product(const Weights& w, int64_t rows, int64_t cols, const std::vector<float>& x, int64_t columns,
                    const std::vector<float>& before, const std::vector<float>& bias, const std::vector<float>& y,
                    int64_t stride, const std::string& what) {
@@ -100,7 +100,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  // Binary16 activations have their own scales, so cuBLASLt is not used.
+  // Binary16 activations have scales of their own, so cuBLASLt is not used.
   CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
@@ -130,7 +130,7 @@ TEST(cublaslt_weights_are_unpacked_row_by_row) {
 
 TEST(cublaslt_matmul_is_correct) {
   const auto runtime = open_runtime();
-  // Space for all rows of weights, or for only 64: the product is computed as a whole or in parts.
+  // Space for all rows of the weights or for only 64: the product is computed as a whole or in parts.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
     auto library = DenseLibrary::open(*runtime, path_for(*runtime), bytes);
     if (!library && !is_emulated(*runtime)) return check::skip(library.error().message);
@@ -147,7 +147,7 @@ TEST(cublaslt_matmul_is_correct) {
     float* const bias_there = upload(*runtime, bias);
     for (const bool add : {false, true}) {
       float* const out = upload(*runtime, before);
-      // Outputs next to each other; the second one is aligned to only four bytes.
+      // Adjacent outputs; the second one is aligned to only four bytes.
       const MatmulTarget targets[] = {{w.matrix.get(), out, kStride, bias_there, add},
                                       {other.matrix.get(), out + kRows + 1, kStride, nullptr, add}};
       matmul(*runtime, context, targets, x_there, static_cast<int>(kColumns));
@@ -186,7 +186,7 @@ TEST(cublaslt_caches_algorithms_and_evicts_the_oldest) {
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(1);  // The algorithm for this shape is still cached.
     CHECK_EQ(fake.heuristics, 64);
-    // The algorithms of two new shapes replace the two oldest in the cache.
+    // In the cache, the algorithms for two new shapes replace the two oldest.
     ask(64), ask(65), ask(1), ask(65), ask(64);
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);
@@ -254,7 +254,7 @@ TEST(unusable_cublaslt_is_rejected) {
   CHECK_EQ(fake.handles, 0);
   fake = {};
 
-  // The backend's report with and without a usable library.
+  // What the backend reports with and without a usable library.
   const auto isa = [](bool invariant, const std::string& path) {
     CudaBackendOptions options;
     options.invariant = invariant, options.cublaslt = path;

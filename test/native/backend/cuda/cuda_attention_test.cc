@@ -1,6 +1,6 @@
-// Tests attention on the CUDA backend. Results are compared with double precision, and a token has the same bits
-// however its sequence is chunked, split over workers or batched. Runs in the emulator, and on a GPU if there is one:
-// no test reads device memory directly.
+// Tests attention on the CUDA backend. Results are compared with double precision, and a token's result is
+// bit-identical however its sequence is chunked, split across workers or batched. Runs in the emulator, and on a GPU if
+// there is one: no test reads device memory directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,8 +27,8 @@ struct Shape {
   KvType type = KvType::kF16;
 };
 
-// A sequence with all its queries, keys and values, [position][head][dim]. Keys and values are rounded as in the KV
-// pages.
+// A sequence with all its queries, keys and values, each [position][head][dim]. Keys and values are rounded as in the
+// KV pages.
 struct Sequence {
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
@@ -72,7 +72,7 @@ class Bench {
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
     if (shape.sinks) {
-      // Sinks are about as large as all other weights together, so results differ clearly without them.
+      // Sinks are about as large as all other weights combined, so without them the results differ clearly.
       sinks_ = numbers_of(static_cast<size_t>(n_heads()), 1.0f);
       for (float& sink : sinks_) sink += 6;
       auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));
@@ -90,7 +90,7 @@ class Bench {
   int64_t row_values() const { return int64_t{n_heads()} * shape_.dim; }
   const Sequence& sequence(int i) const { return sequences_[static_cast<size_t>(i)]; }
 
-  // Runs attention for one step with these chunks, in this order. Returns [token][head][dim].
+  // Runs attention for a step with these chunks, in this order. Returns [token][head][dim].
   std::vector<float> run(const std::vector<Piece>& pieces, int padded_rows = 0) {
     std::vector<Segment> segments;
     std::vector<int32_t> tokens;
@@ -118,7 +118,7 @@ class Bench {
     runtime_->download(host_, out_, static_cast<size_t>(kRows * row_values()) * sizeof(float));
     runtime_->synchronize();
     const auto count = static_cast<size_t>(n_rows * row_values());
-    // Nothing after the step's tokens is written.
+    // Nothing is written beyond the step's tokens.
     for (size_t i = static_cast<size_t>(std::max<int64_t>(n_rows, padded_rows) * row_values());
          i < static_cast<size_t>(kRows * row_values()); ++i)
       if (!std::isnan(host_[i])) {
@@ -144,7 +144,7 @@ class Bench {
     auto recording = runtime_->end_recording();
     REQUIRE(recording.ok());
     recording_ = std::move(*recording);
-    runtime_->synchronize();  // The tables are uploaded asynchronously from the buffer that the next step overwrites.
+    runtime_->synchronize();  // The upload of the tables is asynchronous, and the next step overwrites its source.
   }
   void forget_recording() { recording_.reset(); }
 
@@ -215,7 +215,7 @@ class Bench {
     for (float& value : values) value = normal(random_);
     return values;
   }
-  // Rounds one position of a head as its KV page does, and writes it to the page.
+  // Rounds a head's values at one position as its KV page does, and writes them to the page.
   void store(float* x, unsigned char* head, int slot) {
     const auto dim = static_cast<size_t>(shape_.dim), at = static_cast<size_t>(slot);
     const auto send = [&](unsigned char* to, size_t bytes) {
@@ -251,7 +251,7 @@ class Bench {
       send(head + kPageTokens * dim + 2 * (b * kPageTokens + at), 2);
     }
   }
-  // Writes keys and values up to `end` in the format of rope_and_store.
+  // Writes keys and values up to `end` in the same format as rope_and_store.
   void write(Sequence& s, int end) {
     const KvView view = cache_->view(1);
     const int64_t kv_values = int64_t{shape_.n_kv_heads} * shape_.dim;
@@ -338,7 +338,7 @@ TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
     const std::vector<float> seventeens = bench.run_all(0, 17);
     CHECK(same_bits(whole.data(), seventeens.data(), length * bench.row_values()));
     emulator::set_order(kShuffled);
-    // Occasional chunks of five tokens, and single tokens at the edges of pages and chunks.
+    // Occasionally chunks of five tokens, and single tokens at the edges of pages and chunks.
     for (int at = 0; at + 5 <= length; at += shape.type == KvType::kF16 ? 25 : 41) {
       const auto five = bench.run({{0, at, 5}});
       CHECK(same_bits(whole.data() + at * bench.row_values(), five.data(), 5 * bench.row_values()));
@@ -374,11 +374,11 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
         CHECK(same_bits(rows.data() + static_cast<int64_t>(r) * bench.row_values(),
                         alone[static_cast<size_t>(sequences[r])].data(), bench.row_values()));
     };
-    check_rows({1, 2, 4, 0, 8}, 8);  // In this step, attention of a token is split by chunks.
-    check_rows({3, 0, 5, 6, 7}, 0);  // In this step, attention is split by groups of chunks, one worker each.
-    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // In this step, the attention of a token is not split.
+    check_rows({1, 2, 4, 0, 8}, 8);                  // Splits a token's attention by chunks.
+    check_rows({3, 0, 5, 6, 7}, 0);                  // Splits by groups of chunks, one worker per group.
+    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // Does not split a token's attention.
     // The step is captured with short sequences and replayed with long ones, which are distributed differently. In both
-    // cases some token is split.
+    // cases, some token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
@@ -417,7 +417,7 @@ TEST(cuda_attention_kernel_choice_and_work_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  // Not split, because there is no room for partial results and only one group.
+  // Not split, because there is no room for partial results and there is only one group.
   CHECK(split_for(8, 7, 7) == RowSplit::kWhole);
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);
@@ -436,7 +436,7 @@ TEST(cuda_attention_work_covers_every_row_once) {
       rows += n;
     }
     planner.plan(segments, 1 + static_cast<int>(random() % 8), 528);
-    std::vector<int> seen(static_cast<size_t>(rows), 0);  // Counts the chunks that the plan contains for each token.
+    std::vector<int> seen(static_cast<size_t>(rows), 0);  // Counts how many chunks the plan contains for each token.
     std::vector<int> slots(kMaxSlots, 0);
     for (const AttentionItem& item : planner.items()) {
       CHECK(item.first_chunk < item.end_chunk);

@@ -1,5 +1,5 @@
 // Tests small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized
-// weights, with the CPU. They have the same bits for any other sequences in the step and any chunks of the prompt.
+// weights, with the CPU. They are bit-identical for any other sequences in the step and any chunks of the prompt.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// The largest distance of any logit, in standard deviations of its row.
+// The largest error of any logit, in standard deviations of its row.
 template <typename Expected>
 double farthest(const std::vector<float>& logits, size_t n_rows, const Expected& expected) {
   double worst = 0;
@@ -34,9 +34,9 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
   return std::isfinite(worst) ? worst : INFINITY;
 }
 
-// Quantizes weights to the types that files of these models have: experts in MXFP4 or 8 bits, everything else in 8
-// bits, or in BF16 where rows are not whole blocks. `type` sets one type for all weights. A CPU without BF16 dot
-// products does not round their inputs, whereas the device does. On a CPU of that kind, F32 replaces BF16.
+// Quantizes weights to the types in files of these models: experts in MXFP4 or 8 bits, everything else in 8 bits, or in
+// BF16 if rows are not whole blocks. `type` sets one type for all weights. On a CPU without BF16 dot products, F32
+// replaces BF16, because such a CPU does not round the products' inputs, whereas the device does.
 void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
   uint64_t seed = 0;
@@ -56,7 +56,7 @@ void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   }
 }
 
-// A dense model and MoE models whose products have many segments of K.
+// A dense model and MoE models whose matmuls have many segments of K.
 std::vector<TinyModel> wide_models() {
   constexpr uint32_t kWide = 512;
   TinyModel dense("llama");
@@ -76,7 +76,7 @@ std::vector<TinyModel> wide_models() {
   return {dense, mixture, halves};
 }
 
-// Returns the logits of a sequence's positions in steps with `others` other sequences (random tokens, different
+// Returns the logits at a sequence's positions, in steps shared with `others` other sequences (random tokens, different
 // lengths), with the prompt in chunks of `piece` tokens.
 std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>& tokens, int prompt, int piece,
                                  int others, uint32_t seed) {
@@ -96,7 +96,7 @@ std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>&
       for (int t = 0; t < kPages * kPageTokens; ++t)
         s.tokens.push_back(static_cast<int32_t>(next() % TinyModel::kVocab));
     }
-    for (size_t p = 0; p < kPages; ++p)  // Pages are shuffled; 11 divides no number of sequences used here.
+    for (size_t p = 0; p < kPages; ++p)  // Shuffles the pages; 11 divides no number of sequences used here.
       s.pages.push_back(static_cast<int32_t>(p * sequences.size() + (i * 11 + 3) % sequences.size()));
   }
   std::vector<float> logits;
@@ -142,8 +142,7 @@ TEST(cuda_computes_every_architecture) {
   }
 }
 
-// Both backends round activations to 8 bits, but in a different order. Neither result is far from the one without
-// rounding.
+// Both backends round activations to 8 bits, but in a different order. Neither result is far from the unrounded one.
 TEST(cuda_quantized_moe_matches_the_cpu) {
   constexpr int kTokens = 20;
   const Tokens tokens = some_tokens(kTokens);
@@ -168,8 +167,8 @@ TEST(cuda_quantized_moe_matches_the_cpu) {
     const double apart = farthest(cuda, kTokens, of(cpu)), rounding = farthest(cpu, kTokens, of(exact));
     check::note(one.name + ": " + std::to_string(apart) + " apart, the processor " + std::to_string(rounding) +
                 " from exact arithmetic");
-    // On a GPU, BF16 sums have a different order. A number that is rounded differently may then change an expert
-    // selection.
+    // On a GPU, BF16 sums are computed in a different order. A number that is rounded differently may then change the
+    // choice of experts.
     if (!(apart < (emulated ? 1e-3 : 1e-3 + rounding)))
       check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(apart));
   }

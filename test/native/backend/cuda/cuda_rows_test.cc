@@ -1,4 +1,4 @@
-// Compares row operations of the CUDA backend with double precision: both variants of each kernel, with other rows in
+// Compares the CUDA backend's row operations with double precision: both variants of each kernel, with other rows in
 // the batch, and with all orders of threads. Also checks that nothing is written past the end.
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A device with memory for a test's arrays; a NaN follows each array.
+// A device with memory for a test's arrays, each followed by a NaN.
 class Desk {
  public:
   Desk() {
@@ -343,7 +343,7 @@ TEST(cuda_rope_rotates_and_stores) {
   }
 }
 
-// Cached RoPE angles depend on the segment list and the frequencies, not on the addresses at which they were stored.
+// Cached RoPE angles depend on the segments and the frequencies, not on the addresses at which these are stored.
 TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   constexpr int kDim = 8, kHalf = kDim / 2;
   auto made = make_cuda_backend({.exact = true});
@@ -356,13 +356,13 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   float frequencies[kHalf];
   const int32_t pages[] = {0, 1};
   const std::vector<int32_t> tokens = {0};
-  for (const float base : {1.0f, 0.25f}) {  // The frequencies of another model at the same address.
+  for (const float base : {1.0f, 0.25f}) {  // Another model's frequencies at the same address.
     REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
     for (int i = 0; i < kHalf; ++i) frequencies[i] = base / static_cast<float>(i + 1);
-    const uint8_t axes[kHalf] = {0, 2, 1, 2};  // M-RoPE: which of the three numbers rotates each pair.
+    const uint8_t axes[kHalf] = {0, 2, 1, 2};  // M-RoPE: which of the three positions rotates each pair.
     const bool three = base < 1;
     const RopeParams rope{RopeStyle::kHalves, kDim, frequencies, 1.0f, three ? axes : nullptr};
-    // The three numbers of position p if the segment has its own RoPE positions.
+    // The three RoPE positions of position p if the segment has its own.
     const auto place_of = [](int p) { return RopePosition{p + 2, 3 * p, p + 11}; };
     const RopePosition own[] = {place_of(7)};
     const Segment sent[] = {
@@ -400,7 +400,7 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   }
 }
 
-// The maximum number of page tables, with every token of a step at the end of the longest context.
+// The maximum number of page tables, with every token in a step at the end of the longest context.
 TEST(cuda_step_tables_hold_every_list_at_full_length) {
   constexpr int kRows = 4, kContext = 1 << 16;
   auto made = make_cuda_backend({.exact = true});

@@ -1,5 +1,5 @@
 // Tests matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all
-// kinds. Results have the same bits for any number of columns, any split of the work, and any other targets.
+// kinds. Results are bit-identical for any number of columns, any split of the work, and any other targets.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -63,7 +63,7 @@ class Floats {
   float* data_ = nullptr;
 };
 
-// Rounds a row of weights as FP8 does.
+// Rounds a row of weights as the conversion to FP8 does.
 void round_row(float* row, int64_t cols) {
   float most = 0;
   for (int64_t k = 0; k < cols; ++k) most = std::max(most, std::abs(row[k]));
@@ -115,7 +115,7 @@ bool same_bits(const float* a, const float* b, int64_t n) {
   return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0;
 }
 
-// Compares y = W x with double precision for some columns.
+// Compares y = W x with double precision in some columns.
 void check_product(const Weights& w, const std::vector<float>& x, int64_t n, TensorType type,
                    const std::vector<float>& before, const std::vector<float>& bias, const std::vector<float>& y,
                    int64_t stride, const std::string& what) {
@@ -280,7 +280,7 @@ TEST(dense_binary16_accepts_activations_of_every_magnitude) {
   const Weights w = weights(*runtime, TensorType::kF16, kRows, kCols);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(4, kCols).ok());
-  // Values far above binary16's range, far below it, all zero, and a NaN that must not spread to other columns.
+  // Values far above binary16's range, far below it, and all zero, and a NaN that must not spread to other columns.
   std::vector<float> x = numbers(4 * kCols);
   for (int k = 0; k < kCols; ++k) {
     x[k] *= 1e9f;
@@ -337,7 +337,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
     return plan_dense(device, {{&rows, 1}, columns});
   };
   using enum DenseKernel;
-  // Batch-invariant mode uses one kind of instruction for any number of columns.
+  // Batch-invariant mode uses the same kind of instruction for any number of columns.
   for (int64_t columns = 1; columns < 10000; columns = columns * 3 / 2 + 1) {
     CHECK(plan(hopper, down, columns).kernel == kWgmma);
     CHECK(plan(ampere, down, columns).kernel != kWgmma);
@@ -349,7 +349,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  // The device settings with which another test checks for equal bits.
+  // The device settings that another test uses to check for bit-identical results.
   constexpr DenseDevice single{true, true, 1}, two{true, true, 2};
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
@@ -362,7 +362,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));
   CHECK((plan(ampere, down, 17) == DensePlan{kTiles, 128, 32, true}));
   CHECK((plan(ampere, down, 8192) == DensePlan{kTiles, 128, 128, false}));
-  // The partial sums of split products fit into their buffer.
+  // The partial sums of split products fit in their buffer.
   for (int64_t rows = 16; rows <= 1 << 17; rows *= 2)
     for (int64_t columns = 1; columns <= 1 << 14; columns *= 2) {
       const DenseRows shape{rows, 8};

@@ -92,8 +92,8 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
         float& value = values[static_cast<size_t>(row * kCols + k)];
         value = normal(source);
         if (row == 3) value = 0;                       // A row of zeros.
-        if (row == 4) value *= wide ? 1e37f : 1e4f;    // A row with the largest numbers possible.
-        if (row == 5) value *= wide ? 1e-37f : 1e-7f;  // A row with almost the smallest numbers possible.
+        if (row == 4) value *= wide ? 1e37f : 1e4f;    // A row with the largest possible numbers.
+        if (row == 5) value *= wide ? 1e-37f : 1e-7f;  // A row with almost the smallest possible numbers.
         if (row == 6) value = std::ldexp(value, -static_cast<int>(k % 20));  // A row with FP8 codes of every magnitude.
         if (row == 7) value = k == 8 ? -0.0f : k == 9 ? 1.0f : 0.0f;
       }
@@ -105,7 +105,7 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
     CHECK((*matrix)->type == TensorType::kF8E4M3);
     const std::vector<float> there = rows_of(**runtime, **matrix);
     int wrong = 0;
-    // The error of rows that are not at the limits of the range, relative to the largest value of the row.
+    // The error in rows that are not at the limits of the range, relative to the row's largest value.
     double worst = 0;
     for (int64_t row = 0; row < kRows; ++row) {
       const float* const own = &values[static_cast<size_t>(row * kCols)];
@@ -120,7 +120,7 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
     }
     CHECK_EQ(wrong, 0);
     CHECK(worst <= 1 / 16.0 + 1e-6);
-    // In binary32 the numbers are the same, and with small transfer buffers the bytes are the same.
+    // In binary32, the numbers are the same, and with small transfer buffers, the bytes are.
     auto exact = make_matrix(**runtime, {type, kRows, kCols, data, true}, true);
     REQUIRE(exact.ok());
     CHECK(std::memcmp(bytes_of(**runtime, **exact).data(), there.data(), there.size() * sizeof(float)) == 0);

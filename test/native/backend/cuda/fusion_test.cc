@@ -1,4 +1,4 @@
-// Tests kernel fusion on the CUDA backend: which operations are fused, that results have the same bits as without
+// Tests kernel fusion on the CUDA backend: which operations are fused, that results are bit-identical to those without
 // fusion, and how many kernels a layer launches.
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
-// Gives all matrices of a model except embeddings and routers random weights of `type`.
+// Gives all of a model's matrices except embeddings and routers random weights of `type`.
 void retype(TinyModel& model, TensorType type) {
   uint64_t seed = 1;
   for (auto& [name, tensor] : model.tensors) {
@@ -40,7 +40,7 @@ void retype(TinyModel& model, TensorType type) {
     const auto cols = static_cast<int64_t>(tensor.dims[0]);
     int64_t rows = 1;
     for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= static_cast<int64_t>(tensor.dims[i]);
-    // Tensors with fewer than 8 columns are not matrices but convolution kernels and decay rates.
+    // Tensors with fewer than 8 columns are convolution kernels or decay rates, not matrices.
     if (cols % traits_of(type).block_values != 0 || cols < 8) continue;
     const auto blocks = matrix_data(type, rows, cols, seed++, 0.125f);
     tensor.type = type;
@@ -49,7 +49,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// Rows of 256 values, so that every type fits, and heads of 64 dimensions, which use the kernels of real models.
+// Rows of 256 values, so that every type fits, and heads of 64 dimensions, which use the same kernels as real models.
 TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture = "llama") {
   TinyModel model(architecture, layers);
   model.key("embedding_length", 256u);
@@ -66,7 +66,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
   return model;
 }
 
-// Runs steps of a model: a prompt of 21 tokens, another of 3, then decode steps of both and of a third sequence.
+// Runs a model's steps: a prompt of 21 tokens, another of 3, then decode steps for both and for a third sequence.
 class Steps {
  public:
   Steps(const TinyModel& tiny, const CudaBackendOptions& options, int max_rows = 32) : parsed_(tiny) {
@@ -219,7 +219,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 
-// One operation and its matrix product, fused and not fused, in both orders of threads. Sizes end within a block of k,
+// One operation and its matrix product, fused and unfused, in both orders of threads. Sizes end within a block of k,
 // values have every magnitude, and one row is not finite.
 TEST(cuda_fused_operations_give_the_same_bits) {
   using enum emulator::Order;
@@ -239,7 +239,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
       std::fill_n(x.begin(), width, 0.0f);
       const auto data = matrix_data(type, 16, dim, 3, 0.5f);
       Floats results[4];
-      for (int way = 0; way < 4; ++way) {  // Not fused, fused, with rows that are read again, and in a different order.
+      for (int way = 0; way < 4; ++way) {  // Unfused, fused, with rows that are read again, and in a different order.
         emulator::set_order(way == 3 ? kShuffled : kAscending);
         auto backend = make_cuda_backend({.fused = way != 0}).value();
         REQUIRE(backend->reserve(n_rows, dim, 64, 64).ok());
@@ -268,13 +268,13 @@ TEST(cuda_fused_operations_give_the_same_bits) {
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
         }
-        // A queued operation is launched even if no product follows.
+        // A queued operation is launched even if no matrix product follows.
         backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
         take(rows, n);
       }
       CHECK(same_bits(results[0], results[2]));
       CHECK(same_bits(results[1], results[3]));
-      size_t at = 0, all = 0;  // Offset into results[0], which contains the rows as well.
+      size_t at = 0, all = 0;  // Offset in results[0], which also contains the rows.
       for (int i = 0; i < 4; ++i, at += 16 * static_cast<size_t>(n_rows), all += 16 * static_cast<size_t>(n_rows) + n) {
         const size_t bytes = 16 * static_cast<size_t>(n_rows) * sizeof(float);
         if (std::memcmp(&results[1][at], &results[0][all], bytes) != 0)
@@ -285,7 +285,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
   emulator::set_order(kAscending);
 }
 
-// Attention and its product: tokens shared by several warps, tokens of a single warp, and a tile.
+// Attention and the matrix product after it: tokens shared by several warps, tokens with a single warp, and a tile.
 TEST(cuda_fused_attention_gives_the_same_bits) {
   constexpr int kContext = 290, kTile = 20, kRows = 2 + kTile, kHeads = 4, kKvHeads = 2;
   for (const int head_dim : {64, 80, 96, 128, 256}) {
@@ -361,8 +361,8 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
-// Each batch size has two CUDA graphs, one with and one without the kernel that merges the partial results of split
-// tokens. The right one must be replayed.
+// Each batch size has two CUDA graphs, with and without the kernel that merges the partial results of split tokens. The
+// right one must be replayed.
 TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   Floats results[2];
   for (const bool recording : {false, true}) {
@@ -374,8 +374,8 @@ TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   CHECK(same_bits(results[0], results[1]));
 }
 
-// A failed capture is reported once and tried again: without programmatic dependent launch immediately, otherwise after
-// some steps.
+// A failed capture is reported once and retried: immediately without programmatic dependent launch or, if that was
+// already off, after some steps.
 TEST(cuda_failed_graph_captures_are_reported_and_retried) {
   struct Reset {
     ~Reset() { faults() = {}; }
@@ -413,13 +413,13 @@ TEST(cuda_failed_graph_captures_are_reported_and_retried) {
   CHECK(asked == (Tries{true, true, true}));
 }
 
-// Kernel launches per layer. The numbers may decrease. If one increases, a step of every model takes longer.
+// Kernel launches per layer. The numbers may decrease. If one increases, every step of a model takes longer.
 TEST(cuda_kernel_launches_per_layer) {
   struct Row {
     const char* architecture;
     TensorType type;
     bool fused;
-    // Launches for one decode token whose context several warps share, for five decode tokens, and for a prompt.
+    // Launches for one decode token whose context is shared by several warps, for five decode tokens, and for a prompt.
     int one, many, prompt;
   };
   constexpr Row kRows[] = {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxRows = 64;
 
-// Stores keys and values without rotation from position 3 on, in shuffled pages, and compares them with the codec.
+// Stores unrotated keys and values from position 3 onwards, in shuffled pages, and compares them with the codec.
 class Store {
  public:
   Store(KvType type, int n_kv_heads, int dim) : type_(type), heads_(n_kv_heads), dim_(dim) {
@@ -114,7 +114,7 @@ TEST(cuda_8bit_pages_match_the_codec) {
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto row = static_cast<int>(static_cast<int64_t>(i) / store.width());
-        // Numbers of every magnitude; in each position some are much larger than the others.
+        // Numbers of every magnitude; in each position, some are much larger than the rest.
         keys[i] = std::ldexp(normal(random), 3 * row - 30) * (i % 17 == 0 ? 40.0f : 1.0f);
         values[i] = row % 5 == 0 ? 0.0f : std::exp(2 * normal(random)) * (i % 2 ? -1.0f : 1.0f);
       }
@@ -123,7 +123,7 @@ TEST(cuda_8bit_pages_match_the_codec) {
   emulator::set_order(kAscending);
 }
 
-// Checks the codec itself: for numbers in small steps, no code is nearer than the one returned.
+// Checks the codec itself: for numbers in small steps, no code is nearer than the one it returns.
 TEST(cuda_8bit_codec_gives_the_nearest_code) {
   for (double x = -448; x <= 448; x += 0.0625 + std::abs(x) / 64) {
     const double off = std::abs(codec::e4m3(codec::nearest_e4m3(x)) - x);
@@ -132,7 +132,7 @@ TEST(cuda_8bit_codec_gives_the_nearest_code) {
   }
 }
 
-// The value of each code, and the midpoint of two neighbors, next to a number that makes the scale 2^shift.
+// The value of each code and the midpoints between adjacent codes, together with a number that makes the scale 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;
   for (const int shift : {0, -14, 15, 5}) {
@@ -167,7 +167,7 @@ TEST(cuda_8bit_pages_handle_numbers_out_of_range) {
       keys[at(0)] = 3e38f;
       keys[at(1) + 5] = -57344.0f * 4;
       keys[at(2) + 1] = kNan;
-      keys[at(3) + 32] = -kInfinity;  // The last number of a head with an odd size: a separate block.
+      keys[at(3) + 32] = -kInfinity;  // The last number in a head of odd size: a separate block.
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(4)), dim, 1e-40f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(5)), dim, 65504.0f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(6)), dim, 6e-8f);
@@ -178,7 +178,7 @@ TEST(cuda_8bit_pages_handle_numbers_out_of_range) {
 }
 
 TEST(cuda_8bit_pages_take_half_the_memory) {
-  const auto a_token = [](KvType type, int dim) {  // The difference of one more page with one layer and one head.
+  const auto a_token = [](KvType type, int dim) {  // The bytes that one more page adds, with one layer and one head.
     return (CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 9, type)) -
             CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 8, type))) /
            kPageTokens;

@@ -1,4 +1,4 @@
-// A simple reference implementation of the 8-bit page format of kv_cache.h, with which the device's pages are compared.
+// A simple reference implementation of kv_cache.h's 8-bit page format, with which the device's pages are compared.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ inline double decode(KvType type, unsigned char code, uint16_t scale) {
   return unit * static_cast<double>(half_to_float(scale));
 }
 
-// Returns the nearest code, or the even code in a tie. |x| must be at most 448.
+// Returns the nearest code; ties go to the even code. |x| must be at most 448.
 inline unsigned char nearest_e4m3(double x) {
   const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
-  // Eighths of the number's power of two.
+  // x| in eighths of its power of two.
   const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));
   const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
@@ -47,7 +47,7 @@ inline Block encode(KvType type, const float* x, int n) {
   }
   Block block;
   if (type == KvType::kQ8_0) {
-    // Computed in binary32, like the CPU's pages (backend/cpu/ops/attention_q8-inl.h).
+    // Computed in binary32, as for the CPU's pages (backend/cpu/ops/attention_q8-inl.h).
     block.scale = float_to_half(std::min(static_cast<float>(largest) / 127.0f, 65504.0f));
     const float stored = half_to_float(block.scale), inverse = stored > 0 ? 1.0f / stored : 0.0f;
     for (int i = 0; i < n; ++i)
@@ -62,7 +62,7 @@ inline Block encode(KvType type, const float* x, int n) {
   return block;
 }
 
-// Encodes one position of a head in blocks.
+// Encodes a head's numbers at one position, in blocks.
 inline std::vector<Block> encode_row(KvType type, const float* x, int head_dim) {
   std::vector<Block> blocks;
   const int block = kv_block(type, head_dim);

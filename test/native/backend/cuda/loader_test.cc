@@ -1,5 +1,5 @@
-// Tests the upload of weights to the device: matrices contain the same bytes for any size of the transfer buffers, and
-// the same bytes as if packed on the host.
+// Tests the upload of weights to the device: for any size of the transfer buffers, matrices contain the same bytes as
+// if packed on the host.
 #include <cstring>
 #include <random>
 #include <string>
@@ -30,7 +30,7 @@ std::vector<std::byte> bytes_of(Runtime& runtime, const Matrix& matrix) {
   return bytes;
 }
 
-// Packs 16-bit rows in the layout of dense.h, one number at a time.
+// Packs 16-bit rows in the layout defined in dense.h, one number at a time.
 std::vector<std::byte> packed_plainly(const std::byte* rows, int64_t n_rows, int64_t cols) {
   std::vector<uint16_t> packed(dense_bytes(n_rows, cols) / 2);
   const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
@@ -54,7 +54,7 @@ TEST(loader_packs_dense_matrices_like_the_host) {
                                           std::tuple{45, 70, kShuffled}, std::tuple{200, 333, kAscending}}) {
     emulator::set_order(order);
     const std::vector<std::byte> data = random_bytes(static_cast<size_t>(rows * cols) * 2 + 1);
-    const std::span<const std::byte> odd = std::span(data).subspan(1);  // Tensors in files can be unaligned.
+    const std::span<const std::byte> odd = std::span(data).subspan(1);  // Tensors in files may be unaligned.
     for (const size_t piece : {size_t{64}, size_t{20'000}, Loader::kPieceBytes}) {
       Loader loader(**runtime, piece);
       REQUIRE(loader.start().ok());

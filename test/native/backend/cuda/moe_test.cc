@@ -1,6 +1,6 @@
-// Tests MoE layers on the device. Each token's result is compared with the sum over its own experts computed one by
-// one, including ties and NaN logits. Results have the same bits for any other tokens in the batch. Every kind of
-// router gives the same bits as on the CPU.
+// Tests MoE layers on the device. Each token's result is compared with the sum over its own experts, computed one by
+// one, including ties and NaN logits. Results are bit-identical for any other tokens in the batch. Every kind of router
+// is bit-identical to the CPU's.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,7 +39,7 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
-  // Biases of the matrices, stacked over all experts.
+  // The matrices' biases, stacked over all experts.
   float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
   Activation activation = Activation::kSilu;
 };
@@ -88,7 +88,7 @@ Mixture mixture_of(const Experts& experts, bool normalized) {
           .router = {.normalized = normalized, .scale = 0.5f}};
 }
 
-// Copies floats to memory of the backend.
+// Copies floats to the backend's memory.
 float* put(Backend& backend, const std::vector<float>& values) {
   auto memory = backend.allocate(static_cast<int64_t>(values.size()));
   if (!memory) return nullptr;
@@ -177,10 +177,10 @@ TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
       logits[2 * kShape.n_experts + e] = 0.25f;  // All logits are equal, so the first experts are selected.
       logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
       for (int row = 10; row < 20; ++row)
-        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // Ten tokens that select few experts.
+        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // Ten tokens that share a few experts.
     }
     logits[4 * kShape.n_experts + 1] = -INFINITY;
-    // A NaN logit is never among the largest.
+    // A NaN logit never counts as one of the largest.
     logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> x = numbers(kRows * kShape.n_embd);
     float* const logits_there = put(*backend, logits);
@@ -222,8 +222,8 @@ TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
 
 namespace {
 
-// Computes an MoE layer whose output is the vector of routing weights: all tensors are zero except the bias of expert e
-// at index e, which is 1.
+// Returns the routing weights: computes an MoE layer whose tensors are all zero except expert e's bias, which is 1 at
+// index e.
 std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
                               const std::vector<float>& biases, const std::vector<float>& logits, int n_rows,
                               const TokenExperts& by_token) {
@@ -256,7 +256,7 @@ TEST(cuda_routers_match_the_cpu) {
     int experts, used;
     Router router;
     bool biased;
-    int rows;  // Number of tokens. With 33, more than one thread block runs the routing.
+    int rows;  // Number of tokens. With 33, the routing takes more than one thread block.
     bool by_token = false;
   };
   using enum RouterScore;
@@ -281,7 +281,7 @@ TEST(cuda_routers_match_the_cpu) {
     const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
-    // Ties of all and of some experts, and scores near zero, one of which is exactly zero.
+    // All experts tied, some experts tied, and scores near zero, one of which is exactly zero.
     for (int e = 0; e < way.experts; ++e) {
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
@@ -293,8 +293,8 @@ TEST(cuda_routers_match_the_cpu) {
       biases = numbers(way.experts);
       for (size_t e = 0; e < biases.size(); e += 3) biases[e] = 0;
     }
-    // Experts by token for a vocabulary of kTokens, and the tokens of the rows that remain in the step, the last one
-    // first.
+    // The experts of each token ID in a vocabulary of kTokens, and the tokens of the rows that remain in the step, the
+    // last one first.
     constexpr int kTokens = 11;
     std::vector<int32_t> of_token, tokens, left;
     for (int i = 0; i < kTokens * way.used; ++i) of_token.push_back((i * 5 + i / way.used) % way.experts);
@@ -331,7 +331,7 @@ TEST(cuda_expert_tiles_fit_the_expected_tokens) {
   CHECK_EQ(cuda::most_tiles(2048, 128, 32), 188);
 }
 
-// The expert selection changes from token to token and from launch to launch; each token's result stays the same.
+// The expert selection changes from token to token and from launch to launch, but each token's result stays the same.
 TEST(cuda_moe_does_not_depend_on_a_random_batch) {
   using enum cuda::emulator::Order;
   const auto backend = backend_for(true);
@@ -374,7 +374,7 @@ TEST(cuda_moe_of_prompts_gives_each_token_its_own_result) {
         same_bits(run(**backend, mixture, logits, x, row, 1, false), &whole[static_cast<size_t>(row) * kShape.n_embd]));
 }
 
-// Experts without a gate, and experts whose input is multiplied by the router weight and whose output is not.
+// Experts without a gate, and experts whose router weight multiplies their input instead of their output.
 TEST(cuda_moe_without_gates_and_with_weighted_input) {
   for (const TensorType type : {TensorType::kF32, TensorType::kBF16, TensorType::kF16})
     for (const bool weighed : {false, true}) {
@@ -418,7 +418,7 @@ TEST(cuda_moe_without_gates_and_with_weighted_input) {
           worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
           largest = std::max(largest, std::abs(expected[d]));
         }
-        // A weight that differs in its last bit may round an input differently.
+        // A weight that differs in its last bit may change how an input is rounded.
         if (!(worst < (weighed && type != TensorType::kF32 ? 1e-2 : 1e-5) * largest))
           check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
       }

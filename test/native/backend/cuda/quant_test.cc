@@ -130,7 +130,7 @@ TEST(quantized_rows_are_unpacked_unchanged) {
   }
 }
 
-// Every type that a file may contain is supported.
+// Every type that can occur in a file is supported.
 TEST(quantized_types_are_all_supported) {
   for (const TensorType type : kAllTypes) {
     CHECK(is_quantized(type) == (traits_of(type).block_values > 1));
@@ -145,7 +145,7 @@ TEST(quantized_matrices_take_about_the_size_in_the_file) {
     const TensorTypeTraits& traits = traits_of(type);
     const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
     const auto own = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096));
-    // I-quants are expanded to one code per value; quant/form.h gives the bits.
+    // I-quants are expanded to one code per value; quant/form.h gives the size in bits.
     const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0     ? 2.63
                           : type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S ? 4.57
                                                                                        : 3.57;
@@ -236,7 +236,7 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
     const QuantWeight weight = weights.quant();
     std::vector<float> first;
     for (const QuantKernel kernel : kKernels) {
-      // All columns, then some columns that start at other offsets in a tile.
+      // All columns, then some columns that start at a different offset within a tile.
       using enum emulator::Order;
       emulator::set_order(kernel == kSome ? kDescending : kernel == kMany ? kShuffled : kAscending);
       const bool few = kernel == kFew;
@@ -278,8 +278,8 @@ TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of four types in one call, more of one type than fit in a single launch, with biases and with sums
-// added to existing outputs. The bits are the same as for each target alone.
+// Several targets of four types in one call, with more of one type than fit in a single launch, with biases and with
+// existing outputs to add to. The results are bit-identical to those of each target alone.
 TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -335,10 +335,10 @@ TEST(quantized_experts_equal_each_expert_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
-  constexpr int64_t kRows = 48, kCols = 256;  // Shape of the matrix of one expert.
+  constexpr int64_t kRows = 48, kCols = 256;  // Shape of one expert's matrix.
   const std::vector<float> x = random_floats(kXRows * kCols, 31);
   const float* const device_x = to_device(*device, x);
-  // 9 slots of expert 0, none of expert 1, 70 of expert 2.
+  // Nine slots for expert 0, none for expert 1, and 70 for expert 2.
   const std::vector<int32_t> first_slot{0, 16, 16}, count{9, 0, 70};
   std::vector<int32_t> source(kSlots, -1);
   for (int expert = 0; expert < kExperts; ++expert)
@@ -382,8 +382,8 @@ TEST(quantized_experts_equal_each_expert_alone) {
   }
 }
 
-// Whole MoE layers with quantized experts: the weighted sums of each expert's result, including the biases and the
-// activation of gpt-oss, with the same bits for any other tokens in the batch.
+// Whole MoE layers with quantized experts: the weighted sums of the experts' results, including gpt-oss's biases and
+// activation, bit-identical for any other tokens in the batch.
 TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
   constexpr int kRows = 21;
@@ -472,7 +472,7 @@ TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
   }
 }
 
-// Every output of a column with a non-finite input is NaN, and neighboring columns are unaffected.
+// Every output in a column with a non-finite input is NaN, and adjacent columns are unaffected.
 TEST(quantized_matmul_keeps_columns_independent) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -503,13 +503,13 @@ TEST(quantized_kernels_are_chosen_by_size) {
   CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
   CHECK(quant_kernel_for(4096, 9, kH200) == kSome);
   CHECK(quant_kernel_for(14336, 32, kH200) == kSome);
-  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // With the kMany kernel there would be only 8 thread blocks.
+  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // The kMany kernel would have only 8 thread blocks.
   CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
   CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
 }
 
-// Persistent thread blocks on Hopper, for inputs that fit into shared memory.
+// Persistent thread blocks on Hopper, for inputs that fit in shared memory.
 TEST(quantized_persistent_kernels_are_chosen_by_size) {
   DeviceProperties hopper;
   hopper.major = 9;

@@ -1,6 +1,6 @@
-// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution equals
-// the CPU's bit for bit. Results have the same bits for any chunks, state slots, other sequences in the step, and order
-// of threads.
+// Tests recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution is
+// bit-identical to the CPU's. Results are bit-identical for any chunks, state slots, other sequences in the step, and
+// order of threads.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kSlots = 6;
 constexpr float kNobodys = 1e30f;  // Content of slots that must not be read.
 
-// A backend, with the state slots of one layer in its memory.
+// A backend, and one layer's state slots in its memory.
 class Device {
  public:
   explicit Device(int64_t state_floats) : floats_(state_floats), stride_((state_floats + 15) / 16 * 16) {
@@ -98,14 +98,14 @@ class Device {
   float* slots_ = nullptr;
 };
 
-// Returns the segments with page tables, which the step tables require.
+// Adds page tables to the segments, because the step tables require them.
 std::vector<Segment> with_pages(std::vector<Segment> segments) {
   static const std::vector<int32_t> pages(16);
   for (Segment& segment : segments) segment.pages = pages.data();
   return segments;
 }
 
-// Any split and order of threads gives the same outputs and the same final state as the whole sequence.
+// However it is split and in any order of threads, a sequence has the same outputs and the same final state.
 template <typename Case>
 void check_cuts(Device& device, const Case& one, int rows, const std::string& what) {
   using enum cuda::emulator::Order;
@@ -132,7 +132,7 @@ TEST(cuda_convolutions_equal_the_cpus_bit_for_bit) {
   for (const int n_channels : {5, 64, 100})
     for (const int conv_kernel_size : {1, 2, 3, 4, kMaxTaps})
       for (const bool plain : {false, true}) {
-        const int rows = n_channels == 64 ? 41 : 19;  // More tokens than the kernel processes together.
+        const int rows = n_channels == 64 ? 41 : 19;  // More tokens than the kernel processes at a time.
         const ConvolutionCase one(n_channels, conv_kernel_size, plain, rows);
         const std::string what =
             std::to_string(n_channels) + " channels, " + std::to_string(conv_kernel_size) + " taps";
@@ -183,7 +183,7 @@ TEST(cuda_state_space_matches_double_with_any_chunks) {
   }
 }
 
-// Several forks read the same slot, a segment continues from a slot that another segment of the same step wrote, and
+// Several forks read the same slot, a segment continues from a slot that another segment in the same step wrote, and
 // other sequences have their own states.
 TEST(cuda_segments_of_a_step_use_their_own_state) {
   const DeltaCase one({2, 4, 16, 16, true, false}, 16);
@@ -217,7 +217,8 @@ TEST(segments_that_share_a_written_slot_form_a_chain) {
     return next;
   };
   const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
-  // Index of the next segment in each chain; minus 10 for a segment that does not start a chain.
+  // For each segment, the index of the next segment in its chain, or -1 at the end; segments that do not start a chain
+  // have 10 subtracted.
   using Links = std::vector<int>;
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // Forks of one slot are independent.

@@ -1,4 +1,4 @@
-// Sampling on the GPU (here in the emulator) gives the same tokens and the same bits of logprobs as the host's sampler,
+// Sampling on the GPU (here in the emulator) gives the same tokens and bit-identical logprobs as the host's sampler,
 // for all sampling options.
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ struct Case {
   std::vector<int32_t> banned, allowed;
   std::vector<UsedToken> used;
   std::vector<uint64_t> mask;
-  SampleTask task;  // The pointer to the logits is set later, when they are in device memory.
+  SampleTask task;  // Its logits pointer is set later, once they are in device memory.
 };
 
 class Cases {
@@ -40,7 +40,7 @@ class Cases {
       case 0:  // Logits with many ties.
         for (float& logit : one.logits) logit = std::round(logit);
         break;
-      case 1:  // Logits with nothing but ties, some of them zeros of either sign.
+      case 1:  // Nothing but ties, some of them zeros of either sign.
         for (float& logit : one.logits) logit = random_() % 2 ? 0.0f : -0.0f;
         break;
       case 2: one.logits[random_() % one.logits.size()] += 30; break;
@@ -154,7 +154,7 @@ void check_cases(Backend& backend, int n_vocab, int n_cases, uint32_t seed) {
   }
   backend.sample(n_vocab, tasks, results);
   for (size_t i = 0; i < all.size(); ++i) check_same(results[i], expected[i], all[i], n_vocab);
-  // The logits are unchanged, because other choices may sample from the same row.
+  // The logits must stay unchanged, because other choices may sample from the same row.
   std::vector<float> after(static_cast<size_t>(n_vocab));
   for (size_t i = 0; i < all.size(); ++i) {
     backend.read_floats(after.data(), tasks[i].logits, n_vocab);
@@ -187,7 +187,7 @@ TEST(cuda_sampling_matches_the_host) {
   cuda::emulator::set_order(Order::kAscending);
 }
 
-// Logits near the point where weights round to zero: the last token with a weight is drawn, and the tokens before it.
+// Logits near the point where weights round to zero: draws the last token that has a weight, and the tokens before it.
 TEST(cuda_samples_the_smallest_weights) {
   constexpr int kVocab = 5000;
   auto backend = open_backend(kVocab, 1);
@@ -217,7 +217,8 @@ TEST(cuda_samples_the_smallest_weights) {
   CHECK(last > 3400 && last < 3600);  // The last token drawn is 24.26 below the largest logit.
 }
 
-// Rows that a histogram of distances cannot separate: equal logits, and logits that differ in their last bits.
+// Rows whose logits a histogram of distances cannot separate: equal logits, and logits that differ only in their last
+// bits.
 TEST(cuda_samples_rows_of_ties) {
   constexpr int kVocab = 9001;
   auto backend = open_backend(kVocab, 1);
@@ -297,7 +298,7 @@ TEST(cuda_samples_with_room_for_every_list) {
 }
 
 // More rows with modified logits than the buffer holds, sampled in two calls, after another call whose results were not
-// waited for.
+// awaited.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.

@@ -39,7 +39,8 @@ TEST(debug_logits_match_the_golden_vectors) {
   const Tolerance& tolerance = *golden->tolerance("f32");
   for (const GoldenPrompt& prompt : golden->prompts) {
     if (prompt.tokens.size() > 120) continue;
-    // The positions are requested in a different order than they are computed, one of them twice.
+    // The positions are requested in a different order from the one in which they are computed, and one is requested
+    // twice.
     std::vector<int32_t> positions;
     for (const GoldenLogits& at : prompt.positions) positions.insert(positions.begin(), at.position);
     positions.push_back(positions.front());
@@ -113,7 +114,7 @@ TEST(debug_logits_file_errors_start_with_the_path) {
 // LongRoPE uses different frequencies for long contexts. The context length with which the file is opened decides
 // which.
 TEST(debug_logits_uses_the_requested_context) {
-  // The same file, with its reference network for short and for long contexts.
+  // The same file, with one reference network for short and one for long contexts.
   const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);
   const ModelFile file(short_case.model);
   const Tokens tokens = some_tokens(12);
@@ -140,7 +141,7 @@ TEST(debug_logits_uses_the_requested_context) {
 
 TEST(split_models_give_the_same_logits_as_the_whole_file) {
   const TinyModel whole;
-  const ModelFile file(whole);  // Only the name is used; the parts of the split model are named after it.
+  const ModelFile file(whole);  // Only its path is used, as the base for the names of the split model's parts.
   TinyModel first = whole, second = whole;
   second.keys.clear();
   for (const auto& [name, tensor] : whole.tensors) (name < "blk.1" ? second : first).tensors.erase(name);

@@ -54,7 +54,7 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(inspection->plan->context, 4096);
   CHECK_EQ(inspection->plan->pages, 4 * 4096 / kPageTokens);
 
-  // The plan equals that of a load with the same options.
+  // The plan equals the one made by a load with the same options.
   auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const auto limits = choose_limits(**file, **backend, kLimits, 0, 0);
@@ -64,8 +64,8 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(inspection->plan->memory.total(), (*loaded)->memory().total());
 }
 
-// Six layers with a sliding window of 64 and one full-attention layer: pages hold one layer each, and the pool has room
-// for four contexts.
+// Six layers have a sliding window of 64 and one has full attention, so a page holds one layer. The pool has room for
+// four contexts.
 TEST(the_plan_of_a_model_with_sliding_windows_counts_window_pages) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -101,7 +101,7 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
 }
 
 // A file that would run on a machine with more memory: the inspection reports everything except the memory plan, and
-// says why the memory here is not enough.
+// why this machine's memory is not enough.
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
@@ -160,7 +160,7 @@ TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
   ParsedModel model{TinyModel()};
   REQUIRE(model.file != nullptr);
   const uint64_t hash = file_hash(*model.file);
-  size_t offset = 0, n_large = 0;  // The tested offsets differ from tensor to tensor, and most lie between samples.
+  size_t offset = 0, n_large = 0;  // The tested offsets differ between tensors, and most lie between samples.
   for (const GgufTensor& tensor : model.file->tensors()) {
     n_large += tensor.data.size() > 4096;
     const auto begin = static_cast<size_t>(tensor.data.data() - model.bytes.data());

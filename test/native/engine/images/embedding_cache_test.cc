@@ -1,5 +1,4 @@
-// Tests the cache of image embeddings: it keeps the most recently used entries that fit, separately for each
-// organization.
+// Tests the image embedding cache: for each organization separately, it keeps the most recently used entries that fit.
 #include "engine/images/embedding_cache.h"
 
 #include "check.h"
@@ -18,7 +17,7 @@ TEST(embedding_cache_keeps_the_most_recently_used_within_its_limit) {
   CHECK_EQ(cache.bytes(), 100 * sizeof(float));
   const EmbeddingCache::Rows first = cache.find(1, hash_of(1));
   REQUIRE(first != nullptr);
-  // Needs the space of two entries: 2 and 3 are evicted, because 1 was used more recently.
+  // Needs the space of two entries, so 2 and 3 are evicted, because 1 was used more recently.
   cache.insert(1, hash_of(5), rows_of(26));
   CHECK(cache.find(1, hash_of(2)) == nullptr && cache.find(1, hash_of(3)) == nullptr);
   CHECK(cache.find(1, hash_of(1)) == first && cache.find(1, hash_of(4)) != nullptr &&
@@ -29,7 +28,7 @@ TEST(embedding_cache_keeps_the_most_recently_used_within_its_limit) {
   CHECK_EQ(cache.size(), size_t{3});
   cache.insert(1, hash_of(6), rows_of(100));
   CHECK_EQ(cache.size(), size_t{1});
-  CHECK_EQ(first->size(), size_t{25});  // Rows stay valid for their holders.
+  CHECK_EQ(first->size(), size_t{25});  // Rows remain valid while someone holds a reference.
 }
 
 TEST(embedding_cache_counts_equal_rows_once_and_separates_organizations) {

@@ -1,5 +1,5 @@
-// Tests the order in which images of requests are encoded within the memory limit, and which requests count as waiting:
-// those in the queue do, but a request whose image is being encoded does not.
+// Tests the order in which request images are encoded within the memory limit, and which requests count as waiting:
+// requests in the queue do, but a request whose image is being encoded does not.
 #include "engine/images/image_stage.h"
 
 #include <memory>
@@ -35,7 +35,7 @@ struct Sight {
     encoder = std::move(*of_file);
   }
 
-  // A request with one square image of each of these sides, which has waited for an hour.
+  // A request that has waited for an hour and has one square image per entry in `sides`.
   std::unique_ptr<Request> request(RequestId id, std::initializer_list<int> sides, uint64_t organization = 1) const {
     GenerationRequest generation;
     generation.organization = organization;
@@ -76,7 +76,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   CHECK(has_rows(*first, 0) && !first->inputs_ready);
   CHECK(!waits_for_an_hour(*first));  // One of its images has been encoded.
   CHECK(waits_for_an_hour(*second));
-  // The larger image is encoded in many parts. After each part its waiting time is zero.
+  // The larger image is encoded in many parts. After each part, the request's waiting time is zero.
   int parts = 0;
   const Clock::time_point from = Clock::now();
   const Clock::duration seen = first->encoder_time;
@@ -87,7 +87,7 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
     CHECK(stage.advance(kOnePart));
     CHECK(!waits_for_an_hour(*first));
     CHECK(waits_for_an_hour(*second));
-    CHECK(first->encoder_time > computed);  // Each part adds to the time of its own request only.
+    CHECK(first->encoder_time > computed);  // Each part adds only to its own request's time.
     computed = first->encoder_time;
     CHECK(second->encoder_time == Clock::duration::zero());
   }
@@ -114,7 +114,7 @@ TEST(a_cached_image_waits_for_its_turn) {
   CHECK(waits_for_an_hour(*again));
   CHECK(!stage.advance(kOnePart));  // Nothing is left to compute.
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
-  // A cached image takes no encoder time.
+  // A cached image needs no encoder time.
   CHECK(first->encoder_time > Clock::duration::zero() && again->encoder_time == Clock::duration::zero());
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
 }
@@ -177,7 +177,7 @@ TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   CHECK(!has_rows(*all[1], 1));
 }
 
-// Embeddings are held as long as their request runs. A single request may exceed the limit.
+// Embeddings are held for as long as their request runs. A single request may exceed the limit.
 TEST(images_wait_for_memory_until_other_requests_end) {
   const Sight sight;
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);

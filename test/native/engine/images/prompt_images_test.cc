@@ -60,7 +60,7 @@ struct Pair {
 Pair qwen() { return {"qwen3vl_merger", {"<|vision_start|>", "<|vision_end|>"}, true, 1}; }
 Pair gemma() { return {"gemma3", {"<start_of_image>", "<end_of_image>"}}; }
 
-// The prompt as text: a number for each token, and '*' for each row of a span.
+// The prompt as text: a number for each token and '*' for each row in a span.
 std::string shown(const GenerationRequest& request) {
   std::string text;
   for (size_t i = 0; i < request.prompt.size(); ++i) {
@@ -89,7 +89,7 @@ TEST(images_are_placed_between_their_markers) {
     place_images(text, images, request);
     size_t tokens = text.size();
     for (const PlacedImage& placed : images) tokens += static_cast<size_t>(placed.image->plan.n_tokens());
-    CHECK_EQ(request.prompt.size(), tokens);  // The token count that was planned before the image was decoded.
+    CHECK_EQ(request.prompt.size(), tokens);  // The token count planned before the image was decoded.
     return shown(request);
   };
   CHECK_EQ(prompt({}), "11 12 13");
@@ -120,7 +120,7 @@ TEST(image_rows_are_keyed_by_content_and_have_image_positions) {
     CHECK(static_cast<size_t>(at.height) == row / columns && static_cast<size_t>(at.width) == row % columns &&
           at.time == 0);
   }
-  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // Later positions continue after the longer side of the image.
+  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // The next position is that of the image plus its longer side.
 
   Pair plain = gemma();
   const auto square = plain.image(40, 40);
@@ -153,7 +153,7 @@ TEST(image_tiles_are_separate_spans_in_order) {
   CHECK_EQ(image->bytes(), bytes);
 }
 
-// A vocabulary need not contain the tokens of tiles that are almost never used.
+// A vocabulary need not contain the tokens for tiles that are almost never used.
 TEST(an_image_that_needs_a_missing_token_is_refused) {
   Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>"});
   const auto refused = pair.prepared(50, 48);

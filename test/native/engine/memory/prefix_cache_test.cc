@@ -47,7 +47,7 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.allocate(), kNoPage);
 }
 
-// A page that was never used takes no memory, so used pages are reused first.
+// A page that was never used occupies no physical memory, so used pages are reused first.
 TEST(page_pool_reuses_touched_pages_first) {
   PagePool pool(1'000);
   CHECK_EQ(pool.touched(), 0);
@@ -134,7 +134,7 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
     parent = cache.insert(1, parent, page_of(i), cache.allocate());
     chain.push_back(parent);
   }
-  const std::vector<PageId> expected(chain.rbegin(), chain.rend());  // Deepest first.
+  const std::vector<PageId> expected(chain.rbegin(), chain.rend());  // Deepest page first.
   const PageId other = cache.insert(1, kNoPage, page_of(9), cache.allocate());
   release_all(cache, chain);
   cache.release(other);  // The newest page.
@@ -145,8 +145,8 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
   CHECK(cache.consistent());
 }
 
-// Random prompts start and end. Lookups must never contradict a map of the pages that should be cached, and every page
-// must remain allocatable.
+// Random prompts start and end. Lookups must never contradict a map of the pages that should be cached, and it must
+// always be possible to allocate every page.
 void random_sequences(uint64_t hash_mask) {
   std::mt19937 random(42);
   PrefixCache cache(24, 3, hash_mask);
@@ -195,8 +195,8 @@ void random_sequences(uint64_t hash_mask) {
   CHECK(cache.consistent());
 }
 
-// Full pages of two pool pages each and window pages of three: both kinds are evicted to make room, starting with the
-// least recently used.
+// Each full page takes two pool pages and each window page three. Both kinds are evicted to make room, starting with
+// the least recently used.
 TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
   PrefixCache cache(20, 1, ~uint64_t{0}, layout);
@@ -210,7 +210,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const PageId a = add(kNoPage, 1, pages, windows), b = add(a, 2, pages, windows), c = add(b, 3, pages, windows);
   CHECK_EQ(cache.available(), 5);
   CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
-  // The first page's window page is no longer needed. It can still be found until its space is needed.
+  // The first page's window page is no longer needed, but can be found until its space is needed.
   cache.release_window(windows[0]);
   windows.set(0, kNoPage, cache.pool());
   CHECK_EQ(cache.available(), 8);
@@ -221,13 +221,13 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   CHECK(cache.window_of(b) != kNoPage);
   CHECK_EQ(cache.allocate_window(), kNoPage);
   CHECK(cache.consistent());
-  // A window page that is computed again is dropped if the node still has one; otherwise it is kept.
+  // A window page that is computed again is dropped if the node still has one; otherwise, it is kept.
   CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
   CHECK_EQ(cache.pool().ref_count(cache.window_of(b)), 2);
   cache.release_window(cache.window_of(b));
   CHECK_EQ(cache.insert_window(a, y), y);
   windows.set(0, y, cache.pool());
-  // The deepest page is evicted first, and its window page before it.
+  // The deepest page is evicted first, and before it its window page.
   cache.release_all(pages, windows);
   CHECK_EQ(cache.available(), 20);
   CHECK(cache.consistent());
@@ -266,7 +266,7 @@ TEST(prefix_cache_evicts_window_pages_first) {
   CHECK(cache.consistent());
 }
 
-// If all layers have a sliding window, cache nodes take no pool memory.
+// If all layers have a sliding window, cache nodes take no pages from the pool.
 TEST(prefix_cache_has_node_ids_for_nodes_without_pages) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
   CHECK_EQ(PrefixCache::names_for(layout, 4, 160), 10 * 3);
@@ -295,8 +295,8 @@ TEST(prefix_cache_has_node_ids_for_nodes_without_pages) {
   CHECK(cache.consistent());
 }
 
-// The consistency check of an idle engine finds a page that no sequence owns (a leak), and a page with one reference
-// too many (which may hold another sequence's data).
+// The consistency check of an idle engine finds a page that no sequence owns (a leak) and a page with one reference too
+// many (which may hold another sequence's data).
 TEST(the_consistency_check_finds_leaked_and_overcounted_pages) {
   for (const KvLayout& layout :
        {KvLayout{.full = 1, .windowed = 1, .window = 16}, KvLayout{.full = 0, .windowed = 1, .window = 16}}) {
@@ -323,7 +323,7 @@ TEST(the_consistency_check_finds_leaked_and_overcounted_pages) {
   }
 }
 
-// Node ids take memory, too. There are as many as the window pages can use, up to a million, and always enough for one
+// Node IDs take memory too. There are as many as the window pages can use, up to a million, and always enough for one
 // context.
 TEST(prefix_cache_has_enough_node_ids_for_all_window_pages) {
   const KvLayout windows{.full = 0, .windowed = 2, .window = 33};

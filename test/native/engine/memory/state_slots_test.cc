@@ -1,4 +1,4 @@
-// Tests the slots of recurrent state: which snapshot is evicted, which slots are never shared, and what the consistency
+// Tests the recurrent-state slots: which snapshot is evicted, which slots are never shared, and what the consistency
 // check of an idle engine finds.
 #include "engine/memory/state_slots.h"
 
@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// A slot that is only referenced as the node's snapshot.
+// A slot that is referenced only as the node's snapshot.
 SlotId snapshot(StateSlots& slots, PageId node) {
   const SlotId slot = slots.allocate();
   slots.keep(node, slot);
@@ -50,7 +50,7 @@ TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
   const SlotId own = slots.allocate();
   CHECK(own != kept && own != kNoSlot);
   CHECK_EQ(slots.allocate(), kNoSlot);
-  slots.drop(3);  // The page of the node has been evicted.
+  slots.drop(3);  // The node's page has been evicted.
   slots.drop(3);
   CHECK_EQ(slots.snapshot_of(3), kNoSlot);
   CHECK_EQ(slots.ref_count(kept), 2);

@@ -110,7 +110,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
   }
 }
 
-// The host must not access the logits, so their addresses are moved to invalid ones.
+// The host must not access the logits, so their addresses are replaced with invalid ones.
 constexpr uintptr_t kFar = uintptr_t{1} << 46;
 const float* moved(const float* at, uintptr_t by) {
   return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by);

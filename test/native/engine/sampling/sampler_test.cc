@@ -1,5 +1,5 @@
-// Compares the sampler with the straightforward algorithm, which sorts all tokens, truncates and draws. Both must
-// choose the same token.
+// Compares the sampler with the straightforward algorithm: sort all tokens, truncate and draw. Both must choose the
+// same token.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ Plain plain_sample(std::vector<float> logits, const SamplingParams& params, cons
 }
 
 TEST(philox_known_answers) {
-  // From the kat_vectors of the authors' Random123 library.
+  // From kat_vectors in the authors' Random123 library.
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
         (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -97,7 +97,7 @@ TEST(philox_known_answers) {
         (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Streams differ even if one seed equals another seed plus a choice number.
+// Streams differ even if one seed equals another seed plus a choice index.
 TEST(random_streams_differ_between_seeds_and_choices) {
   std::set<uint64_t> drawn;
   for (uint64_t seed = 0; seed < 4; ++seed)
@@ -279,8 +279,8 @@ TEST(sampler_logprob_of_the_only_allowed_token_is_zero) {
   CHECK_EQ(logprobs.top[0].logprob, 0.0f);
 }
 
-// With a short list of allowed tokens, the result and its logprobs equal those of the straightforward algorithm with all
-// other tokens banned.
+// With a short list of allowed tokens, the result and its logprobs equal those of the straightforward algorithm with
+// all other tokens banned.
 TEST(sampler_chooses_among_the_allowed_tokens) {
   std::mt19937 random(8);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
@@ -329,7 +329,7 @@ TEST(sampler_chooses_among_the_allowed_tokens) {
   }
 }
 
-// A mask of allowed tokens gives the same result as banning the other tokens.
+// A mask of allowed tokens gives the same result as a ban on all other tokens.
 TEST(sampler_chooses_among_the_tokens_of_a_mask) {
   std::mt19937 random(9);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };

@@ -8,7 +8,7 @@ TEST(prefill_budget_learns_the_tokens_that_fit_the_target) {
   PrefillBudget pace(250);
   CHECK_EQ(pace.prompt_tokens(), PrefillBudget::kUnmeasured);
   for (int i = 0; i < 50; ++i) {
-    pace.note(4, 0, 30);              // Decodes alone: 30 ms.
+    pace.note(4, 0, 30);              // Only decodes: 30 ms.
     pace.note(4, 100, 30 + 100 * 3);  // 3 ms per prompt token.
   }
   CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);  // (250 - 30) / 3.
@@ -45,5 +45,5 @@ TEST(prefill_budget_is_shared_with_other_work) {
   CHECK_EQ(pace.prompt_tokens(true), 40);
   CHECK_EQ(pace.beside_decodes(60).count(), 40);
   CHECK_EQ(pace.beside_decodes(20).count(), 80);
-  CHECK_EQ(pace.beside_decodes(130).count(), 5);  // The other work still continues.
+  CHECK_EQ(pace.beside_decodes(130).count(), 5);  // The other work continues.
 }

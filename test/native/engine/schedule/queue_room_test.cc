@@ -1,4 +1,4 @@
-// Queue limits are exact to the last request, even with concurrent submissions.
+// Queue limits are exact to the last request, even under concurrent submissions.
 #include "engine/schedule/queue_room.h"
 
 #include <thread>
@@ -31,12 +31,11 @@ TEST(queue_room_counts_requests_and_prompt_tokens) {
   room.give_back(4, 43);
   CHECK_EQ(room.requests(), 0);
   CHECK_EQ(room.tokens(), int64_t{0});
-  CHECK(room.take(16'000'000) == Taken::kTaken);  // A prompt of any length is accepted into an empty queue.
+  CHECK(room.take(16'000'000) == Taken::kTaken);  // An empty queue accepts a prompt of any length.
   CHECK(room.take(1) == Taken::kTooManyRequests);
 }
 
-// Threads take and release room at random. The limits hold at every moment, and no request is refused while there is
-// room.
+// Threads take and release room at random. The limits hold at all times, and no request is refused while there is room.
 TEST(queue_room_is_exact_across_threads) {
   constexpr int kThreads = 4, kEach = 500;
   for (const bool by_tokens : {false, true}) {

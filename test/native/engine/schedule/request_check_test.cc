@@ -1,4 +1,4 @@
-// Tests that the engine rejects invalid requests, with an error that names the field and the position.
+// Tests that the engine rejects invalid requests with an error that names the field and the position.
 #include "engine/schedule/request_check.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Test bench for the scheduler without a model: it simulates the execution of plans and checks every guarantee of
+// Test bench for the scheduler, without a model: it simulates the execution of plans and checks every guarantee in
 // scheduler.h.
 #pragma once
 
@@ -22,10 +22,10 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  // Simulated KV contents by position in the page pool: a hash of the prefix at the time of computation.
+  // Simulated contents of the page pool, by position: a hash of the prefix at the time of computation.
   std::vector<uint64_t> contents;
 
-  std::vector<uint64_t> states;  // Simulated recurrent state by slot, as the same kind of hash.
+  std::vector<uint64_t> states;  // Simulated recurrent state by slot: the same kind of hash.
   std::mt19937 random{1};
   int most_drafts = 0;
 
@@ -40,7 +40,7 @@ struct Bench {
         contents(static_cast<size_t>(n_pages) * kPageTokens),
         states(static_cast<size_t>(n_slots)) {}
 
-  // Maximum length of a sequence that has all pages to itself.
+  // Maximum length of a sequence that has all the pages to itself.
   int max_length() const {
     return static_cast<int>(
         std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.batch_tokens_limit())));
@@ -65,7 +65,7 @@ struct Bench {
     return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
   }
 
-  // At intervals, appends several forced tokens at once.
+  // Appends several forced tokens at a time, every now and then.
   void write_ahead(Sequence& sequence) {
     const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
     if (most <= 0 || sequence.generated() % 5 != 0) return;
@@ -89,7 +89,7 @@ struct Bench {
     return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
   }
 
-  // Simulates the model: writes the keys and values of the computed positions, and checks those of all visible
+  // Simulates the model: writes the keys and values of the computed positions, and checks those at all visible
   // positions.
   void compute(const StepPlan& plan) {
     for (const auto& [from, to] : plan.copies)
@@ -98,7 +98,7 @@ struct Bench {
     for (const StepPlan::Item& item : plan.items) {
       const Sequence& sequence = *item.sequence;
       int end = sequence.n_computed + item.n_tokens;
-      std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position; one more entry for the end.
+      std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position, and of the whole text.
       for (int p = 0; p < end; ++p) {
         auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
         for (const InputSpan& span : sequence.request.params.spans)
@@ -140,7 +140,7 @@ struct Bench {
         CHECK_EQ(at, size_t{0});
       else if (state(chunk.from) != prefixes[at])
         return check::fail(__FILE__, __LINE__, "wrong state at " + std::to_string(at));
-      // A slot that is written must have a single owner.
+      // A slot may be written only if it has a single owner.
       if (chunk.to == chunk.from) CHECK_EQ(cache.slots().ref_count(chunk.to), 1);
       at += static_cast<size_t>(chunk.n_tokens);
       state(chunk.to) = prefixes[at];
@@ -148,7 +148,7 @@ struct Bench {
     CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
     if (item.n_drafts > 0) state(sequence.draft_slot) = prefixes.back();
   }
-  // Number of accepted draft tokens, varied by sequence and position. All tokens of the bench have the id 7.
+  // Number of accepted draft tokens, which varies by sequence and position. All tokens in the bench have the ID 7.
   int n_right_of(const StepPlan::Item& item) const {
     return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
                             static_cast<uint64_t>(item.n_drafts + 1));
@@ -161,7 +161,7 @@ struct Bench {
     }
   }
 
-  // Runs one step. Sequences that reach their last token get the next one, and they end at max_length.
+  // Runs one step. A sequence that reaches its last token gets the next one, unless it ends at max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
     if (most_drafts > 0) add_drafts(plan);
@@ -176,7 +176,7 @@ struct Bench {
       const int last = item.sequence->n_computed + item.n_tokens - 1;
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
-        // A page that is written must have a single owner.
+        // A page may be written only if it has a single owner.
         CHECK_EQ(cache.ref_count(item.sequence->pages[static_cast<size_t>(p)]), 1);
       for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
         CHECK_EQ(cache.pool().ref_count(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
@@ -187,7 +187,7 @@ struct Bench {
     scheduler.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) {
-        if (item.ends()) scheduler.remove(*item.sequence);  // No more output is requested.
+        if (item.ends()) scheduler.remove(*item.sequence);  // No more output is wanted.
         continue;
       }
       if (item.sequence->choice == 0) fork_choices(*item.sequence);
@@ -213,8 +213,8 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool: every request ends with all its tokens, no page is leaked, and a running decode is never
-// left out of a step.
+// Random load on a small pool: every request ends with all its tokens, no page leaks, and no step leaves out a running
+// decode.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     std::mt19937 random(seed);
@@ -240,7 +240,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
       for (const auto& [sequence, computed] : decodes)
         CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
               has_slots);
-      // All other sequences get a token in between.
+      // All other sequences get a token between two such steps.
       if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||

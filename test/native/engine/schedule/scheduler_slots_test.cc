@@ -1,5 +1,5 @@
 // Tests recurrent state in the scheduler: which slots a sequence uses, which snapshots are kept, and that every
-// sequence resumes from the state of its own prefix, no matter which sequences share its slots.
+// sequence resumes from the state of its own prefix, whichever sequences share its slots.
 #include "scheduler_bench.h"
 
 namespace monolith {
@@ -26,7 +26,7 @@ TEST(an_equal_prompt_resumes_from_the_last_snapshot) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
   CHECK_EQ(only(second).generated(), 1);
   run_all(bench);
-  // Another organization does not see the snapshots.
+  // Another organization cannot use the snapshots.
   bench.add(prompt_of(203), 2, 3);
   bench.step();
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
@@ -37,8 +37,8 @@ TEST(a_prefix_without_a_snapshot_is_recomputed) {
   Bench bench(64, 256, 4, true, {}, 8, 128);
   bench.add(prompt_of(120), 1, 1);
   run_all(bench);
-  // The first prompt's pages are cached up to 112, and so is its only snapshot. The second prompt differs from position
-  // 100 on, so it cannot use the snapshot.
+  // The first prompt's pages are cached up to position 112, where its only snapshot is. The second prompt differs from
+  // position 100, so it cannot use the snapshot.
   std::vector<TokenId> other = prompt_of(120);
   for (size_t i = 100; i < other.size(); ++i) other[i] = 999;
   const uint64_t cached = bench.scheduler.cached_tokens();
@@ -61,7 +61,7 @@ TEST(the_next_turn_resumes_from_the_snapshot_of_a_response) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{80});
 }
 
-// A snapshot of a response takes only a free slot.
+// A snapshot within a response is taken only if a slot is free.
 TEST(a_response_leaves_a_snapshot_only_in_a_free_slot) {
   const auto cached_of_next_turn = [](int n_slots) {
     Bench bench(64, 256, 1, true, {}, n_slots, 1024);
@@ -124,7 +124,7 @@ TEST(a_sequence_drops_its_snapshot_rather_than_wait) {
   bench.add(prompt_of(33), 1, 20);
   bench.add(prompt_of(33, 500), 1, 20);
   bench.step();
-  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // Both stopped at 32, and one slot is left.
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // Both prompts stopped at 32, and one slot is left.
   CHECK_EQ(bench.step().items.size(), size_t{2});
   CHECK_EQ(bench.cache.slots().snapshots(), 1);
 }

@@ -1,4 +1,4 @@
-// Tests the scheduler without a model. The execution of plans is simulated, and every guarantee of scheduler.h is
+// Tests the scheduler without a model. The execution of plans is simulated, and every guarantee in scheduler.h is
 // checked.
 #include <chrono>
 #include <cstring>
@@ -31,7 +31,7 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).n_computed, 64);  // Running alone, it gets the whole step.
+  CHECK_EQ(only(longer).n_computed, 64);  // Alone, it gets the whole step.
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
@@ -84,7 +84,7 @@ TEST(scheduler_assigns_slots_to_choices_in_turn) {
   bench.step();
   bench.step();
   CHECK_EQ(slots_of(bench, 1), 8);
-  CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // The other prompts do not start before there are free slots.
+  CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // The other prompts start only when slots become free.
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
   for (int i = 0; i < 12; ++i) bench.step();
@@ -98,18 +98,18 @@ TEST(scheduler_assigns_slots_to_choices_in_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// The scheduler preempts as few sequences as possible to admit a waiting request, and none if preemption would not free
-// enough. Only pages that a sequence does not share count.
+// To admit a waiting request, the scheduler preempts as few sequences as possible, and none if preemption would not
+// free enough pages. Only pages that a sequence does not share count.
 TEST(scheduler_preempts_as_few_sequences_as_possible) {
-  // Preempted sequences by number of free pages.
+  // Expected number of preempted sequences for each number of free pages.
   struct Case {
     KvLayout layout;
     int n_held, n_prompt;
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages and have one page each of their own. One page is reserved for the next token of
-      // each choice.
+      // Three choices share 20 pages, and each has one page of its own. One page is reserved for each choice's next
+      // token.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
       // The choices share 20 full pages and two times three window pages. Each also has one full page and two window
       // pages of its own.
@@ -156,9 +156,9 @@ int steps_to_first_token(Bench& bench, const Request& request) {
   return -1;
 }
 
-// Long responses of one organization occupy every slot, and hundreds of its requests wait. Another organization's first
-// token takes as many steps as on an idle engine, and the first organization loses only the slot that this request
-// takes.
+// One organization's long responses occupy every slot, and hundreds of its requests are waiting. Another organization's
+// first token takes as many steps as on an idle engine, and the first organization loses only the slot that this
+// request takes.
 TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
   constexpr int kPlaces = 16;
   for (const int prompt : {1, 30, 100}) {
@@ -181,7 +181,7 @@ TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
   }
 }
 
-// The flood consists of long prompts, of which more could start at any time. The other organization's prompt gets the
+// The flood consists of long prompts, more of which could start at any time. The other organization's prompt gets the
 // larger half of each step.
 TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   Bench idle(4000, 128, 16);
@@ -194,7 +194,7 @@ TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   CHECK(flooded > 0 && flooded <= 2 * alone);
 }
 
-// One organization occupies all pages, and there are never enough for its next request.
+// One organization occupies all pages, and its next request never fits.
 TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   Bench bench(64, 64, 8);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);
@@ -205,7 +205,7 @@ TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
 }
 
-// There are as many organizations as slots: each gets one, and no organization loses its last slot.
+// With as many organizations as slots, each organization gets one slot and none loses its last slot.
 TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   Bench bench(1000, 64, 6);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(10, i), 1, 300);
@@ -219,12 +219,12 @@ TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   const uint64_t displaced = bench.scheduler.preemptions();
   CHECK_EQ(displaced, uint64_t{5});
   for (int i = 0; i < 100; ++i) bench.step(i % 16 == 0);
-  CHECK_EQ(bench.scheduler.preemptions(), displaced);  // Requests that still wait can start only when others end.
+  CHECK_EQ(bench.scheduler.preemptions(), displaced);  // Waiting requests now start only when others end.
   for (int i = 0; i < 6000 && bench.works(); ++i) bench.step(i % 64 == 0);
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 300);
 }
 
-// A sequence that was preempted runs for a while before it can be preempted again.
+// A preempted sequence that runs again is safe from preemption for a while.
 TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   Bench bench(1000, 64, 3);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
@@ -247,8 +247,8 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
 
-// One organization holds both slots. Another one requests a slot after `after` tokens have been generated since the
-// younger sequence was preempted. Returns whether the younger sequence is preempted again.
+// One organization holds both slots. Another organization requests a slot after `after` tokens have been generated
+// since the younger sequence was preempted. Returns whether the younger sequence is preempted again.
 bool younger_gives_way_again(int prompt, int after) {
   Bench bench(1000, 16, 2);
   const Request& older = bench.add(prompt_of(4), 1, 500);
@@ -275,7 +275,7 @@ TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 
-// A step for a first token contains no decodes of other sequences, as long as these steps are rare.
+// Steps reserved for first tokens contain no decodes of other sequences, as long as such steps are rare.
 TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -287,7 +287,7 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK_EQ(plan.n_decodes, 0);
   const int before = only(*bench.requests[0]).generated();
   bench.add(prompt_of(30, 400), 3,
-            20);  // Too soon after the last step for first tokens, so it shares a step with the decodes.
+            20);  // Too soon after the last step reserved for first tokens, so it shares a step with the decodes.
   CHECK_EQ(bench.step().n_rows, 6 + 1 + 30);
   CHECK_EQ(only(*bench.requests[0]).generated(), before + 1);
   for (int i = 0; i < 5; ++i) CHECK(!bench.step().first_tokens);
@@ -297,8 +297,8 @@ TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   CHECK(!bench.step().first_tokens);
 }
 
-// When one organization sends many long prompts, only a few run next to a decoding response, sometimes only one. Even
-// then its first token gets no step of its own, because it is not the only request of its organization.
+// When one organization sends many long prompts, only a few run alongside a decoding response, sometimes only one. Even
+// then, no step is reserved for its first token, because it is not its organization's only request.
 TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
@@ -311,8 +311,8 @@ TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   }
 }
 
-// Running sequences are counted in each step: as soon as the other sequence of its organization has ended, a prompt is
-// the only one.
+// Running sequences are counted in each step: as soon as its organization's other sequence has ended, a prompt is the
+// only one.
 TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -327,8 +327,8 @@ TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   CHECK_EQ(plan.n_rows, n_left);
 }
 
-// A flood of prompts does not delay a first token even when no sequence decodes: the first token gets a step of its
-// own.
+// A flood of prompts does not delay a first token even if no sequence is decoding: a step is reserved for the first
+// token.
 TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(300, 331 * i + 1), 2, 1);
@@ -341,7 +341,7 @@ TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   CHECK_EQ(bench.step().n_rows, 64);  // After that, all prompts continue.
 }
 
-// Two organizations with one prompt each do not delay anyone.
+// Two organizations with one prompt each delay nobody.
 TEST(scheduler_computes_single_prompts_of_organizations_together) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(300, 0), 1, 5);
@@ -350,8 +350,8 @@ TEST(scheduler_computes_single_prompts_of_organizations_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt that only fills the prefix cache has no first token to wait for. It gets neither a step of its own nor a
-// larger part of a shared step.
+// A prompt that only fills the prefix cache has no first token to wait for, so no step is reserved for it, and it gets
+// no larger part of a shared step.
 TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
@@ -365,7 +365,7 @@ TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   CHECK_EQ(plan.n_decodes, 6);
   CHECK_EQ(plan.n_rows, 6 + 30);
 
-  // The next two prompts take the same number of steps. Each is the only request of its organization, so they get equal
+  // The next two prompts take the same number of steps. Each is its organization's only request, so they get equal
   // shares.
   prepare(500, 4);
   bench.step();
@@ -378,7 +378,7 @@ TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   CHECK(only(tokens).n_computed - of_tokens > 2 * (only(nothing).n_computed - of_nothing));
 }
 
-// A single running response is enough for the caller's token bound to apply.
+// The caller's token limit applies even if only a single response is running.
 TEST(scheduler_keeps_the_token_bound_with_a_single_decode) {
   Bench bench(64, 64, 8);
   bench.add(prompt_of(5), 1, 100);
@@ -389,7 +389,7 @@ TEST(scheduler_keeps_the_token_bound_with_a_single_decode) {
   CHECK_EQ(plan.n_rows, 1 + 24);
 }
 
-// A request is admitted as soon as its pages are free, plus one page for each running sequence.
+// A request is admitted as soon as there are free pages for it, plus one page for each running sequence.
 TEST(scheduler_admits_with_exactly_the_required_pages) {
   const auto runs_beside = [](int n_running, int64_t n_left, int prompt, const KvLayout& layout) {
     Bench bench(n_running * layout.tables() + n_left, 64, 8, true, layout);
@@ -412,7 +412,7 @@ TEST(scheduler_admits_with_exactly_the_required_pages) {
   }
 }
 
-// With prompts of many organizations, each gets its share of every step.
+// If many organizations have prompts, each gets its share of every step.
 TEST(scheduler_shares_prompt_tokens_between_organizations) {
   Bench bench(4000, 100, 24);
   for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);  // Many prompts of one organization.
@@ -428,7 +428,8 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
   CHECK(only(*bench.requests[0]).n_computed > of_oldest);
 }
 
-// If two organizations both have many prompts, the oldest prompt of all gets an extra share, so that it makes progress.
+// If two organizations both have many prompts, the oldest prompt overall gets an extra share, so that it makes
+// progress.
 TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   Bench bench(4000, 100, 24);
   for (const uint64_t organization : {2, 1})
@@ -442,7 +443,7 @@ TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
-// A request has more choices than there are slots. The remaining choices wait in the queue like other requests.
+// A request has more choices than there are slots. The remaining choices wait in the queue, like other requests.
 TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
@@ -460,7 +461,7 @@ TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// Small prompts of other organizations can pass a prompt that does not fit only for a limited time.
+// Small prompts from other organizations can pass a prompt that does not fit, but only for a limited time.
 TEST(scheduler_does_not_starve_large_prompts_of_pages) {
   Bench bench(40, 64, 8);
   bench.add(prompt_of(160), 2, 200);  // Holds the pages that the large prompt needs.
@@ -507,8 +508,8 @@ TEST(scheduler_computes_simultaneous_equal_prompts_once) {
   CHECK(rows <= 160 + 8 * 2);  // The prefix once, then one prompt token and one decode for each request.
 }
 
-// Two prompts with a common prefix run at the same time, because neither filled a page in its first step. The sequence
-// that is behind uses the other's pages once they are full, and waits for pages that are just being filled.
+// Two prompts with a common prefix start together, because neither fills a page in its first step. The sequence that is
+// behind uses the other's full pages, and waits for pages that are about to be full.
 TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
@@ -522,7 +523,7 @@ TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   bench.scheduler.configure(64, 4);
   while (bench.works()) rows += bench.step().n_rows;
   CHECK_EQ(only(first).generated() + only(second).generated(), 2);
-  // In addition its first page, and its last page, whose last token must be computed.
+  // Plus its first page, and its last page, whose last token must be computed.
   CHECK_EQ(rows, 200 + kPageTokens + 8);
 }
 
@@ -609,8 +610,8 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   CHECK_EQ(only(held).generated(), before + 1);
 }
 
-// Requests whose images are still being encoded, or whose client does not read, are passed by later requests. They come
-// first once they are ready.
+// Later requests pass requests whose images are still being encoded or whose client does not read. These come first
+// once they are ready.
 TEST(scheduler_skips_requests_that_are_not_ready) {
   Bench bench(64, 64, 8);
   Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
@@ -623,7 +624,7 @@ TEST(scheduler_skips_requests_that_are_not_ready) {
   bench.step();
   CHECK_EQ(only(unseen).generated(), 1);
 
-  // The client does not read.
+  // This client does not read.
   const Request& unread = bench.add(prompt_of(20, 300), 1, 5);
   bench.channel->step_records().resize(200);
   std::memset(bench.channel->step_records().data(), 0, 200);
@@ -683,8 +684,8 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   CHECK_EQ(plan->n_rows, 22);
   CHECK_EQ(plan->n_ahead, 20);
   CHECK_EQ(only(writer).remaining(), 1);
-  // If the forced tokens exceed one step, they continue in the next step without delaying other sequences. Prompts keep
-  // their quarter of the step.
+  // If the forced tokens do not fit in one step, they continue in the next step without delaying other sequences.
+  // Prompts keep their quarter of the step.
   write(writer, 60);
   Request& prompt = bench.add(prompt_of(200, 600));
   const int before = only(other).generated();
@@ -698,7 +699,7 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   CHECK_EQ(plan->items[0].n_tokens, 14);
   CHECK_EQ(only(writer).remaining(), 1);
   CHECK_EQ(only(other).generated(), before + 2);
-  // If the step time is limited, forced tokens take at most half of what prompts may add.
+  // If the step time is limited, forced tokens take at most half of the tokens that prompts may add.
   write(writer, 40);
   plan = &bench.scheduler.plan(24);
   CHECK_EQ(plan->n_ahead, 12);
@@ -711,7 +712,7 @@ TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   Request& other = bench.add(prompt_of(14, 400), 1, 30);
   bench.step();
   bench.step();
-  const StepPlan* plan = &bench.scheduler.plan();  // Positions 16 and 15 are next.
+  const StepPlan* plan = &bench.scheduler.plan();  // The next positions are 16 and 15.
   REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
   const StepPlan::Item& first = plan->items[0];
   CHECK_EQ(bench.cache.available(), int64_t{1});
@@ -721,7 +722,7 @@ TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   CHECK_EQ(plan->n_rows, 3);
   bench.scheduler.advance();
   CHECK_EQ(only(one).remaining(), 0);
-  // An accepted draft token counts as computed. Its page is indexed only when it is full.
+  // An accepted draft token counts as computed. Its page is cached only once it is full.
   one.choices[0]->tokens.push_back(7);
   bench.scheduler.keep_draft(*one.choices[0]);
   one.choices[0]->tokens.push_back(8);
@@ -743,7 +744,7 @@ TEST(scheduler_random_load_with_sliding_windows) {
 }
 
 // Prompts and responses are much longer than the window, and sequences are forked, cached and preempted. No sequence
-// holds more than a window and a step, a prefix is found again while its window is cached, and all pages are freed in
+// holds more than a window and a step, a prefix is found again while its window is cached, and all pages are free at
 // the end.
 TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
   constexpr int kWindow = 50, kRows = 40;
@@ -779,7 +780,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
         CHECK_EQ(found, uint64_t{0});
       while (bench.works()) bench.step();
       CHECK_EQ(only(again).generated(), 1);
-      // The later organizations are entitled to a slot.
+      // The organizations that come later are entitled to a slot.
       for (uint64_t organization = 1; organization <= 3; ++organization) {
         for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
         for (int i = 0; i < 30; ++i) bench.step();
@@ -791,7 +792,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
   }
 }
 
-// In each step, a prompt gets the window pages of the whole step, not only those of the next token.
+// In each step, a prompt gets the window pages for the whole step, not only those for the next token.
 TEST(a_long_prompt_with_sliding_windows_uses_whole_steps) {
   for (const int full : {0, 1}) {
     Bench bench(100, 40, 2, true, {.full = full, .windowed = 1, .window = 50});
@@ -801,7 +802,7 @@ TEST(a_long_prompt_with_sliding_windows_uses_whole_steps) {
   }
 }
 
-// A prompt many times as long as the window is admitted with the pages that it holds at one time, together with other
+// A prompt many times as long as the window is admitted with only the pages that it holds at one time, alongside other
 // requests.
 TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 64};
@@ -816,7 +817,7 @@ TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
 }
 
-// There are pages for little more than one window. Several prompts take turns, and the oldest always continues.
+// There are pages for little more than one window. Several prompts take turns, and the oldest always makes progress.
 TEST(prompts_that_lack_window_pages_yield_to_the_oldest) {
   const KvLayout layout{.full = 1, .windowed = 4, .window = 40};
   Bench bench(110, 16, 4, true, layout);
@@ -831,13 +832,13 @@ InputSpan span_of(int first, int n_rows, uint64_t content, bool bidirectional) {
   return {.first = first, .n_rows = n_rows, .hash = {content, content}, .rows = {}, .bidirectional = bidirectional};
 }
 
-// Number of cached tokens of a second prompt with the same text.
+// Returns how many tokens are cached for a second prompt with the same text.
 uint64_t cached_of_second(std::vector<InputSpan> first, std::vector<InputSpan> second) {
   Bench bench(64, 128, 4);
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(first));
   while (bench.works()) bench.step();
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(second));
-  while (bench.works()) bench.step();  // Also checks that shared pages have the contents that would be computed.
+  while (bench.works()) bench.step();  // Also checks the contents of shared pages.
   return bench.scheduler.cached_tokens();
 }
 
@@ -862,9 +863,9 @@ TEST(scheduler_reuses_prefixes_that_do_not_split_a_bidirectional_span) {
     return bench.scheduler.cached_tokens();
   };
   CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});  // The prefix includes the span.
-  // The page at the end of the span is not full, so no part of the span is used.
+  // The page where the span ends is not full, so no part of the span is reused.
   CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});
-  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // Rows of a causal span attend only to earlier positions.
+  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // Rows in a causal span attend only to earlier positions.
   CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});   // The span ends at a page boundary.
   // The span ends with the prompt, whose last position is always computed.
   CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});
@@ -901,7 +902,7 @@ TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   for (int i = 0; i < 44; ++i) bench.add({static_cast<TokenId>(i)}, 1, 400);
   for (int i = 0; i < 10; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{44});
-  // Not the only sequence of its organization, so it gets no step for its first token.
+  // It is not its organization's only sequence, so no step is reserved for its first token.
   Request& request =
       bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
   int n_steps = 0;
@@ -909,7 +910,7 @@ TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   CHECK(n_steps < 50);
 }
 
-// After the oldest prompt of an organization, the shortest prompt is next, not the next oldest.
+// After an organization's oldest prompt, the shortest prompt is next, not the second oldest.
 TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   Bench bench(400, 128, 8);
   bench.scheduler.configure(64, 8);
@@ -918,7 +919,7 @@ TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
   CHECK_EQ(only(oldest).n_computed, 32);
-  CHECK_EQ(only(older).n_computed, 0);  // Its span does not fit into the rest of the step.
+  CHECK_EQ(only(older).n_computed, 0);  // Its span does not fit in the rest of the step.
   CHECK_EQ(only(brief).n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();

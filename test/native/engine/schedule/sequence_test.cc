@@ -1,5 +1,5 @@
-// Tests the preparation of a request before it is queued: the beginnings of calls are sorted as forced sequences
-// require, each together with its grammar.
+// Tests the preparation of a request before it is queued: call prefixes are sorted in the order that forced sequences
+// require, and each stays with its grammar.
 #include "engine/schedule/sequence.h"
 
 #include <memory>
@@ -37,7 +37,7 @@ struct Calls : Request {
   }
 };
 
-// Two grammars: for a call that begins with token 9, and for a call that begins with token 2.
+// Two grammars: one for calls that start with token 9, and one for calls that start with token 2.
 struct TwoCalls {
   const GrammarRef nine = grammar_of("nine"), two = grammar_of("two");
   GenerationRequest request;
@@ -63,12 +63,12 @@ TEST(beginnings_of_calls_are_sorted_with_their_grammars) {
   CHECK(made.call_grammars.starts == sorted);
   CHECK(made.call_grammars.next.empty() && made.call_grammars.heads.empty());
 
-  // If two beginnings are equal, the first is used.
+  // If two prefixes are equal, the first one is used.
   TwoCalls alike;
   alike.request.calls.prefixes = {{9, 1}, {9, 1}};
   CHECK(Calls(alike.request).call_grammars.prefixes == Grammars({alike.nine, alike.two}));
 
-  // Without grammars only the order matters.
+  // Without grammars, only the order matters.
   TwoCalls bare;
   bare.request.calls.grammars.clear();
   const Calls free(bare.request);
@@ -89,7 +89,7 @@ TEST(a_marker_token_has_no_grammar) {
   CHECK(made.call_grammars.starts.empty());
   CHECK(made.call_grammars.prefixes == Grammars({only}));
 
-  // Two calls with the same marker are distinguished by the tokens that follow.
+  // Two calls with the same marker are distinguished by the tokens after it.
   TwoCalls two_calls;
   two_calls.request.calls.open = {"<call>", 50};
   CHECK(Calls(two_calls.request).call_grammars.starts == Grammars({two_calls.two, two_calls.nine}));
@@ -134,7 +134,7 @@ TEST(a_content_header_is_a_beginning_without_a_grammar) {
   // A marker that is recognized only by its text has no prefixes, and none are added.
   calls.prefixes.clear();
   CHECK(Calls(two_calls.request).params.calls.prefixes.empty());
-  // Without grammars nothing follows a beginning, including the header.
+  // Without grammars, nothing follows a prefix, including the header.
   calls.grammars.clear();
   CHECK(Calls(two_calls.request).call_grammars.starts.empty());
 }
@@ -148,10 +148,10 @@ TEST(a_format_header_is_a_beginning_followed_by_the_format) {
   CHECK(made.call_grammars.headed == Grammars({two_calls.two, two_calls.request.format, two_calls.nine}));
   CHECK_EQ(made.call_grammars.format_head, size_t{1});
 
-  // Calls without a grammar.
+  // Calls have no grammar.
   two_calls.request.calls.grammars.clear();
   CHECK(Calls(two_calls.request).call_grammars.headed == Grammars({nullptr, two_calls.request.format, nullptr}));
-  // Without a header the content begins with the format, and without a format there is no header.
+  // Without a header, the content starts with the format, and without a format, there is no header.
   two_calls.request.format_head.clear();
   CHECK(Calls(two_calls.request).call_grammars.heads.empty());
   two_calls.request.format_head = {50, 7};
@@ -174,8 +174,8 @@ TEST(the_required_start_of_the_content_is_due_once) {
   CHECK(due(true, true) == std::pair(true, false));
 }
 
-// The repetition penalty also counts the prompt's tokens; the other penalties count only generated tokens. Embedding
-// rows are not counted as tokens.
+// The repetition penalty also counts prompt tokens; the other penalties count only generated tokens. Embedding rows do
+// not count as tokens.
 TEST(the_repetition_penalty_counts_prompt_tokens) {
   const auto counted = [](float repetition, float frequency) {
     GenerationRequest request;
@@ -193,7 +193,7 @@ TEST(the_repetition_penalty_counts_prompt_tokens) {
   CHECK_EQ(counted(1, 1), std::string());
 }
 
-// At most as many tokens are generated as fit into the context.
+// At most as many tokens are generated as fit in the context.
 TEST(the_maximum_length_is_bounded_by_the_context) {
   GenerationRequest request;
   request.prompt = std::vector<TokenId>(30, 1);

@@ -1,4 +1,4 @@
-// Tests the fair order of the queue in isolation, with sequences that either always fit or never fit.
+// Tests the queue's fair order in isolation, with sequences that either always fit or never fit.
 #include "engine/schedule/waiting_queue.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Line {
                        [](const Sequence& sequence) { return sequence.request.params.n; });
   }
 
-  // Returns the organizations of the next `n` sequences that are taken.
+  // Returns the organizations of the next `n` sequences taken from the queue.
   std::string order(int n) {
     std::string names;
     for (int i = 0; i < n; ++i)
@@ -76,7 +76,7 @@ TEST(waiting_queue_counts_choices_rather_than_requests) {
   CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // Eight slots each.
 }
 
-// An organization's debt remains while its queue is empty, and is forgotten when no request waits.
+// An organization's debt remains while its queue is empty, and is cleared when no request at all is waiting.
 TEST(waiting_queue_remembers_debts_while_others_wait) {
   Line line;
   for (int i = 0; i < 6; ++i) line.add('b');
@@ -91,7 +91,8 @@ TEST(waiting_queue_remembers_debts_while_others_wait) {
   CHECK_EQ(line.order(2), std::string("ba"));
 }
 
-// If two organizations owe turns, the one with the smaller debt is first until both have had the same number of slots.
+// If two organizations owe turns, the one with the smaller debt comes first until both have had the same number of
+// slots.
 TEST(waiting_queue_settles_several_debts_together) {
   Line line;
   line.add('a', 4);
@@ -111,10 +112,10 @@ TEST(waiting_queue_does_not_starve_organizations_with_debt) {
     const Sequence* sequence = line.take();
     REQUIRE(sequence != nullptr);
     const auto organization = static_cast<char>(sequence->request.params.organization);
-    if (organization != 'a') line.add(organization);  // It immediately waits again.
+    if (organization != 'a') line.add(organization);  // It waits again immediately.
     if (organization == 'a' && sequence->request.params.n == 1) break;
   }
-  // Each other organization is served once for each owed slot, then this organization's turn comes.
+  // Each other organization is served once per owed slot before it is this organization's turn.
   CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);
 }
 
@@ -132,7 +133,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(line.take() == &large);
   CHECK_EQ(line.order(3).size(), size_t{3});
 
-  // The request's own turn comes when its first page is free, however few requests have passed it. Once cancelled, it
+  // The request's turn comes when its first page is free, however few requests have passed it. Once it is cancelled, it
   // blocks no other request.
   Line other;
   Sequence& first = other.add('a');
@@ -143,7 +144,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   CHECK(other.take() == &first);
   Sequence& second = other.add('a');
   other.lacking = {&second};
-  // The other organization's own turn, and the passes.
+  // The other organization's own turn, plus the allowed passes.
   CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMaxPasses});
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));

@@ -1,5 +1,5 @@
-// Tests the draft model on its own: it predicts the model's next tokens whether or not its earlier draft tokens were
-// accepted, and it respects its budget.
+// Tests the draft model in isolation: it predicts the model's next tokens whether or not its earlier draft tokens were
+// accepted, and it stays within its budget.
 #include "engine/speculation/draft_model.h"
 
 #include <random>
@@ -10,8 +10,8 @@
 namespace monolith::testing {
 namespace {
 
-// Compares sequences of which some draft tokens are accepted and others rejected, and which sometimes skip drafting,
-// with a draft model that computes every text from scratch.
+// In the sequences, some draft tokens are accepted and others rejected, and some steps skip drafting. The reference is
+// a draft model that computes every text from scratch.
 TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   EngineSetup setup;
   setup.draft = "models/llama.q8_0.gguf";
@@ -67,7 +67,7 @@ TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   CHECK_EQ(draft.pool().free(), draft.pool().size());
 }
 
-// The model as its own draft model is always right when sampling is greedy.
+// A model that is its own draft model is always right when sampling is greedy.
 TEST(draft_model_of_the_same_weights_is_always_right) {
   EngineSetup setup;
   setup.draft = setup.model;
@@ -119,8 +119,8 @@ TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   CHECK_EQ(drafts_for(first), 0);
 }
 
-// Returns the share of the model's time that a draft model with the given acceptance rate spends. Each of its steps
-// takes half of a model step.
+// Returns how much time a draft model with the given acceptance rate takes, as a share of the model's time. Each of its
+// steps takes half as long as a model step.
 double spent_of(double chance, double& saved) {
   constexpr int kSteps = 20'000;
   constexpr double kStepMs = 10;

@@ -1,5 +1,5 @@
 // Tests prompt lookup without a draft model: where it finds repeated text, how many draft tokens are worthwhile, and
-// how the cost of steps is measured.
+// how step costs are measured.
 #include "engine/speculation/speculation.h"
 
 #include <numeric>
@@ -41,7 +41,7 @@ TEST(prompt_lookup_continues_a_repeating_text) {
   CHECK(drafted(other, same, 4) == std::vector<TokenId>(4, 5));
 }
 
-// Compares with a search of the whole text. Lookup finds only existing matches, and all of them if its table is large
+// Compares with a search through the whole text. Lookup finds only real matches, and all of them if its table is large
 // enough.
 TEST(prompt_lookup_random) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
@@ -93,7 +93,7 @@ TEST(draft_length_grows_with_acceptance_and_shrinks_without) {
     if (i >= 1000) late += static_cast<int>(n);
   }
   CHECK(made < 60);
-  CHECK(late >= 1 && late < 10);  // An occasional attempt continues.
+  CHECK(late >= 1 && late < 10);  // Occasional attempts continue.
   // Even at a cost that cannot pay off, one draft token is tried occasionally.
   CHECK(drafts.draft(tokens, 2, SequenceDrafts::kMax).size() <= 1);
 }
@@ -117,7 +117,7 @@ TEST(acceptance_model_measures_the_cost_of_a_draft_token) {
 }
 
 // Outliers have no lasting effect, whether they are due to load from other processes, a stopped process or the first
-// step of a newly mapped file.
+// step with a newly mapped file.
 TEST(acceptance_model_recovers_from_delayed_steps) {
   AcceptanceModel pace;
   pace.note(1, 0, 1000);

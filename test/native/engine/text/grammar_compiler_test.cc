@@ -54,7 +54,7 @@ struct Compiling {
   }
 };
 
-// The result of one compilation, and the number of times it was reported.
+// The result of one compilation, and how many times it was reported.
 struct Asked {
   std::promise<CompiledGrammar> promise;
   std::atomic<int> n_told{0};
@@ -72,7 +72,7 @@ struct Asked {
 }  // namespace
 
 TEST(a_long_compilation_does_not_delay_others) {
-  Asked first, second, quick, again;  // The second may be reported only when the compiler is destroyed.
+  Asked first, second, quick, again;  // The second one may be reported as late as the compiler's destruction.
   Compiling compiling(500);
   REQUIRE(compiling.compiler);
   compiling.compiler->compile(endless(1), first.done());
@@ -85,7 +85,7 @@ TEST(a_long_compilation_does_not_delay_others) {
   compiling.compiler->compile(choice("yes"), again.done());
   CHECK_EQ(again.n_told.load(), 1);
   CHECK(again.on == std::this_thread::get_id() && again.wait().grammar == compiled.grammar);
-  // A long compilation gets the full time limit, not only that of a short one.
+  // A long compilation gets the full time limit, not the one for short compilations.
   const CompiledGrammar refused = first.wait();
   CHECK(refused.grammar == nullptr && refused.problems.back().kind == SchemaProblem::Kind::kTooLarge);
   CHECK(refused.ns > 400'000'000);
@@ -98,7 +98,7 @@ TEST(closing_the_engine_does_not_wait_for_compilations) {
   REQUIRE(compiling.compiler);
   for (int i = 0; i < 6; ++i) compiling.compiler->compile(endless(i), asked[static_cast<size_t>(i)].done());
   compiling.compiler->compile(choice("yes"), quick.done());
-  // By now the other compilations wait for the second thread, or one of them runs on it.
+  // By now, the other compilations are waiting for the second thread, or one of them is running on it.
   CHECK(quick.wait().grammar != nullptr);
   const auto from = std::chrono::steady_clock::now();
   compiling.compiler.reset();

@@ -1,5 +1,4 @@
-// Compares the streaming text stage with the straightforward algorithm over the whole text, for every way to split the
-// text.
+// Compares the streaming text stage with the straightforward algorithm over the whole text, for every way to split it.
 #include "engine/text/output_parser.h"
 
 #include <random>
@@ -44,7 +43,7 @@ TEST(text_stage_line_breaks_at_markers_at_every_cut) {
   }
 }
 
-// Reasoning that starts in the prompt continues where the prompt ends.
+// Reasoning that starts in the prompt continues at the prompt's end.
 TEST(text_stage_continued_reasoning_keeps_its_line_breaks_at_every_cut) {
   ReasoningParams reasoning;
   reasoning.close.text = "</t>";
@@ -85,7 +84,7 @@ TEST(text_stage_emits_text_that_can_no_longer_match) {
   CHECK_EQ(got.content, "a ");
   CHECK_EQ(got.n_tokens, 1);
   stage.push(2, "sts", nullptr, got);
-  CHECK_EQ(got.content, "a stopst");  // The last s may start a new match.
+  CHECK_EQ(got.content, "a stopst");  // The last "s" may start a new match.
   CHECK_EQ(got.n_tokens, 3);
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "a stopsts");
@@ -151,7 +150,7 @@ TEST(text_stage_drops_line_breaks_after_marker_tokens) {
   CHECK_EQ(plain.content, "\n\n47");
 }
 
-// The close marker is searched before line breaks are dropped, so a marker that starts with a line break is found.
+// The close marker is searched for before line breaks are dropped, so a marker that starts with a line break is found.
 TEST(text_stage_finds_a_close_marker_that_starts_with_a_line_break) {
   ReasoningParams reasoning;
   reasoning.close.text = "\n</t>";

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// Returns the number of tokens after which the guard ends the response, or all of them if it does not.
+// Returns the number of tokens after which the guard ends the response, or the total if it does not.
 size_t taken(const std::vector<TokenId>& tokens, int repeats) {
   RepetitionGuard guard(repeats);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -50,7 +50,7 @@ TEST(text_without_a_loop_continues) {
   CHECK_EQ(taken(run(8, 6), 1), size_t{48});    // The guard is disabled.
   CHECK_EQ(taken(run(8, 6), 0), size_t{48});
   std::vector<TokenId> broken = run(8, 6);
-  // Every second repetition differs.
+  // Every other repetition differs.
   for (size_t i = 7; i < broken.size(); i += 16) broken[i] = static_cast<TokenId>(2000 + i);
   CHECK_EQ(taken(broken, 3), broken.size());
   CHECK_EQ(taken(run(8, 2), 3), size_t{16});

@@ -1,5 +1,5 @@
-// Tests the separation of tool calls from content: every way to split recorded formats into tokens gives the same
-// output.
+// Tests the separation of tool calls from content: however recorded formats are split into tokens, the output is the
+// same.
 #include <random>
 
 #include "engine/text/text_stage_reference.h"
@@ -62,7 +62,7 @@ TEST(text_stage_calls_at_the_start_at_every_cut) {
       check_every_cut(text, {.reasoning = thinking(), .calls = calls, .stops = {"{\""}});
     }
   }
-  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {  // At most 32 white-space characters are allowed.
+  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {  // At most 32 whitespace characters are allowed.
     const std::string text = std::string(spaces, ' ') + "{\"n";
     check_cut(text, {.calls = spelled("{\"n", "", true)}, 0);
     check_cut(text, {.calls = as_tokens(spelled("{\"n", "", true))}, ~uint64_t{0});
@@ -90,7 +90,7 @@ TEST(text_stage_calls_random_texts_and_cuts) {
     check_cut(text, params, ~uint64_t{0});
     for (const auto& piece : Reference(text, params).pieces) n_calls += piece.section == Section::kCall;
     params.calls = as_tokens(params.calls);
-    // If every marker spelling is a token, parts of a marker are never text, so no stop string may end within one.
+    // If every marker spelling is a token, text never contains part of a marker, so no stop string may end within one.
     params.reasoning = {};
     params.stops = {"s", "a "};
     check_cut(text, params, random());
@@ -118,7 +118,7 @@ TEST(text_stage_calls_hermes) {
   };
   CHECK_EQ(control(102, "<think>"), -1);
   CHECK_EQ(push(1, "a <tool_call>"), -1);
-  CHECK_EQ(push(100, "<tool_call>"), -1);  // Within the reasoning the marker is text.
+  CHECK_EQ(push(100, "<tool_call>"), -1);  // Within the reasoning, the marker is text.
   CHECK(stage.in_reasoning());
   CHECK_EQ(control(103, "</think>"), -1);
   CHECK_EQ(push(2, "\n\nI sto\xE6"), -1);
@@ -156,7 +156,7 @@ TEST(text_stage_calls_mistral) {
   CHECK_EQ(stage.push(1, "Sure. ", nullptr, got), -1);
   CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);
   CHECK_EQ(stage.push(2, "[{\"name\": \"a\", \"arguments\": {}}", nullptr, got), -1);
-  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);  // A second marker belongs to the section.
+  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);  // A second marker is part of the section.
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "Sure. ");
   CHECK_EQ(got.calls, "[TOOL_CALLS][{\"name\": \"a\", \"arguments\": {}}[TOOL_CALLS]");
@@ -170,7 +170,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
     Collected got;
     OutputParser stage(thinking(), calls, {}, false);
     if (!before.empty()) stage.push(1, before, nullptr, got);
-    CHECK_EQ(got.content, before == "a" ? "a" : "");  // White space may still belong to the call.
+    CHECK_EQ(got.content, before == "a" ? "a" : "");  // Whitespace may still be part of the call.
     stage.push_control(5, "<|python_tag|>", nullptr, got);
     stage.push(2, "x", nullptr, got);
     stage.finish(got);
@@ -214,7 +214,7 @@ TEST(text_stage_predicts_the_start_of_content) {
   CHECK(token_open.would_begin_content(1, "<t>"));
   token_open.push(1, std::string(31, '\n'), nullptr, got);
   CHECK(!token_open.would_begin_content(1, " "));
-  CHECK(token_open.would_begin_content(1, "  "));  // More white space than is allowed before a marker.
+  CHECK(token_open.would_begin_content(1, "  "));  // More whitespace than is allowed before a marker.
 }
 
 }  // namespace

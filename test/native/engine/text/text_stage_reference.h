@@ -1,5 +1,5 @@
 // Reference for the text stage: a straightforward algorithm over the whole text, and a check that compares the stage
-// with it for a given way to split the text into tokens. Tests only.
+// with it for a given way of splitting the text into tokens. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace monolith::testing {
 
 struct Collected final : DeltaSink {
   std::string content, reasoning, calls;
-  std::vector<std::pair<Section, std::string>> sections;  // In order; adjacent deltas of one section are joined.
+  std::vector<std::pair<Section, std::string>> sections;  // In order; adjacent deltas in one section are joined.
   int n_tokens = 0;
   std::vector<TokenId> entries;  // Tokens with logprob entries, in order.
   void piece(Section section, std::string_view text, int n, std::span<const TokenLogprobs> logprobs) override {
@@ -56,12 +56,12 @@ class Reference {
     return joined;
   }
 
-  // Treatment of the token whose bytes are text[begin, end).
+  // What happens to the token whose bytes are text[begin, end).
   struct Fate {
     bool counted = false, has_entry = false;
   };
   Fate fate_of(size_t begin, size_t end) const {
-    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // Start of its character.
+    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // Start of the character.
     for (const Piece& piece : pieces)
       if (begin < piece.end && end > piece.begin) return {true, piece.section == Section::kContent};
     for (const auto& [from, to] : line_breaks_)  // Dropped line breaks are counted with the text that follows.
@@ -108,7 +108,7 @@ class Reference {
     content(at);
   }
 
-  // Finds the first end of content from `begin` on: a call's open marker or a stop string.
+  // Finds the first end of content at or after `begin`: a call's open marker or a stop string.
   void content(size_t begin) {
     const CallParams& calls = params_.calls;
     bool first = true;
@@ -142,7 +142,7 @@ class Reference {
   std::vector<std::pair<size_t, size_t>> line_breaks_;
 };
 
-// Feeds `text`, split before each position whose bit in `cuts` is set. If a call's marker has a token, its spelling is
+// Feeds `text`, split before each position whose bit in `cuts` is set. If a call marker has a token, its spelling is
 // passed as one token.
 inline void check_cut(const std::string& text, const StageParams& params, uint64_t cuts) {
   const Reference expected(text, params);

@@ -1,5 +1,5 @@
-// Builds small GGUF images for tests. Images are valid by default, but every field can be set to an invalid value.
-// Sizes, counts and offsets are filled in unless a test sets them.
+// Builds small GGUF images for tests. Images are valid by default, but any field can be set to an invalid value. Sizes,
+// counts and offsets are filled in unless a test sets them.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ class GgufBuilder {
   std::string magic = "GGUF";
   uint32_t version = 3;
   std::optional<uint64_t> n_tensors, n_metadata;
-  // Alignment of the data section. A test that changes it must add the key general.alignment itself.
+  // Alignment of the data section. A test that changes it must add the general.alignment key itself.
   size_t alignment = 32;
 
   template <typename T>

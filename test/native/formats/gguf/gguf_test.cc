@@ -1,4 +1,4 @@
-// Tests well-formed files: every value type, conversions of lookups, tensors, and the golden model files.
+// Tests well-formed files: every value type, conversions in lookups, tensors, and the golden model files.
 #include "formats/gguf/gguf.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 bool mentions(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
 
-// A file in a new temporary folder, deleted with the object.
+// A file in a new temporary directory, which is deleted together with this object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const Bytes& bytes) {
@@ -262,10 +262,11 @@ TEST(gguf_reads_the_golden_vocabularies) {
 
 namespace {
 
-// A model in several files as written by gguf-split. It has tensors t0, t1, ... of 8 floats, one or more in each part.
+// A model in several files, as written by gguf-split. It has tensors t0, t1, ... of 8 floats, with at least one in each
+// part.
 struct SplitModel {
   uint16_t count = 3;
-  int n_tensors = 3;           // Value of the metadata key split.tensors.count.
+  int n_tensors = 3;           // Value of the split.tensors.count metadata key.
   const char* twin = nullptr;  // Name of the tensor in the last part; null: unique.
 
   static std::string name(int number, int count) {
@@ -319,7 +320,7 @@ TEST(gguf_opens_a_split_model_by_its_first_part) {
   CHECK_EQ((*file)->file_bytes(), bytes);
 }
 
-// Q1_0 and Q2_0, whose values are stored as Q4_0, in one file and in split files.
+// Q1_0 and Q2_0, whose values are stored as Q4_0, in single files and in split files.
 TEST(gguf_reads_values_of_one_and_two_bits) {
   const TemporaryFile folder({});
   std::vector<std::vector<float>> expected(2);

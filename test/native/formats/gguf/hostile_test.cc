@@ -1,5 +1,5 @@
-// Tests malicious GGUF files. Each attack is one row of a table: how the image is built, and the expected part of the
-// error message. Also tests random damage: truncation at every byte, and bit flips from a fixed seed.
+// Tests malicious GGUF files. Each attack is one row in a table: how to build the image, and what the error message
+// must contain. Also tests random damage: truncation at every byte, and bit flips from a fixed seed.
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -44,7 +44,7 @@ Bytes with_version(uint32_t version) {
   builder.version = version;
   return builder.build();
 }
-// One tensor "w" with 64 bytes of data (usually 16 F32 values) and an invalid entry in the tensor table.
+// A single tensor "w" with 64 bytes of data (usually 16 F32 values) and an invalid entry in the tensor table.
 Bytes with_tensor(uint32_t type, std::initializer_list<uint64_t> dims, std::optional<uint64_t> offset = {},
                   size_t bytes = 64) {
   return GgufBuilder().tensor("w", type, dims, Bytes(bytes), offset).build();
@@ -94,7 +94,7 @@ const Attack kAttacks[] = {
     {"tensor_count",
      [] {
        GgufBuilder builder;
-       builder.n_tensors = uint64_t{1} << 61;  // Multiplied by the size of any entry, this count overflows.
+       builder.n_tensors = uint64_t{1} << 61;  // This count overflows when multiplied by the size of any entry.
        return builder.build();
      },
      ErrorCode::kInvalidFile, "claims 2305843009213693952 tensors"},
@@ -195,7 +195,7 @@ const Attack kAttacks[] = {
      "size in bytes overflows"},
     {"row_not_whole_blocks", [] { return with_tensor(kQ8_0, {33}); }, ErrorCode::kInvalidFile,
      "rows of 33 values do not fill whole blocks of Q8_0 (32 values)"},
-    // Two rows of 16 values together fill a block, but neither row does.
+    // Two rows of 16 values fill a block together, but a row alone does not.
     {"row_shorter_than_block",
      [] {
        return with_tensor(kQ8_0, {16, 2});
@@ -222,7 +222,7 @@ const Attack kAttacks[] = {
      ErrorCode::kInvalidFile, "tensors 'b' and 'a' overlap"},
 };
 
-// A file with a little of everything, small enough to be truncated and changed thousands of times.
+// A file with a bit of everything, small enough to be truncated and changed thousands of times.
 GgufBuilder small_file() {
   GgufBuilder builder;
   builder.string("general.architecture", "llama")
@@ -256,7 +256,7 @@ TEST(gguf_rejects_each_attack_with_its_reason) {
   }
 }
 
-// Unusual but harmless properties that occur in real files.
+// Unusual but harmless properties of real files.
 TEST(gguf_accepts_unusual_but_harmless_files) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);
@@ -276,7 +276,7 @@ TEST(gguf_rejects_a_file_truncated_at_any_byte) {
   touch_everything(**intact, whole);
   for (size_t size = 0; size < whole.size(); ++size) {
     const Bytes cut(whole.begin(),
-                    // A buffer of the exact size, so that sanitizers detect reads past its end.
+                    // A buffer of exactly this size, so that sanitizers detect reads past its end.
                     whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto file = GgufFile::parse(cut);
     if (file.ok())
@@ -286,7 +286,7 @@ TEST(gguf_rejects_a_file_truncated_at_any_byte) {
   }
 }
 
-// Flips one to four bits anywhere. The result is an error, or a file that satisfies the invariants of gguf.h.
+// Flips one to four bits anywhere. The result is either an error or a file that satisfies the invariants in gguf.h.
 TEST(gguf_survives_bit_flips) {
   const Bytes whole = small_file().build();
   const size_t head = small_file().head().size();
@@ -305,5 +305,5 @@ TEST(gguf_survives_bit_flips) {
       CHECK(!file.error().message.empty() && file.error().message.size() < 1000);
     }
   }
-  CHECK(accepted > 100 && accepted < 19900);  // Some damaged files were accepted and some were rejected.
+  CHECK(accepted > 100 && accepted < 19900);  // Some damaged files were accepted and some rejected.
 }

@@ -1,5 +1,5 @@
 // Tests dequantization: hand-made blocks with known results, all 16-bit floats, and the golden files. Quantized tensors
-// of the golden files must agree with the same tensors in F32 within the rounding error of each format.
+// in the golden files must agree with the same tensors in F32 to within the rounding error of each format.
 #include "formats/gguf/tensor_type.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST(half_conversions_are_exact) {
     const float want = half & 0x8000 ? -magnitude : magnitude;
     if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want) || float_to_half(got) != half)
       return check::fail(__FILE__, __LINE__, "half " + std::to_string(bits));
-    // Halfway to the next pattern: ties are rounded to even, and anything above the tie is rounded up.
+    // Halfway to the next pattern: ties round to even, and anything above the tie rounds up.
     if (exponent == 31) continue;
     const float next = half_to_float(static_cast<uint16_t>((half & 0x7fff) + 1));
     const float tie = std::isinf(next) ? 65520.0f : (magnitude + next) / 2;
@@ -77,8 +77,8 @@ TEST(half_conversions_are_exact) {
   }
   CHECK_EQ(bfloat16_to_float(0x3fc0), 1.5f);
   CHECK_EQ(float_to_bfloat16(1.5f), 0x3fc0);
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // The tie is rounded down to even.
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // The tie is rounded up to even.
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // The tie rounds down to even.
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // The tie rounds up to even.
   CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
   CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
 }
@@ -151,8 +151,7 @@ TEST(dequantize_q6_k) {
     CHECK_EQ(out[i], 0.0625f * static_cast<float>(scale(i / 16)) * static_cast<float>(quant(i) - 32));
 }
 
-// Writes 4-bit codes in the layout of all types with 32 values in 16 bytes, and fifth bits in the layout of Q5_0 and
-// Q5_1.
+// Writes 4-bit codes in the layout of all types with 32 values in 16 bytes, and fifth bits in that of Q5_0 and Q5_1.
 template <size_t N>
 void put_nibble(std::array<uint8_t, N>& block, size_t quants, size_t i, size_t q) {
   block[quants + i % 16] |= static_cast<uint8_t>((q & 15) << (i < 16 ? 0 : 4));
@@ -284,8 +283,8 @@ TEST(dequantize_iq4_xs) {
     CHECK_EQ(out[i], 0.5f * (static_cast<float>(scale[i / 32]) - 32) * kIq4Levels[quant(i)]);
 }
 
-// Results of an independent decoder: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) computes for the same
-// random blocks.
+// Results from an independent implementation: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) computes for
+// the same random blocks.
 TEST(dequantize_matches_ggml_bit_for_bit) {
   struct Digest {
     TensorType type;
@@ -315,7 +314,7 @@ TEST(dequantize_matches_ggml_bit_for_bit) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       byte = static_cast<uint8_t>(state >> 56);
     }
-    // Binary16 scales below 2, so that none is infinite or NaN.
+    // Keep binary16 scales below 2, so that none is infinite or NaN.
     const bool two = expected.type == TensorType::kQ4_1 || expected.type == TensorType::kQ5_1 ||
                      expected.type == TensorType::kQ2_K || expected.type == TensorType::kQ4_K ||
                      expected.type == TensorType::kQ5_K;
@@ -324,7 +323,7 @@ TEST(dequantize_matches_ggml_bit_for_bit) {
                          : expected.type == TensorType::kQ6_K  ? 208
                          : expected.type == TensorType::kTQ1_0 ? 52
                          : expected.type == TensorType::kTQ2_0 ? 64
-                         // IQ1_M: the upper nibble of this byte belongs to the scale.
+                         // IQ1_M: the upper nibble of this byte is part of the scale.
                          : expected.type == TensorType::kIQ1_M ? 54
                                                                : 0;
     if (expected.type != TensorType::kMXFP4 && expected.type != TensorType::kNVFP4) {
@@ -353,13 +352,13 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
     double step, rms;
   };
   const Bound table[] = {
-      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},  // Error bound of F16: half a unit of an 11-bit mantissa.
-      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // Error bound of BF16: half a unit of an 8-bit mantissa.
-      // Error bound of Q8_0: half a step, plus the rounding error of the scale.
+      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},  // F16: half a unit in the last place of an 11-bit mantissa.
+      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // BF16: half a unit in the last place of an 8-bit mantissa.
+      // Q8_0: half a step, plus the scale's rounding error.
       {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},
-      // Error bound of Q4_0: a whole step at the end of the range that has no code of its own.
+      // Q4_0: a whole step at the end of the range that has no code of its own.
       {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},
-      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Error bound of Q4_K: the range from -max to max in 15 steps.
+      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Q4_K: the range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},
   };
   const std::string reference_path = check::vectors_path("models/llama.f32.gguf");

@@ -1,4 +1,4 @@
-// Reads everything in a parsed file. Aborts if a view points outside of the file or an invariant of gguf.h is violated.
+// Reads everything in a parsed file. Aborts if a view points outside the file or an invariant of gguf.h is violated.
 // Shared by the fuzz target and the tests with damaged files.
 #pragma once
 
@@ -17,7 +17,7 @@ inline void insist(bool holds, const char* what) {
   std::abort();
 }
 
-// Returns a sum over all bytes read, so that the compiler cannot remove a read.
+// Returns a sum over all the bytes it reads, so that the compiler cannot remove a read.
 inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte> bytes) {
   uint64_t sum = file.alignment();
   const auto inside = [&](const void* data, size_t size) {
@@ -56,7 +56,7 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
     insist(tensor.shape[0] % traits.block_values == 0, "rows are whole blocks");
     add(std::as_bytes(std::span(tensor.name)));
     const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
-    // The tensor is not stored in its own type, so its rows are converted when they are read.
+    // The tensor is not stored in its own type: its rows are converted when they are read.
     if (tensor.source != nullptr) {
       insist(tensor.data.empty(), "tensors that are converted on reading have no data");
       for (const auto place : tensor.source->places()) add(place);

@@ -1,5 +1,5 @@
-// Tests how the files of a Hugging Face folder are translated, and the errors for invalid folders: every message names
-// the file and the key.
+// Tests how the files in a Hugging Face directory are translated, and the errors for invalid directories: every message
+// names the file and the key.
 #include <cmath>
 #include <functional>
 
@@ -24,7 +24,7 @@ std::string floats(size_t count, float first, float step) {
   return out;
 }
 
-// A small folder. Tests may replace its parts before it is written.
+// A small model directory. Tests may replace its parts before it is written.
 struct Parts {
   std::string config =
       R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,
@@ -33,7 +33,7 @@ struct Parts {
       R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
           "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
           "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
-  std::string ranks = "";  // Content of the file tiktoken.model.
+  std::string ranks = "";  // Content of tiktoken.model.
   std::string settings =
       R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
   std::string generation = R"({"eos_token_id":[3,2]})";
@@ -77,7 +77,7 @@ void replace(std::string& text, std::string_view from, std::string_view to) {
   text.replace(at, from.size(), to);
 }
 
-// Returns the values of a tensor as the loader would read them.
+// Returns a tensor's values as the loader would read them.
 std::vector<float> values_of(const GgufFile& file, std::string_view name) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return {};
@@ -110,7 +110,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
 
   const auto tokenizer = Tokenizer::load(*file);
   REQUIRE(tokenizer.ok());
-  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // The vocabulary has as many tokens as the embedding table has rows.
+  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // The vocabulary has one token per row of the embedding table.
   CHECK_EQ((*tokenizer)->bos(), 3);
   CHECK_EQ((*tokenizer)->eos(), 3);
   CHECK((*tokenizer)->is_end_of_generation(2));
@@ -121,7 +121,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
   CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
 }
 
-// transformers saves only those settings of a text part that differ from the defaults of its class.
+// For a text part, transformers saves only the settings that differ from the class defaults.
 TEST(text_configs_use_the_defaults_of_their_class) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
@@ -140,7 +140,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    // The head size is the default of the class, not 2560 / 8.
+    // The head size is the class default, not 2560 / 8.
     CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
@@ -168,7 +168,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
   }
   {
-    // A value of null counts as given. A model type whose files state all sizes has no default sizes.
+    // A null value counts as given. There are no default sizes for a model type whose files give all of them.
     std::string error;
     Parts parts;
     for (const char* const text : {R"("model_type":"llama","hidden_size":null)", R"("model_type":"qwen3")"}) {
@@ -182,7 +182,7 @@ TEST(text_configs_use_the_defaults_of_their_class) {
   }
 }
 
-// GGUF stores the magnitude (mscale) as the difference from 0.1 ln(factor) + 1.
+// GGUF stores the magnitude (mscale) relative to 0.1 ln(factor) + 1.
 TEST(yarn_magnitude_is_translated) {
   for (const auto& [stated_there, want] :
        {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
@@ -199,7 +199,7 @@ TEST(yarn_magnitude_is_translated) {
   }
 }
 
-// The model's source is modeling_phimoe.py.
+// Based on modeling_phimoe.py.
 TEST(phi_moe_states_the_rope_magnitude) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "PhiMoEForCausalLM");
@@ -220,7 +220,7 @@ TEST(phi_moe_states_the_rope_magnitude) {
       "short_mscale' differs from 'long_mscale'");
 }
 
-// Arrays with a number per layer are built before the model checks the layer count, so the count is limited earlier.
+// Arrays with one number per layer are built before the model checks the layer count, so the count is limited earlier.
 TEST(layer_count_is_limited_before_memory_is_allocated) {
   for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
     expect_refused(
@@ -231,7 +231,7 @@ TEST(layer_count_is_limited_before_memory_is_allocated) {
         "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
 }
 
-// Python writes Infinity and NaN into JSON. They are harmless in settings that nothing reads.
+// Python writes Infinity and NaN to JSON. They are harmless in settings that nothing reads.
 TEST(infinity_and_nan_are_accepted_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"",
@@ -299,7 +299,7 @@ TEST(fused_experts_are_split) {
   CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
 }
 
-// MiMo-V2-Flash: layers with a sliding window have their own RoPE base.
+// MiMo-V2-Flash: sliding-window layers have their own RoPE base.
 TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
@@ -316,7 +316,7 @@ TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
 
 namespace {
 
-// A Kimi folder with the tokens "a", "b", "ab", " ", "aba" and " ab" by rank, and two special tokens after them.
+// A Kimi directory whose tokens are, by rank, "a", "b", "ab", " ", "aba" and " ab", followed by two special tokens.
 Parts kimi() {
   Parts parts;
   parts.tokenizer = "";
@@ -528,9 +528,8 @@ TEST(normalizers_of_folders_are_applied) {
 }
 
 TEST(escapes_in_regular_expressions_equal_their_characters) {
-  // DeepSeek V3's file contains a carriage return and a line feed as characters, other files as escapes in several
-  // spellings.
-  // The escapes as written in JSON.
+  // The escapes as written in JSON: DeepSeek V3's file contains a carriage return and a line feed as characters, other
+  // files as escapes in several spellings.
   for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {
     Parts parts;
     const std::string n = newline;

@@ -33,11 +33,11 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 struct Folder {
-  std::string quantization;  // The quantization_config of config.json.
+  std::string quantization;  // The quantization_config in config.json.
   std::vector<SafetensorData> tensors = {};
   int64_t out = kOut, in = kIn;
-  std::vector<float> want = {};  // Expected values of the matrix, [out, in].
-  float scale = 1;               // Factor of the whole matrix.
+  std::vector<float> want = {};  // Expected values of the matrix, as [out, in].
+  float scale = 1;               // Scale of the whole matrix.
 };
 
 std::string config_of(const Folder& folder) {
@@ -79,7 +79,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
     check::fail(__FILE__, __LINE__, what + ": stored as " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  // None of the checkpoint's separate tensors remain.
+  // None of the checkpoint's auxiliary tensors remain.
   CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
@@ -100,12 +100,12 @@ struct Integers {
   bool scales_beyond_half = false;  // BF16 scales that F16 cannot represent.
 };
 
-// Codes, zero points and scales of a matrix, and the values that they represent.
+// A matrix's codes, zero points and scales, and the values that they represent.
 struct Numbers {
   Integers form;
-  // Shapes of codes, zeros and group_of: [in * out], [groups * out], [in].
+  // Shapes of `codes`, `zeros` and `group_of`: [in * out], [groups * out], [in].
   std::vector<uint32_t> codes, zeros, group_of;
-  std::vector<uint16_t> scales;  // Shape of scales: [groups * out], as F16 or BF16.
+  std::vector<uint16_t> scales;  // [groups * out], as F16 or BF16.
   int64_t groups;
   std::vector<float> want;
 
@@ -137,8 +137,8 @@ Numbers some_numbers(const Integers& form, uint32_t least_zero) {
   return n;
 }
 
-// Packs `rows` x `cols` values into 32-bit words. Each word has `per` values from consecutive columns, the first in the
-// lowest bits.
+// Packs `rows` x `cols` values into 32-bit words. Each word holds `per` values from consecutive columns, the first one
+// in the lowest bits.
 std::string packed(int64_t rows, int64_t cols, int bits, const std::function<uint32_t(int64_t, int64_t)>& value) {
   const int64_t per = 32 / bits;
   std::vector<uint32_t> words;
@@ -235,7 +235,7 @@ enum class Scales { kPowers, kAny };
 
 constexpr int64_t kCutCols = 200, kWholeCols = 256;
 
-// FP8 with blocks of 128 x 128. The last block row is partial, and with 200 columns so is the last block column.
+// FP8 with 128 x 128 blocks. The last block row is partial and, with 200 columns, so is the last block column.
 Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   constexpr int64_t kRows = 150;
   Folder folder{R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]})"};
@@ -267,8 +267,8 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   return folder;
 }
 
-// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py. The expected values leave out
-// the scale of the whole matrix, except where the result is stored as floats.
+// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize) and compressed-tensors' fp4_quantized.py. The expected values do not
+// include the scale of the whole matrix, unless the result is stored as floats.
 Folder fp4(bool compressed, bool negative = false) {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   Folder folder{
@@ -350,7 +350,7 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   const auto held = open(config_of(huge), safetensors_of(with_table(huge.tensors)));
   REQUIRE(held.ok());
   CHECK((*held)->tensor("blk.0.ffn_down.weight")->type == TensorType::kF32);
-  // A NaN code makes its block NaN, and with it the dot products of the row.
+  // A NaN code turns its block into NaN, and with it the dot products of the row.
   Folder damaged = fp8(Scales::kAny, "F32", kWholeCols);
   damaged.tensors[0].bytes[3 * kWholeCols + 130] = static_cast<char>(0xff);
   const auto file = open(config_of(damaged), safetensors_of(with_table(damaged.tensors)));
@@ -414,7 +414,7 @@ TEST(fp8_checkpoints_of_deepseek4_have_mxfp4_experts) {
       folder, [](Folder& f) { f.tensors.pop_back(); }, "requires the tensor 'model.layers.0.mlp.down_proj.scale'");
   expect_refused(
       folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
-  // MiMo V2.5 uses a different type and a different name for both tensors.
+  // MiMo V2.5 uses a different type for the code and scale tensors, and a different name for the scales.
   folder.tensors[0].type = folder.tensors[1].type = "U8";
   folder.tensors[1].name = std::string(kStem) + ".weight_scale";
   expect_values(folder, TensorType::kMXFP4, "MXFP4 of MiMo");
@@ -447,7 +447,7 @@ TEST(compressed_tensors_are_decoded_by_group) {
   expect_values(compressed({8, 64, Zeros::kMiddle}), TensorType::kQ8_0, "8 bits");
 }
 
-// FP8 of ModelOpt has one scale for a whole matrix.
+// ModelOpt's FP8 has one scale for a whole matrix.
 TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   Folder folder = fp8(Scales::kAny, "F32");
   folder.quantization = R"({"quant_method":"modelopt","quant_algo":"FP8"})";
@@ -457,7 +457,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   for (size_t i = 0; i < folder.want.size(); ++i)
     folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
   expect_values(folder, TensorType::kF32, "one scale");
-  folder.tensors[0].shape = {75, 400};  // The matrix has the same number of codes in a different shape.
+  folder.tensors[0].shape = {75, 400};  // The same number of codes in a different shape.
   folder.in = 400, folder.out = 75;
   expect_values(folder, TensorType::kF32, "one scale of other rows");
   Folder whole = fp8(Scales::kAny, "F32", kWholeCols);
@@ -468,7 +468,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   expect_values(whole, TensorType::kF8Scaled, "one scale of whole blocks");
 }
 
-// A matrix that is stored as floats can be quantized to a smaller type while loading, as in any other checkpoint.
+// A matrix that is stored as floats can be quantized to a smaller type while it is loaded, as in any other checkpoint.
 TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   Folder folder = fp8(Scales::kAny, "F32");
   folder.tensors[0].shape = {100, 300};  // Rows do not consist of whole blocks, so the matrix is not quantized.
@@ -480,7 +480,7 @@ TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
   const auto whole = open(config_of(fp8(Scales::kAny, "F32")),
                           safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
-  CHECK(!whole.ok());  // The tensors belong to a different quantization method. Another test checks the message.
+  CHECK(!whole.ok());  // The tensors are those of a different quantization method. Another test checks the message.
 }
 
 TEST(invalid_quantized_checkpoints_are_rejected_by_name) {

@@ -1,4 +1,4 @@
-// Tests headers of safetensors files: valid, malicious and randomly damaged ones.
+// Tests the headers of safetensors files: valid, malicious and randomly damaged ones.
 #include <string>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-// Tests the errors for folders with invalid vision encoders: every message names the file and the key, or the tensor.
-// engine/hf_vision_test.cc tests the results of valid folders.
+// Tests the errors for directories with invalid vision encoders: every message names the file and the key, or the
+// tensor. engine/hf_vision_test.cc tests the results of valid directories.
 #include "formats/hf/vision_folder.h"
 
 #include <string>
@@ -57,9 +57,9 @@ TEST(vision_encoders_of_folders_are_translated_to_gguf_keys_and_names) {
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "gemma3");
   CHECK_EQ((*file)->unsigned_integer("clip.vision.projector.scale_factor")->value_or(0), 2u);
-  // The default of the class, because the setting is missing.
+  // The class default, because the setting is missing.
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 3072u);
-  CHECK_EQ((*file)->tensors().size(), 1u);  // Neither the head for other purposes nor the tensors of the text model.
+  CHECK_EQ((*file)->tensors().size(), 1u);  // Neither the head for other purposes nor the text model's tensors.
   CHECK((*file)->tensor("v.post_ln.weight") != nullptr);
 }
 
@@ -182,7 +182,7 @@ TEST(invalid_settings_of_kimi_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 16384u * 196);
-  CHECK_EQ((*file)->tensors().size(), 1u);  // The position embeddings of video frames are left out.
+  CHECK_EQ((*file)->tensors().size(), 1u);  // The position embeddings for video frames are left out.
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
            {&Parts::processor, "16384", "0", "'media_proc_cfg.in_patch_limit' is 0, expected an integer"},
@@ -219,7 +219,7 @@ TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   const auto points = (*file)->integers("clip.vision.image_grid_pinpoints");
-  // Grid sizes are stored with the width first.
+  // Grid sizes are stored width first.
   CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));
   CHECK((*file)->tensor("model.image_newline") != nullptr);
   Parts usual = whole;
@@ -229,7 +229,7 @@ TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   }
   const auto unsaid = opened(usual);
   if (!unsaid) return check::fail(__FILE__, __LINE__, unsaid.error().message);
-  // The default of the class, because the setting is missing.
+  // The class default, because the setting is missing.
   CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
@@ -279,10 +279,10 @@ TEST(damaged_settings_of_vision_encoders_never_crash) {
   for (size_t cut = 0; cut < whole.config.size(); cut += 3) {
     Parts parts;
     parts.config = whole.config.substr(0, cut) + "7" + whole.config.substr(cut + 1);
-    (void)opened(parts);  // The damaged folder may open or be rejected; it must not crash.
+    (void)opened(parts);  // The damaged directory may open or be rejected, but must not crash.
     parts = {};
     parts.processor = whole.processor.substr(0, cut % whole.processor.size());
-    (void)opened(parts);  // The damaged folder may open or be rejected; it must not crash.
+    (void)opened(parts);  // The damaged directory may open or be rejected, but must not crash.
   }
 }
 

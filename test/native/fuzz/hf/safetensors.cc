@@ -41,7 +41,7 @@ FUZZ_MUTATOR(safetensors) {
   std::memcpy(&size, input.data(), sizeof size);
   if (size > input.size() - sizeof size) return std::nullopt;
   std::string head = json(input.substr(sizeof size, size), chance);
-  // Padded with spaces to a multiple of 8 bytes, as by the programs that write safetensors files.
+  // Padded with spaces to a multiple of 8 bytes, as real writers of safetensors files do.
   head.resize((head.size() + 7) / 8 * 8, ' ');
   const uint64_t now = head.size();
   return std::string(reinterpret_cast<const char*>(&now), sizeof now)

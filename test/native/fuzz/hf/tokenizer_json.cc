@@ -1,6 +1,6 @@
-// Fuzz target: any tokenizer.json with any text is either rejected with a message, or the text becomes token IDs of the
-// vocabulary. The input is the file, a separator and the text. Input that does not start with { is read as a
-// tiktoken.model file.
+// Fuzz target: for any tokenizer.json and any text, either the file is rejected with a message, or the text becomes
+// token IDs in its vocabulary. The input is the file, a separator and the text. Input that does not start with { is
+// read as a tiktoken.model file.
 #include "formats/hf/tokenizer.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"

@@ -1,5 +1,5 @@
 // Fuzz target: any GGUF file is either rejected as a model with a message, or loads as a model that can be evaluated.
-// The input is the file's header. The tensor data is made up, so that the mutator works on the metadata only.
+// The input is the file's header. The tensor data is generated, so that the mutator works only on the metadata.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -15,11 +15,11 @@ using namespace monolith::fuzzing;
 namespace {
 
 constexpr size_t kFilled = 2 << 20;     // Maximum bytes of tensor data per file: enough for the seeds.
-constexpr size_t kMaxMemory = 8 << 20;  // Maximum memory of a model that is evaluated, in bytes.
+constexpr size_t kMaxMemory = 8 << 20;  // Maximum memory of a model to evaluate, in bytes.
 
-// A GGUF header followed by made-up tensor data. The buffer is reused for all inputs, because allocating it for each
-// input would take most of the time. The file ends at the last byte of the buffer, so that sanitizers detect reads past
-// the end.
+// A GGUF header followed by generated tensor data. The buffer is reused for all inputs, because allocating it for each
+// input would take most of the time. The file ends at the buffer's last byte, so that sanitizers detect reads past the
+// end.
 class FilledImage {
  public:
   explicit FilledImage(std::string_view head)
@@ -85,7 +85,7 @@ FUZZ_TARGET(model) {
   const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
   const auto params = HyperParams::read(**file, limits.max_context, limits.mtp_layer);
   if (!params) return check_refusal(params.error());
-  // A separate backend for each input, so that memory reserved by one input is not available to the next.
+  // Each input has its own backend, so that memory reserved for one input is not available to the next.
   const bool plain = choices.empty() || !(choices[0] & 8);
   const auto backend =
       make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();

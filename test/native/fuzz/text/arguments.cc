@@ -1,6 +1,6 @@
-// Fuzz target: any JSON Schema as the schema of a tool call's arguments, in each format that models use for arguments:
+// Fuzz target: any JSON Schema as the schema for a tool call's arguments, in each format that models use for arguments:
 // between tags, in tags that repeat the name, with markers as quotation marks, as Python, and after an ID that the
-// model chooses. The input is the schema, a separator, the format and the choices of the walk.
+// model chooses. The input is the schema, a separator, the format and the choices for the walk.
 #include "fuzz/json_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 #include "fuzz/text/schema_words.h"
@@ -53,7 +53,7 @@ Spelling spelling_of(uint8_t choice) {
     default:
       spelling.name_open = "\n";
       spelling.text_open = spelling.json_open = "\n";
-      spelling.value_close = spelling.text_end = "<|end|>";  // "<|end|>" is a special token of the vocabulary.
+      spelling.value_close = spelling.text_end = "<|end|>";  // A special token in the vocabulary.
   }
   return spelling;
 }
@@ -62,7 +62,8 @@ Spelling spelling_of(uint8_t choice) {
 
 FUZZ_TARGET(arguments) {
   const auto [text, choices] = monolith::fuzzing::halves(input);
-  // Arguments are always an object, whatever else the schema says. The TypeScript code sends the schema in this form.
+  // Arguments are always an object, whatever else the schema specifies. The TypeScript code sends the schema in this
+  // form.
   const size_t end = text.find_last_not_of(" \n\t\r");
   if (end == std::string_view::npos || text[end] != '}' || text.find_first_not_of(" \n\t\r{") > end) return;
   const auto choice = choices.empty() ? uint8_t{0} : static_cast<uint8_t>(choices[0]);

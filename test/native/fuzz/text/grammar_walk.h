@@ -1,4 +1,4 @@
-// Checks the invariants of any grammar with a random walk through its texts; the bytes of the input choose the tokens.
+// Checks the invariants of a grammar on a random walk through its texts; the bytes of the input choose the tokens.
 // Shared by the fuzz targets for schemas, regular expressions and grammar rules.
 #pragma once
 
@@ -34,8 +34,7 @@ struct WalkVocabulary {
   }
 };
 
-// The first byte of `choices` sets the options of the grammar. The other bytes choose which of the allowed tokens are
-// taken.
+// The first byte of `choices` sets the grammar's options. The remaining bytes choose among the allowed tokens.
 inline void walk_grammar(grammar::GrammarOptions options, std::string_view choices) {
   using namespace grammar;
   using Outcome = Grammar::Outcome;

@@ -1,4 +1,4 @@
-// Fuzz target: any bytes are either rejected as JSON, or parsed to a document that is equal after it is written and
+// Fuzz target: any bytes are either rejected as JSON, or parsed to a document that stays equal when it is written and
 // parsed again.
 #include "formats/json/json_document.h"
 #include "fuzz/json_mutator.h"

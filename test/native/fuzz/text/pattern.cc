@@ -1,4 +1,4 @@
-// Fuzz target: any regular expression of a schema or a request is either rejected in time with a reason, or becomes a
+// Fuzz target: any regular expression from a schema or a request is either rejected in time with a reason, or becomes a
 // grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"

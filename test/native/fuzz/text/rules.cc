@@ -1,4 +1,4 @@
-// Fuzz target: any text of grammar rules (GBNF) is either rejected in time with a reason, or becomes a grammar.
+// Fuzz target: any grammar rules (GBNF) are either rejected in time with a reason, or become a grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 

@@ -1,5 +1,5 @@
-// Templates that the mutators insert into JSON Schemas: members of objects, and wrappers around values. Each % is
-// replaced with a value.
+// Templates that the mutators insert into JSON Schemas: object members, and wrappers around values. Each % is replaced
+// with a value.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Fuzz target: any vocabulary of a GGUF file with any text is either rejected with a reason, or the text becomes token
-// IDs of the vocabulary. The input is the GGUF file, a separator and the text.
+// Fuzz target: for any GGUF vocabulary and any text, either the vocabulary is rejected with a reason, or the text
+// becomes token IDs in the vocabulary. The input is the GGUF file, a separator and the text.
 #include "fuzz/gguf_mutator.h"
 #include "fuzz/target.h"
 #include "text/tokenizer/fuzz_one.h"

@@ -1,6 +1,6 @@
-// Fuzz target: any GGUF file is either rejected as a vision encoder with a message, or images of any size can be
-// planned, small images can be cut into tiles, and small encoders can process them. The input is the file's header, a
-// separator, and byte pairs with the side lengths of images. The tensor data is made up.
+// Fuzz target: any GGUF file is either rejected as a vision encoder with a message, or is usable: images of any size
+// can be planned, small images can be cut into tiles, and small encoders can process them. The input is the file's
+// header, a separator, and byte pairs with the side lengths of images. The tensor data is generated.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -17,11 +17,11 @@ using namespace monolith::fuzzing;
 
 namespace {
 constexpr size_t kFilled = 256 << 10;    // Maximum bytes of tensor data per file.
-constexpr int64_t kMaxPixels = 1 << 16;  // Maximum pixels of an image that is cut into tiles, and of the tiles.
-constexpr size_t kMaxMemory = 32 << 20;  // Maximum memory of an encoder that is evaluated, in bytes.
+constexpr int64_t kMaxPixels = 1 << 16;  // Maximum pixels in an image to be cut into tiles, and in the tiles.
+constexpr size_t kMaxMemory = 32 << 20;  // Maximum memory of an encoder to evaluate, in bytes.
 constexpr int64_t kMaxWork = int64_t{1} << (kSanitized ? 25 : 27);  // Maximum multiplications per tile.
 
-// Runs the vision encoder with the scalar kernels, or with the kernels that this CPU would use.
+// Runs the vision encoder with the portable kernels, or with the kernels that this CPU would use.
 void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece,
          int64_t n_rows, bool plain) {
   const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();

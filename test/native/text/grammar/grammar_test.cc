@@ -90,7 +90,7 @@ TEST(grammar_continues_with_its_suffix) {
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
   CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot &&
         read(*grammar, "}") == Read::kNot);
-  // A token may end the value and begin the suffix, but must not go beyond the suffix.
+  // A token may end the value and start the suffix, but must not extend beyond the suffix.
   const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
   Grammar::Position position = object->start();
   CHECK(object->advance(position, {}, '{') == Grammar::Outcome::kOk);
@@ -147,17 +147,17 @@ TEST(grammar_writes_members_between_tags) {
   for (const char* text : {"</f>", "<p=n>5</p><p=s>", "<p=s>a</p><p=n>a", "<p=s>a</p><p=u>abc", "<p=s>0123456789",
                            "<p=s>a</p><p=s>", "<p=s>a</p><p=a b", "<p=s>a</p> "})
     CHECK(read(*grammar, text) == Read::kNot);
-  // The name of a member may be empty.
+  // A member's name may be empty.
   const auto nameless = compiled(tagged(
       R"({"type":"object","properties":{"":{"type":"string"}},"required":["","n"],"additionalProperties":{"type":"integer"}})"));
   CHECK(read(*nameless, "<p=>x</p><p=n>1</p></f>") == Read::kWhole);
   CHECK(read(*nameless, "<p=>x</p><p=>") == Read::kNot && read(*nameless, "<p=>x</p></f>") == Read::kNot);
-  // No string contains its closing tag. After the tag, only another member or the end may follow.
+  // No string contains its own closing tag. After the tag, only another member or the end may follow.
   CHECK(read(*grammar, "<p=s>a</p>b") == Read::kNot);
 }
 
-// Members are written between tags that repeat the name, <NAME>VALUE</NAME>. Nested objects are written in the same
-// way, and array items as <i>VALUE</i>.
+// Members are written between tags that repeat the name, <NAME>VALUE</NAME>. Nested objects are written the same way,
+// and array items as <i>VALUE</i>.
 TEST(grammar_writes_objects_and_arrays_in_tags) {
   GrammarOptions options =
       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
@@ -190,9 +190,9 @@ TEST(grammar_writes_objects_and_arrays_in_tags) {
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
-// Empty content between two tags is an empty string if a string is possible, as readers interpret it, and not the empty
-// object of another alternative. Array items match the schemas of their positions, and no more items than allowed are
-// accepted.
+// An empty element is an empty string if a string is possible, which is how parsers interpret it, rather than the empty
+// object of another alternative. Array items match the schemas for their positions, and no more items are accepted than
+// allowed.
 TEST(grammar_reads_empty_tags_as_strings_and_items_by_position) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{
       "b":{"anyOf":[{"type":"string","minLength":1},{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false}]},
@@ -265,7 +265,7 @@ TEST(grammar_reads_the_text_before_its_value) {
   const auto letters = compiled(options);
   CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning &&
         read(*letters, "aZ-") == Read::kNot);
-  // The text before the value has one character too few, or one too many.
+  // The text before the value has one character too few or too many.
   CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 
@@ -311,7 +311,7 @@ TEST(grammar_masks_agree_with_tokens) {
   }
 }
 
-// Takes random single-byte tokens until the text ends. Returns the number of colons and reports the slowest mask.
+// Takes random single-byte tokens until the text ends. Returns the number of colons, and reports the slowest mask.
 size_t walk_to_its_end(Grammar& grammar) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -347,8 +347,8 @@ TEST(grammar_of_a_large_counted_object_reaches_its_end) {
   CHECK(members >= 500 && members <= 900);
 }
 
-// An object with many names that are not listed. All possible names but one are required, so that most of the possible
-// starts get used up.
+// An object with many names that are not listed. All but one of the possible names are required, so most of the
+// possible first characters get used up.
 TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   const auto grammar = compiled(of(
       GrammarOptions::Kind::kJsonSchema,
@@ -358,8 +358,8 @@ TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   CHECK(members >= 999 && members <= 1000);
 }
 
-// Reads the text and computes the mask at every `between_masks`-th token. Returns the position where reading stopped,
-// or -1 at the end.
+// Reads the text and computes the mask at every `between_masks`-th token. Returns the position at which reading
+// stopped, or -1 if it reached the end.
 int follow(Grammar& grammar, std::string_view text, size_t between_masks, Grammar::Position& position) {
   std::vector<TokenId> before;
   TokenMask mask(vocabulary()->trie().n_tokens());
@@ -401,7 +401,7 @@ TEST(grammar_of_long_counted_texts_reaches_their_end) {
   }
 }
 
-// Limits the immediate work for each token, as the engine does; the rest of the work would run on a worker thread.
+// Limits the immediate work per token, as the engine does; the rest of the work would run on a worker thread.
 TEST(grammar_of_long_counted_texts_needs_little_work_per_token) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";
@@ -583,7 +583,7 @@ TEST(grammar_of_multiples_reaches_them) {
         }
       }
   }
-  // If the bounds contain no multiple, no number is possible and the schema is rejected.
+  // If no multiple lies within the bounds, no number is possible and the schema is rejected.
   std::vector<SchemaProblem> problems;
   CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema,
                             R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"),

@@ -45,7 +45,7 @@ std::string refusal(const std::string& rules) {
   return compiled(rules, problems) ? "none" : problems.back().what;
 }
 
-// Returns 'w' for a whole text, 'b' for the beginning of one, 'n' for neither, and 'f' if the grammar failed at its
+// Returns 'w' for a whole text, 'b' for a proper prefix of one, 'n' for neither, and 'f' if the grammar reached its
 // limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
@@ -142,7 +142,7 @@ TEST(errors_in_rules_report_the_location) {
   CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is invalid: it is longer than 64 KiB"));
 }
 
-// For each node of the rule tree and each start position, computes the set of possible end positions: the least fixed
+// For each node in the rule tree and each start position, computes the set of possible end positions: the least fixed
 // point, directly from the tree.
 class Recognizer {
  public:
@@ -257,7 +257,7 @@ TEST(random_rules_agree_with_another_recognizer) {
 }
 
 TEST(rule_masks_agree_with_tokens_and_have_no_dead_ends) {
-  // Every allowed text can be completed. The shortest completion, which closes everything that is open, is computed
+  // Every accepted prefix can be completed. The shortest completion, which closes everything that is open, is computed
   // independently.
   const auto grammar = compiled(
       "root ::= list\nlist ::= \"(\" (item (\" \" item)*)? \")\"\nitem ::= list | [a-z]+ | \"\\\"\" [^\"\\n]* "
@@ -311,10 +311,10 @@ TEST(malicious_rules_end_within_their_limits) {
   for (int i = 0; i < 600; ++i)
     doubling += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " r" + std::to_string(i + 1) + "\n";
   cases.emplace_back(doubling + "r600 ::= \"a\"", std::string(200, 'a'));
-  std::string chain = "root ::= r0\n";  // Rules that begin with one another, 3,000 levels deep.
+  std::string chain = "root ::= r0\n";  // Each rule starts with the next one, 3,000 levels deep.
   for (int i = 0; i < 3'000; ++i) chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " | \"b\"\n";
   cases.emplace_back(chain + "r3000 ::= \"a\"", "a");
-  std::string ring = "root ::= r0\n";  // Every rule begins with every other rule.
+  std::string ring = "root ::= r0\n";  // Every rule starts with every other rule.
   for (int i = 0; i < 60; ++i) {
     ring += "r" + std::to_string(i) + " ::= \"" + std::to_string(i) + "\"";
     for (int j = 0; j < 60; ++j) ring += " | r" + std::to_string(j) + " \"" + std::to_string((i * 7 + j) % 10) + "\"";

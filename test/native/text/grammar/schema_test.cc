@@ -52,7 +52,7 @@ bool fits(Run& run, std::string_view text) {
   return run.automaton->accepts(state);
 }
 
-// Tries every order of members in small objects with a limited number of members.
+// Tries every order of members in small objects that limit the number of members.
 TEST(counted_members_have_no_dead_ends) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -96,7 +96,7 @@ TEST(counted_members_have_no_dead_ends) {
 }
 
 // Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if there
-// is no such text. Visits every state, so the schema must have few texts.
+// is none. Visits every state, so the schema must match few texts.
 std::string stuck_at(Automaton& automaton) {
   std::vector<StateId> states{automaton.start()};
   std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
@@ -124,7 +124,8 @@ std::string stuck_at(Automaton& automaton) {
   return "";
 }
 
-// Tries every order of members in small objects with a limited number of members that depend on one another.
+// Tries every order of members in small objects that limit the number of members and whose members depend on one
+// another.
 TEST(dependent_members_have_no_dead_ends) {
   constexpr uint32_t kMembers = 5, kSets = 1 << kMembers;
   std::mt19937 random(7);
@@ -182,9 +183,7 @@ TEST(dependent_members_have_no_dead_ends) {
   }
 }
 
-// Many pairs of dependent members: the possible numbers of members are computed. If that would take too long, an error
-// is reported.
-// A negated schema may require a member whose name or value differs from that of the other members.
+// A negated schema may require a member whose name or value differs from those of the other members.
 TEST(members_that_must_exist_have_no_dead_ends) {
   struct Case {
     const char *json, *good, *bad;
@@ -321,7 +320,7 @@ TEST(dependent_schemas_apply_to_names_with_escapes) {
   CHECK(!fits(run, R"({"foo'bar":{"foo\"bar":1}})"));
 }
 
-// In requests, oneOf means anyOf, also where its branches overlap, and nullable is read.
+// In request schemas, oneOf means anyOf, even if its branches overlap, and nullable is supported.
 TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   SchemaOptions options;
   options.one_of_as_any_of = true;
@@ -339,6 +338,8 @@ TEST(one_of_is_any_of_and_nullable_adds_null_if_requested) {
   CHECK(fits(run, "\"a\""));
 }
 
+// With many pairs of dependent members, the possible numbers of members are computed. If that would take too long, an
+// error is reported.
 TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -370,7 +371,8 @@ TEST(many_dependent_members_are_counted) {
       CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
       CHECK(!run.automaton->failed());
     }
-  const auto left = [&](int least, int most) {  // Returns the remaining budget that all schemas of a request share.
+  // Returns what is left of the budget shared by all schemas in a request.
+  const auto left = [&](int least, int most) {
     SchemaOptions options;
     options.fuel = Fuel(1'000'000);
     return open(schema(100, least, most, false), PropertyOrder::kAny, options).schema->expressions().fuel().left();
@@ -459,8 +461,8 @@ TEST(few_possible_names_are_not_used_up_too_early) {
   CHECK(!fits(run, R"({"x":1,"id":3})"));
 }
 
-// Half of a surrogate pair is not a character. If a prefix of an escape can only become one, nothing may follow the
-// prefix; rejecting the last digit would be too late.
+// Half of a surrogate pair is not a character. If the prefix of an escape can only become such a half, nothing may
+// follow the prefix: rejecting the last digit would be too late.
 TEST(string_escapes_form_valid_characters) {
   for (const char* json :
        {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
@@ -556,7 +558,7 @@ TEST(documents_match_their_schemas) {
       {R"({"type":"integer","enum":[-3.0,1e3,4.5]})", {"-3.0", "-3", "1e3", "1000"}, {"4.5", "4", "3"}},
       {R"({"enum":[2.50,7],"minimum":2,"maximum":5.0})", {"2.50", "2.5"}, {"7", "2"}},
       {R"({"type":"integer","not":{"const":5}})", {"4", "55"}, {"5"}},
-      // Integers beyond 2^53 keep every digit.
+      // Integers beyond 2^53 keep all their digits.
       {R"({"const":1234567890123456789})", {"1234567890123456789"}, {"1234567890123456788", "1234567890123456800"}},
       {R"({"type":"integer","minimum":9223372036854775807,"maximum":9223372036854775807})",
        {"9223372036854775807"},
@@ -661,7 +663,7 @@ TEST(unsupported_keywords_are_reported_with_their_location) {
   CHECK(!fits(run, "[\"a\"]"));
 }
 
-// A long chain of dependent members, listed from its start and from its end.
+// A long chain of dependent members, listed in both directions.
 TEST(long_dependency_chains_are_followed) {
   for (const bool backwards : {false, true}) {
     constexpr int kMembers = 2000;
@@ -675,7 +677,7 @@ TEST(long_dependency_chains_are_followed) {
     }
     SchemaOptions options;
     options.most_steps = 200'000;
-    for (const char* last : {"0", "1"}) {  // The limit is one member too low, or just enough.
+    for (const char* last : {"0", "1"}) {  // The limit is one member too low, or just high enough.
       const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties +
                                "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
                                ",\"dependentRequired\":{" + chain + "}}";
@@ -717,8 +719,8 @@ TEST(malicious_schemas_end_within_their_limits) {
   }
 }
 
-// Any keyword with any value is either a schema or rejected with a reason, wherever it occurs. The code that negates
-// schemas examines each keyword separately, and once read an array as a number.
+// Any keyword with any value is either supported or rejected with a reason, wherever it occurs. The code that negates
+// schemas handles each keyword separately, and once read an array as a number.
 TEST(keywords_with_any_value_are_accepted_or_rejected) {
   constexpr const char* kKeywords[] = {"type",
                                        "enum",
@@ -769,7 +771,7 @@ TEST(keywords_with_any_value_are_accepted_or_rejected) {
                                        "definitions",
                                        "$schema",
                                        "nullable"};
-  // Values with many arrays and objects and few strings, so that an index into one kind is out of range for the others.
+  // Values with many arrays and objects and few strings, so that an index for one kind is out of range for the others.
   constexpr const char* kValues[] = {"null",
                                      "true",
                                      "false",

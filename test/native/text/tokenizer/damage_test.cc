@@ -1,4 +1,4 @@
-// Runs the function of the fuzz target on many randomly damaged files.
+// Runs the fuzz target's function on many randomly damaged files.
 #include <string_view>
 
 #include "check.h"

@@ -12,7 +12,7 @@
 namespace monolith::testing {
 
 // The input is a GGUF image, a separator and a text. Returns false if an invariant is violated. `n_loaded` counts the
-// vocabularies that loaded.
+// vocabularies that could be loaded.
 inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded = nullptr) {
   const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());
   constexpr std::string_view kMark("\xFF\x00\xFF", 3);

@@ -1,4 +1,4 @@
-// An inconsistent vocabulary gives one clear error or a reasonable result, and never a crash.
+// An inconsistent vocabulary gives one clear error or a reasonable result, but never a crash.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -53,7 +53,7 @@ TEST(missing_and_unequal_arrays_are_named) {
                    .strings("tokenizer.ggml.merges", {})
                    .strings("tokenizer.ggml.tokens", {}),
                ErrorCode::kInvalidFile, "tokenizer.ggml.tokens is empty");
-  // A value of the wrong type is rejected by the GGUF parser.
+  // The GGUF parser rejects a value of the wrong type.
   CHECK(!load(GgufBuilder().scalar<uint32_t>("tokenizer.ggml.model", 1)).ok());
 }
 
@@ -74,7 +74,7 @@ TEST(special_ids_out_of_range_are_named) {
 }
 
 TEST(odd_vocabularies_still_work) {
-  // Empty tokens keep their ID, unknown token kinds are unused, merges of unknown tokens are skipped, and infinite
+  // Empty tokens keep their ID, tokens of unknown kinds are unused, merges of unknown tokens are skipped, and infinite
   // scores are ordered like any others.
   VocabularyFile file = VocabularyFile::byte_level({"a b"});
   file.add("");

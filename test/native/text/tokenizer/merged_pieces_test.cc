@@ -1,5 +1,5 @@
-// SentencePiece vocabularies with listed merges: the result equals that of merging one pair at a time, which is how a
-// tokenizer.json defines it.
+// SentencePiece vocabularies with a list of merges: the result equals that of merging one pair at a time, which is how
+// a tokenizer.json defines it.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -29,8 +29,8 @@ VocabularyFile with_merges() {
   return file;
 }
 
-// Merges the pair that comes first in the list, leftmost first, until none is left. Returns the spellings of the
-// tokens.
+// Repeatedly merges the pair that comes first in the list, leftmost first, until none is left. Returns the spellings of
+// the tokens.
 std::vector<std::string> slow(const std::string& text) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < text.size();) {
@@ -118,7 +118,7 @@ TEST(embedding_models_of_granite_merge_like_gemma_4) {
   VocabularyFile file = with_merges();
   file.model = "gpt2";
   file.pre = "granite-embed-multi-311m";
-  file.add("\n\n\n");  // No merge produces this token: lines that are a token become that token.
+  file.add("\n\n\n");  // No merge produces this token: a run of line breaks that is a token becomes that token.
   // BOS is added although the file says otherwise.
   const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));
   REQUIRE(loaded.ok());

@@ -1,4 +1,4 @@
-// Tests Unicode normalization: the result of each form, and how tokenizers use it. `npm run test:tokenizers` compares
+// Tests Unicode normalization: the result of each form, and its use in tokenizers. `npm run test:tokenizers` compares
 // more texts with Hugging Face's library.
 #include "text/tokenizer/normalization.h"
 
@@ -42,7 +42,7 @@ TEST(text_in_each_normal_form) {
       {"\u00E9\u0323", "\u1EB9\u0301", "e\u0323\u0301", "\u1EB9\u0301", "e\u0323\u0301"},
       {"a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301"},
       {"a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301"},
-      // Composites that composition never produces.
+      // Composites that are excluded from composition.
       {"\u0958\u095F", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C",
        "\u0915\u093C\u092F\u093C"},
       {"\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075",
@@ -133,7 +133,7 @@ TEST(byte_level_vocabularies_compose_text_like_the_originals) {
     const auto loaded = load(file);
     REQUIRE(loaded.ok());
     CHECK_EQ(show(encode(**loaded, decomposed)), show(bytes_of(composes ? composed : decomposed)));
-    // Text that the model wrote is encoded without normalization.
+    // Text written by the model is encoded without normalization.
     CHECK_EQ(show(encode(**loaded, decomposed, {.verbatim = true})), show(bytes_of(decomposed)));
   }
   // The normalization form in the file takes precedence.

@@ -1,4 +1,5 @@
-// Tests special tokens in text, the guard character that keeps them out of text, and the tokens that end generation.
+// Tests special tokens in text, the guard character that prevents text from becoming special tokens, and the tokens
+// that end generation.
 #include <algorithm>
 
 #include "check.h"
@@ -66,7 +67,7 @@ TEST(the_guard_makes_special_tokens_plain_text) {
   want.insert(want.end(), plain.begin(), plain.end());
   want.push_back(end);
   CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)), show(want));
-  // Text that would become a special token only together with the text after it, if no guard separated the two.
+  // This text would become a special token together with the text after it if no guard separated the two.
   CHECK_EQ(show(encode(tokenizer, "<|im_en" + G + "d|>", options)), show(plain));
 
   // User-defined tokens, with and without parse_special.
@@ -97,8 +98,8 @@ TEST(guards_in_ordinary_text_change_nothing) {
   CHECK_EQ((*spm)->decode(encode(**spm, G)), G);
 }
 
-// Longer special tokens are matched first, anywhere in the text, then from left to right. Compared with an
-// implementation that tries all tokens in turn.
+// Longer special tokens are matched first, anywhere in the text, then from left to right. The reference tries all
+// tokens in turn.
 TEST(special_tokens_match_longest_first) {
   VocabularyFile file = VocabularyFile::byte_level();
   std::vector<std::string> spellings = {"ab", "aba", "bab", "babb", "aaaa", "aaaaa", "bb", "b<", "<abab>"};
@@ -114,8 +115,8 @@ TEST(special_tokens_match_longest_first) {
       random = random * 1664525 + 1013904223;
       text += "aaabbb<>"[random >> 29];
     }
-    // The index in `spellings` of the token that covers each byte. Tokens of equal length are matched from left to
-    // right.
+    // For each byte, the index in `spellings` of the token that covers it. Tokens of equal length are matched from left
+    // to right.
     std::vector<TokenId> owner(text.size(), kNoToken);
     for (size_t length = 6; length > 0; --length)
       for (size_t i = 0; i + length <= text.size(); ++i) {
@@ -136,7 +137,7 @@ TEST(special_tokens_match_longest_first) {
 }
 
 TEST(ordinary_text_never_becomes_a_control_token) {
-  // A merge, a whole word and a SentencePiece token that spell control tokens.
+  // A merge, a whole word and a SentencePiece token, each of which spells a control token.
   VocabularyFile bpe = VocabularyFile::byte_level({"E O", "EO S"});
   bpe.types[static_cast<size_t>(258 - 1)] = static_cast<int32_t>(TokenKind::kControl);
   bpe.pre = "llama-bpe";
@@ -176,7 +177,7 @@ TEST(end_tokens_come_from_keys_and_spellings) {
   harmony.add("<|end|>", TokenKind::kControl);
   const TokenId call = harmony.add("<|call|>", TokenKind::kControl);
   CHECK_EQ(ends_of(harmony, -1, -1), show({last, call}));
-  // The message markers of Solar are text if the vocabulary has all of them.
+  // Solar's message markers are text if the vocabulary has all of them.
   VocabularyFile solar = VocabularyFile::byte_level();
   for (const char* part : {"<|begin|>", "<|think|>", "<|content|>"}) solar.add(part, TokenKind::kControl);
   const auto other = load(solar);
@@ -252,7 +253,7 @@ TEST(tokens_with_inner_spaces_merge_across_words) {
   }
 }
 
-// GGUF files of Phi-3 have no key for this; like llama.cpp, the tokenizer decides by the model's name.
+// Phi-3's GGUF files have no key for this. Like llama.cpp, the tokenizer decides by the model's name.
 TEST(special_tokens_of_phi_3_remove_the_white_space_after_them) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"})
@@ -270,7 +271,7 @@ TEST(special_tokens_of_phi_3_remove_the_white_space_after_them) {
   const TokenId user = hi - 5, end = hi - 4, assistant = hi - 3, end_of_text = hi - 2, newline = 3 + '\n';
   for (const char* name : {"Phi-3-mini-4k-instruct", "phi3", "Microsoft PHI-3.5"})
     CHECK_EQ(ids_in(name, prompt), show({user, hi, end, assistant}));
-  // One of the tokens removes the white space after it, the other does not.
+  // One of the tokens removes the whitespace after it, the other does not.
   CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));
   const std::string kept = ids_in("Phi-3", "<|endoftext|>\n");
   CHECK(kept.ends_with(" " + std::to_string(newline) + "]") && kept.starts_with("[" + std::to_string(end_of_text)));

@@ -1,4 +1,4 @@
-// Builds small vocabularies in memory, and shorthands for tests. Tests only.
+// Builds small vocabularies in memory, and provides shorthands for tests. Tests only.
 #pragma once
 
 #include <memory>
@@ -100,7 +100,7 @@ struct VocabularyFile {
   }
 };
 
-// Loads the tokenizer of an image in memory. The image is not used afterwards.
+// Loads the tokenizer from an image in memory. The image is not used afterwards.
 inline Result<std::unique_ptr<const Tokenizer>> load(const GgufBuilder& builder) {
   const Bytes image = builder.build();
   auto file = GgufFile::parse(image);

@@ -26,7 +26,7 @@ VocabularyFile unigram(std::initializer_list<std::pair<const char*, float>> piec
   return file;
 }
 
-// Returns the best total score over all segmentations of `text`, computed by enumeration.
+// Returns the best total score over all segmentations of `text`, found by enumeration.
 double best_of_all(const std::map<std::string, double>& scores, double unknown, const std::string& text) {
   if (text.empty()) return 0;
   double best = -std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ double best_of_all(const std::map<std::string, double>& scores, double unknown, 
 
 using Units = std::vector<uint32_t>;
 
-// Builds a double-array trie for a few short keys; the children of each node are placed in the next free units.
+// Builds a double-array trie for a few short keys. Each node's children are placed in the next free units.
 std::vector<std::byte> charsmap_of(const std::map<std::string, std::string>& replacements) {
   std::string texts;
   std::map<std::string, uint32_t> places;

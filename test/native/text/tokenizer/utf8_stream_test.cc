@@ -58,7 +58,7 @@ std::string decode_in_parts(std::string_view bytes, size_t first, size_t second)
 }
 
 // Returns the number of leading bytes that are a prefix of some valid character, and whether they form a whole
-// character. Looks them up in the well-formed sequences of the Unicode Standard, table 3-7.
+// character. Uses the table of well-formed sequences in the Unicode Standard (table 3-7).
 size_t longest_subpart(std::string_view bytes, bool& whole) {
   struct Row {
     unsigned char low[4], high[4];

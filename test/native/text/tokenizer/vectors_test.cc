@@ -1,4 +1,4 @@
-// Compares token IDs with those of llama.cpp, for every text of the golden vectors.
+// Compares token IDs with llama.cpp's for every text in the golden vectors.
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -17,7 +17,7 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Loads the tokenizer of a file of the vectors. Returns null if the test was skipped or has failed.
+// Loads the tokenizer from a golden-vector file. Returns null if the test was skipped or has failed.
 std::unique_ptr<const Tokenizer> open(const std::string& relative) {
   const std::string path = check::vectors_path(relative);
   if (path.empty()) {
@@ -35,7 +35,7 @@ void expect_ids(const std::string& text, const std::vector<TokenId>& got, const 
   if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
 }
 
-// VOCAB.inp has texts between marker lines, and VOCAB.out a line of token IDs for each text.
+// VOCAB.inp has texts between marker lines, and VOCAB.out has one line of token IDs per text.
 void check_lines(const std::string& name) {
   const auto tokenizer = open("tokenizers/" + name + ".gguf");
   if (!tokenizer) return;

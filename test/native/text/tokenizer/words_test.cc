@@ -21,10 +21,10 @@ TEST(a_word_that_merging_cannot_produce_is_not_matched_whole) {
   const auto llama = load(file);
   REQUIRE(gpt2.ok() && llama.ok());
   const TokenId bc = (*gpt2)->find("bc"), abc = (*gpt2)->find("abc"), ab = (*gpt2)->find("ab");
-  for (int again = 0; again < 3; ++again) {  // The first call examines the word, and later calls use the cached result.
+  for (int again = 0; again < 3; ++again) {  // The first call examines the word; later calls use the cached result.
     CHECK_EQ(show(encode(**gpt2, "abc")), show({'a', bc}));
     CHECK_EQ(show(encode(**gpt2, "ab")), show({ab}));
-    CHECK_EQ(show(encode(**llama, "abc")), show({abc}));  // Files of this pre-tokenizer match whole words first.
+    CHECK_EQ(show(encode(**llama, "abc")), show({abc}));  // This pre-tokenizer's files match whole words first.
   }
 }
 
