@@ -18,8 +18,8 @@ import type { Users } from './users.js';
 
 export interface Directory {
   /**
-   * Milliseconds since 1970, by the clock that decides when keys, sessions, links and lockouts expire: the clock of the
-   * shared database if there is one, otherwise this machine's.
+   * Milliseconds since the Unix epoch, by the clock that decides when keys, sessions, links and lockouts expire: the
+   * clock of the shared database if there is one, otherwise this machine's.
    */
   readonly now: () => number;
   readonly signIns: SignIns;

@@ -54,7 +54,7 @@ export interface KeyCachePolicy {
 }
 
 export interface KeyCacheOptions {
-  /** Milliseconds since 1970, by the clock that decides when keys expire. */
+  /** Milliseconds since the Unix epoch, by the clock that decides when keys expire. */
   now?: () => number;
   /** Monotonic milliseconds. */
   elapsed?: () => number;

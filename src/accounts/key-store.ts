@@ -9,7 +9,7 @@ export interface KeyHolder {
   readonly keyId: string;
   /** Permanently revoked, regardless of any clock. */
   readonly revoked: boolean;
-  readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
+  readonly overlapEndsAt: number; // milliseconds since the Unix epoch; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
   /** With the key's permissions, and the limits of the key and its organization. */

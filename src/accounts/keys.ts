@@ -98,7 +98,7 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
   revokedAt: new Date(Math.min(timeOf(key.revokedAt), now)).toISOString(),
 });
 
-/** Milliseconds since 1970; Infinity: never. */
+/** Milliseconds since the Unix epoch; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
 /** SHA-256 of a key in hexadecimal. It is the cache key for a presented key. */

@@ -12,7 +12,7 @@ export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
 
-/** Number of 30-second steps since 1970. */
+/** Number of 30-second steps since the Unix epoch. */
 export const stepAt = (milliseconds: number): number => Math.floor(milliseconds / STEP_MS);
 
 /** The code of a step. */

@@ -30,7 +30,7 @@ import {
 export interface LocalOptions {
   /** Monotonic nanoseconds. Tests replace the clock. */
   now?: () => bigint;
-  /** Milliseconds since 1970, which determine the month. */
+  /** Milliseconds since the Unix epoch, which determine the month. */
   wall?: () => number;
   buffer?: SharedArrayBuffer;
   /** The ledger of this thread, see ledgerOf(). */

@@ -15,8 +15,8 @@ export interface Peer {
 }
 
 /**
- * Returns the server at `wanted.url`, or the server that uses the data folder; in that case, creates a key that close()
- * revokes. `command`: the command's name, for errors.
+ * Returns the server at `wanted.url`, or the server that uses the data directory; in that case, creates a key that
+ * close() revokes. `command`: the command's name, for errors.
  */
 export async function findPeer(
   command: string,

@@ -24,12 +24,12 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process, or of the data folder, which is opened while `work` runs.
+ * Runs `work` on the accounts of a server in this process, or of the data directory, which is opened while `work` runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
 /**
- * Creating a key needs no further permission: a user who can read the data folder, or has the URL of the shared
+ * Creating a key needs no further permission: a user who can read the data directory, or has the URL of the shared
  * database, can create keys anyway.
  */
 export function accountsOf(config: Pick<Config, 'data_dir' | 'database'>): WithAccounts {

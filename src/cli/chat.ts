@@ -1,5 +1,5 @@
 // monolith chat: a conversation in the terminal, streamed over HTTP from the server at --url, the one that runs on the
-// data folder, or a server started in this process for the duration of the conversation.
+// data directory, or a server started in this process for the duration of the conversation.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';

@@ -1,4 +1,4 @@
-// monolith inspect PATH: shows what a model file or folder contains, and the memory that serving it with the current
+// monolith inspect PATH: shows what a model file or directory contains, and the memory that serving it with the current
 // settings would take. The numbers come from the code that allocates the memory.
 
 import { basename } from 'node:path';

@@ -1,5 +1,5 @@
-// monolith keys: changes the data folder or the shared database, whether or not a server runs on it. A running server
-// picks up a change within a second.
+// monolith keys: changes the data directory or the shared database, whether or not a server runs on it. A running
+// server picks up a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -87,7 +87,7 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  // On a new data folder, this creates the organization, and the key created here is its first.
+  // On a new data directory, this creates the organization, and the key created here is its first.
   await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes)

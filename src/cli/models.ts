@@ -1,6 +1,6 @@
 // monolith models: lists the models that the current settings would serve and other models on disk, with the memory
 // that each would need. Reads no weights and does not contact the hub. Serving one of them changes only the data
-// folder; a running server sees the change.
+// directory; a running server sees the change.
 
 import { commandName } from './command-name.js';
 import { commandConfig } from './command-config.js';

@@ -1,4 +1,4 @@
-// monolith models serve and unserve: changes the data folder or the shared database, whether or not a server runs on
+// monolith models serve and unserve: changes the data directory or the shared database, whether or not a server runs on
 // it. A running server sees a change within a second.
 
 import { existsSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { noWords, UsageError } from '../config/arguments.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
-/** Models that operators serve in addition to those of the settings; empty if there is no data folder yet. */
+/** Models that operators serve in addition to those of the settings; empty if there is no data directory yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
   if (config.database.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
   return await withServed(config, (served) => served.all());

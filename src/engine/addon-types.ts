@@ -1,5 +1,5 @@
 // The complete, typed interface of the native addon. Everything that the addon checks or throws is documented here, in
-// addon-grammar-types.ts and in addon-debug-types.ts. In src/, only the files of this folder use the addon.
+// addon-grammar-types.ts and in addon-debug-types.ts. In src/, only the files of this directory use the addon.
 //
 // Every function throws a TypeError that names the argument if an argument has the wrong type or is out of range. All
 // other failures are Errors whose `code` is one of NativeErrorCode.
@@ -34,7 +34,7 @@ export interface LoadOptions {
   // draft model with the same vocabulary, for speculative decoding; not loaded with speculation 'off'; absent = none
   draftPath?: string;
   draftQuantize?: Quantize; // like `quantize`, for the draft model
-  // GGUF file with the model's vision encoder and projector ("mmproj"), or a folder that contains them; absent = no
+  // GGUF file with the model's vision encoder and projector ("mmproj"), or a directory that contains them; absent = no
   // image input
   visionPath?: string;
   // true: a vision encoder that does not fit the model is ignored, see NativeEngine.visionProblem; absent = it is an
@@ -42,7 +42,7 @@ export interface LoadOptions {
   visionOptional?: boolean;
   visionMaxPixels?: number; // maximum pixels of an input image; absent = 2 ** 27
   visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as the vision encoder's file specifies
-  // image preprocessing to use; absent = the original one for a Hugging Face folder where it is implemented, else
+  // image preprocessing to use; absent = the original one for a Hugging Face directory where it is implemented, else
   // llama.cpp's
   visionResize?: 'llama.cpp' | 'original';
   visionPrecision?: 'fast' | 'exact'; // arithmetic of 16-bit vision weights; absent = fast
@@ -419,7 +419,7 @@ export interface Addon {
   readonly version: string;
   readonly isas: string[]; // instruction sets that this processor supports, simplest first
   /**
-   * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read like the GGUF file that it would be
+   * `path`, here and below: a GGUF file, or a Hugging Face directory, which is read like the GGUF file that it would be
    * converted to.
    */
   inspect(path: string, options: LoadOptions): Inspection;

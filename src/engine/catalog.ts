@@ -1,4 +1,4 @@
-// The models that a server offers: from models/catalog.json, or files and folders named on the command line.
+// The models that a server offers: from models/catalog.json, or files and directories named on the command line.
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -23,7 +23,9 @@ const id = z
 
 const catalogModel = z.strictObject({
   id,
-  /** A GGUF file or a Hugging Face folder, relative to the catalog. Models with the same file share one loaded copy. */
+  /**
+   * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
+   */
   file: z.string().min(1),
   /** Type to which float matrices are quantized while loading; absent or null: unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
@@ -44,7 +46,7 @@ const catalogModel = z.strictObject({
   display_name: z.string().min(1).max(128),
   /** A small model for trying out the service, not for real work. Clients and users are informed that it is one. */
   demonstration: z.boolean().optional(),
-  /** Release time, in seconds since 1970. */
+  /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),
   lifecycle: z.enum(['active', 'deprecated', 'retired']),
   /** The model's deprecation and retirement dates, and its successor. */
@@ -186,7 +188,7 @@ const recommendation = z.object({
 });
 
 /**
- * The sampling that a model's authors recommend: generation_config.json in a Hugging Face folder, or the keys
+ * The sampling that a model's authors recommend: generation_config.json in a Hugging Face directory, or the keys
  * `general.sampling.*` of a GGUF file. Empty if they are missing or damaged: they are optional, and loading the model
  * reports what is wrong with the file.
  */
@@ -210,7 +212,7 @@ const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, 
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
 /**
- * Bytes of a model's weights: the file including all its parts, or all *.safetensors files in the folder; null if it
+ * Bytes of a model's weights: the file including all its parts, or all *.safetensors files in the directory; null if it
  * does not exist.
  */
 export function modelBytes(path: string): number | null {
@@ -245,7 +247,7 @@ export function nameProblem(name: string): string | null {
   return checked.success ? null : (checked.error.issues[0]?.message ?? 'is not a valid name');
 }
 
-/** A model given only by a name and a file or folder; everything else comes from the file. Throws CatalogError. */
+/** A model given only by a name and a file or directory; everything else comes from the file. Throws CatalogError. */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
   const problem = nameProblem(name);

@@ -208,7 +208,7 @@ class RecordReader {
     return utf8.decode(this.bytes.subarray(start, start + length));
   }
 
-  /** Reads a count of entries of at least `size` bytes each, which must fit into the rest of the record. */
+  /** Reads a count of entries of at least `size` bytes each, which must fit in the rest of the record. */
   #count(size: number): number {
     const count = this.#u32();
     if (count * size > this.#end - this.#at)

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Addon } from './addon-types.js';
 
-/** The folder with package.json, which contains dist/, src/, build/ and models/. */
+/** The directory with package.json, which contains dist/, src/, build/ and models/. */
 export const packageRoot: string = findPackageRoot(dirname(fileURLToPath(import.meta.url)));
 
 function findPackageRoot(from: string): string {

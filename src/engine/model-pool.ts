@@ -1,5 +1,5 @@
-// This thread's models by public name, and their engines. Models that share a file or folder share one engine, which is
-// loaded once per quantization. Loading never blocks. A file that fails to load affects only its own models.
+// This thread's models by public name, and their engines. Models that share a file or directory share one engine, which
+// is loaded once per quantization. Loading never blocks. A file that fails to load affects only its own models.
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';

@@ -1,5 +1,5 @@
 // Finds a model's vision encoder: named in its settings, in a file with a usual name next to the model file, or in its
-// own Hugging Face folder. Reads only folders and config.json files.
+// own Hugging Face directory. Reads only directories and config.json files.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { CatalogModel } from './catalog.js';
@@ -13,13 +13,13 @@ export interface VisionFile {
 /** Maximum size of a config.json; models have files of a few kilobytes. */
 const MAX_CONFIG_BYTES = 1 << 20;
 
-/** Order of preference, if a folder contains the same vision encoder in several types. */
+/** Order of preference, if a directory contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**
  * The vision encoder's file, or null. Candidates have "mmproj" in their name and end in .gguf. For a model file, the
- * candidate's name must contain the model's name (without quantization suffixes), or the folder must contain only one
- * model. A folder without such a file is used itself if its config.json describes a vision encoder.
+ * candidate's name must contain the model's name (without quantization suffixes), or the directory must contain only
+ * one model. A directory without such a file is used itself if its config.json describes a vision encoder.
  */
 export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'vision'>): VisionFile | null {
   if (vision === null) return null;

@@ -1,5 +1,5 @@
 // The interface that turns a GenerationRequest into GenerationEvents. It is implemented by the engine of this process
-// (local/local-provider.ts) and by upstreams. Code outside this folder uses only this interface. Providers reject
+// (local/local-provider.ts) and by upstreams. Code outside this directory uses only this interface. Providers reject
 // requests and fail with ApiErrors of this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
@@ -66,7 +66,7 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A request that is known to fit into the context. Nothing is queued yet. */
+/** A request that is known to fit in the context. Nothing is queued yet. */
 export interface PreparedGeneration {
   /** Prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
   readonly promptTokens: TokenCount;

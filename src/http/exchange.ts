@@ -1,5 +1,5 @@
-// A route's view of one HTTP request and its response. Implemented over uWebSockets.js in this folder; protocols depend
-// only on these types. All calls happen on the event-loop thread that owns the socket.
+// A route's view of one HTTP request and its response. Implemented over uWebSockets.js in this directory; protocols
+// depend only on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { ApiError, HeaderList } from '../shared/errors.js';

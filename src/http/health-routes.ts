@@ -39,7 +39,7 @@ export interface Health {
   skew?: ClockSkew | null;
   /** Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
-  /** Why the database in the data folder no longer accepts writes; null or absent: it does. */
+  /** Why the database in the data directory no longer accepts writes; null or absent: it does. */
   storage?: string | null;
 }
 

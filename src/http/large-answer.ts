@@ -1,4 +1,4 @@
-// Sends a complete response that does not fit into one socket write. The library would copy the rest of it. Here, the
+// Sends a complete response that does not fit in one socket write. The library would copy the rest of it. Here, the
 // rest is written as the client reads it, so the response is in memory only once, and its memory is accounted for. A
 // client that reads at loopback speed gets 1 MiB per iteration of the event loop, so other requests do not wait for it.
 // Event-loop thread only.

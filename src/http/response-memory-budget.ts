@@ -4,13 +4,13 @@
 import { apiError, type ApiError } from '../shared/errors.js';
 import { RequestMemoryBudget, type Reading } from './request-memory-budget.js';
 
-/** Responses below this size are not counted, because they fit into the kernel's socket buffer. */
+/** Responses below this size are not counted, because they fit in the kernel's socket buffer. */
 export const LARGE_ANSWER_BYTES = 65_536;
 
 export class ResponseMemoryBudget {
   readonly #bytes: RequestMemoryBudget;
 
-  /** One response of `largest` bytes always fits into an organization's share, even if `maxBytes` is smaller. */
+  /** One response of `largest` bytes always fits in an organization's share, even if `maxBytes` is smaller. */
   constructor(maxBytes: number, largest: number) {
     this.#bytes = new RequestMemoryBudget(maxBytes, largest);
   }

@@ -1,5 +1,5 @@
-// A protocol's view of one WebSocket connection. Implemented over uWebSockets.js in this folder; protocols depend only
-// on these types. All calls happen on the event-loop thread that owns the socket.
+// A protocol's view of one WebSocket connection. Implemented over uWebSockets.js in this directory; protocols depend
+// only on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { Failure } from '../telemetry/outcome.js';

@@ -67,10 +67,10 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
 const kind = `uws_${process.platform}_${process.arch}_`;
 const binaryName = `${kind}${process.versions.modules}.node`;
 
-// Folders in which packages of the library keep their binaries.
+// Directories in which packages of the library keep their binaries.
 const PLACES = ['', 'bin', 'dist/bin', 'dist'];
 
-/** Path of the binary for this Node.js version in a package's folder, or null. */
+/** Path of the binary for this Node.js version in a package's directory, or null. */
 function binaryIn(folder: string): string | null {
   return PLACES.map((place) => join(folder, place, binaryName)).find((path) => existsSync(path)) ?? null;
 }
@@ -117,7 +117,7 @@ function load(binary: string): LoadedUws {
     patched = content.includes(JSON_PAGES);
     if (changed) path = placeCopy(content);
   } catch {
-    patched = false; // no writable folder, or not a binary (which loading it reports)
+    patched = false; // no writable directory, or not a binary (which loading it reports)
     path = binary;
   }
   try {
@@ -136,14 +136,14 @@ export function changedBinary(original: Buffer): { content: Buffer; changed: boo
   return { content, changed: content !== original };
 }
 
-/** Returns the path of a file with this content, creating it if needed. Throws if no folder is writable. */
+/** Returns the path of a file with this content, creating it if needed. Throws if no directory is writable. */
 function placeCopy(content: Buffer): string {
   const name = `uws-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.node`;
   for (const folder of [() => join(packageRoot, 'build'), privateFolder]) {
     try {
       return placeIn(folder(), name, content);
     } catch {
-      // try the next folder
+      // try the next directory
     }
   }
   throw new Error('no writable folder');
@@ -159,7 +159,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   return copy;
 }
 
-/** A folder below /tmp that only this user can write to. */
+/** A directory below /tmp that only this user can write to. */
 function privateFolder(): string {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `monolith-${uid}`);

@@ -148,7 +148,7 @@ function replace(at: string, make: (temporary: string) => void): void {
   }
 }
 
-/** Syncs a folder, which makes renames in it durable. */
+/** Syncs a directory, which makes renames in it durable. */
 export function syncFolder(folder: string): void {
   const descriptor = openSync(folder, 'r');
   try {
@@ -158,11 +158,11 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Maximum length, on Linux, of the name of a file or folder, in bytes. */
+/** Maximum length, on Linux, of the name of a file or directory, in bytes. */
 const MAX_NAME_BYTES = 255;
 
 /**
- * Whether a path sent by a server can be used and shown: it stays below its folder, each part fits into a file name,
+ * Whether a path sent by a server can be used and shown: it stays below its directory, each part fits in a file name,
  * and no character controls a terminal or reorders the text around it.
  */
 export function isSafePath(path: string): boolean {
@@ -177,7 +177,7 @@ export function isSafePath(path: string): boolean {
   );
 }
 
-/** Whether all shards named by a folder's index exist. */
+/** Whether all shards named by a directory's index exist. */
 export function hasAllShards(folder: string): boolean {
   const index = join(folder, 'model.safetensors.index.json');
   if (!existsSync(index)) return true;

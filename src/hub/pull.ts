@@ -38,7 +38,7 @@ export interface PullOptions {
 
 export interface Pulled {
   readonly quantization: string;
-  /** Path to serve: a GGUF file, the first part of a split one, or a folder. */
+  /** Path to serve: a GGUF file, the first part of a split one, or a directory. */
   readonly path: string;
   /** Path of the vision projector; null: there is none. */
   readonly projector: string | null;

@@ -34,7 +34,7 @@ export interface BusTopics {
    */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
   /**
-   * The data folder's database no longer accepts writes (src/storage/lmdb/writes.ts): from then on, no thread
+   * The data directory's database no longer accepts writes (src/storage/lmdb/writes.ts): from then on, no thread
    * acknowledges a write.
    */
   'storage.failed': { message: { reason: string }; answer: void };

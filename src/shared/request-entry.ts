@@ -19,7 +19,7 @@ export interface RequestEntry {
   readonly outcome: Outcome;
   readonly code: string | null; // of the error
   readonly finishReason: string | null; // of the last choice
-  /** Milliseconds since 1970; null: this stage was not reached. */
+  /** Milliseconds since the Unix epoch; null: this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;

@@ -9,7 +9,7 @@ export interface FinishedUsage {
   readonly endpoint: string; // route path
   readonly stream: boolean;
   readonly status: 'completed' | 'cancelled' | 'failed';
-  /** Milliseconds since 1970; null: this stage was not reached. */
+  /** Milliseconds since the Unix epoch; null: this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;

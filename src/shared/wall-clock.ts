@@ -3,8 +3,8 @@
 import { performance } from 'node:perf_hooks';
 
 /**
- * performance.now() → milliseconds since 1970, by the current wall clock. Convert all times of a request with one
- * converter, at its end: the wall clock may be set while the server runs, and the monotonic clock stops while the
+ * performance.now() → milliseconds since the Unix epoch, by the current wall clock. Convert all times of a request with
+ * one converter, at its end: the wall clock may be set while the server runs, and the monotonic clock stops while the
  * machine sleeps, so offsets taken at different times are inconsistent.
  */
 export function wallClock(): (at: number) => number {

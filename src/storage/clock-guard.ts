@@ -14,15 +14,15 @@ const TICK_MS = 60_000;
 
 /** The stored record. */
 export interface ClockRecord {
-  /** Milliseconds since 1970: the last trusted wall clock. */
+  /** Milliseconds since the Unix epoch: the last trusted wall clock. */
   readonly wall: number;
   /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null if it is not ahead. */
   readonly heldMs: number | null;
 }
 
-/** Stored in the data folder, or in the database that several servers share. */
+/** Stored in the data directory, or in the database that several servers share. */
 export interface ClockRecords {
-  /** Milliseconds since 1970, by the clock with which retention times are compared. */
+  /** Milliseconds since the Unix epoch, by the clock with which retention times are compared. */
   now(): number;
   read(): Promise<ClockRecord | null>;
   write(record: ClockRecord): Promise<void>;

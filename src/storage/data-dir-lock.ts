@@ -1,6 +1,6 @@
-// Ensures that only one server uses a data folder. The kernel holds the lock on a file in the folder: it works between
-// containers that share the folder, and is released however the process ends, so it is never stale. The content of the
-// file only names the holder.
+// Ensures that only one server uses a data directory. The kernel holds the lock on a file in the directory: it works
+// between containers that share the directory, and is released however the process ends, so it is never stale. The
+// content of the file only names the holder.
 
 import {
   closeSync,

@@ -1,4 +1,4 @@
-// Counts times in buckets, each wider than the one before by a twelfth of an octave (about 6 %). Counts of several
+// Counts times in buckets, each wider than the one before by a twelfth of an octave (about 6%). Counts of several
 // threads and several seconds add up bucket by bucket. Counting allocates nothing.
 
 const PER_OCTAVE = 12;

@@ -5,7 +5,7 @@
 //   usage-latencies [organization, hour, model, key]             sketches of durations, kept usage.aggregate_days
 //   usage-months    [organization, '2026-11']                    tokens, for the monthly cap
 //
-// Times are milliseconds since 1970; hours are counted from 1970, too.
+// Times are milliseconds since the Unix epoch; hours are counted from 1970, too.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';

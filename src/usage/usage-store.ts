@@ -5,7 +5,7 @@ import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 import type { Quantiles } from './latency-sketch.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../shared/wire/usage.js';
 
-/** `at`: milliseconds since 1970; determines the hour and month. */
+/** `at`: milliseconds since the Unix epoch; determines the hour and month. */
 export interface UsageEntry {
   readonly usage: FinishedUsage | RejectedUsage;
   readonly at: number;
@@ -54,7 +54,8 @@ export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_k
 }
 
 /**
- * Milliseconds since 1970. Rows older than this are erased, and so are hourly and monthly sums that are entirely older.
+ * Milliseconds since the Unix epoch. Rows older than this are erased, and so are hourly and monthly sums that are
+ * entirely older.
  */
 export interface UsageExpiry {
   readonly rows: number;

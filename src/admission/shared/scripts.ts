@@ -224,5 +224,5 @@ export const SCRIPTS = {
 } as const;
 export type ScriptName = keyof typeof SCRIPTS;
 
-/** The scripts' time 0 in milliseconds since 1970. */
+/** The scripts' time 0 in milliseconds since the Unix epoch. */
 export const SCRIPT_EPOCH_MS = 1_767_225_600_000;

@@ -4,7 +4,7 @@
 import type { TraceRow } from '../load/types.js';
 import type { TuneWorkload } from './load.js';
 
-/** A completed request. `at`: milliseconds since 1970. */
+/** A completed request. `at`: milliseconds since the Unix epoch. */
 export interface RequestShape {
   readonly at: number;
   readonly inputTokens: number;

@@ -1,4 +1,4 @@
-// Models on disk, whether they fit into memory, and downloads from the hub.
+// Models on disk, whether they fit in memory, and downloads from the hub.
 
 import { statfsSync } from 'node:fs';
 import { z } from 'zod';
@@ -90,7 +90,7 @@ export function diskRoutes(
   ];
 }
 
-/** Null: the folder does not exist yet. */
+/** Null: the directory does not exist yet. */
 function freeBytes(folder: string): number | null {
   try {
     const { bavail, bsize } = statfsSync(folder);

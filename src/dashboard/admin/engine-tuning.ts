@@ -106,7 +106,7 @@ export class EngineTuning {
     return await this.describe(pooled, engine, next);
   }
 
-  /** Applies trial settings from the next step on, without storing them. Rejects with ApiError 404, 422, 503. */
+  /** Applies trial settings starting with the next step, without storing them. Rejects with ApiError 404, 422, 503. */
   async hold(model: string, { id, is_new: isNew, values, seconds }: EngineHoldRequest): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();

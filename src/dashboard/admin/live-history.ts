@@ -21,7 +21,7 @@ export const RINGS: readonly Ring[] = [
 /** Maximum number of slots per response. */
 const MAX_SLOTS = 800;
 
-/** Seconds since 1970. */
+/** Seconds since the Unix epoch. */
 export interface LiveSpan {
   readonly from: number;
   readonly to: number;

@@ -10,7 +10,7 @@ export interface SettingsLease {
   readonly id: string;
   /** Override the persistent settings. */
   readonly values: EngineValues;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the Unix epoch. */
   readonly until: number;
 }
 

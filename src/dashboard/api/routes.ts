@@ -1,4 +1,4 @@
-// All routes of the dashboard API. Each file in this folder has the routes of one subject.
+// All routes of the dashboard API. Each file in this directory has the routes of one subject.
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes, type ApiKeyDeps } from './api-keys.js';

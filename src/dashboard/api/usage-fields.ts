@@ -73,7 +73,7 @@ function readCursor(text: string): UsageCursor {
   throw invalid('after', 'after must be the `next_page` value of the previous page.');
 }
 
-/** A date, an RFC 3339 time or seconds since 1970, as milliseconds. */
+/** A date, an RFC 3339 time or seconds since the Unix epoch, as milliseconds. */
 function time(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null || text === '') return null;

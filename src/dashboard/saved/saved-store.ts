@@ -14,7 +14,7 @@ export interface SavedRow {
   readonly sealedName: string;
   /** Members of the organization may open it. */
   readonly shared: boolean;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the Unix epoch. */
   readonly createdAt: number;
   /** Time of expiry; null: never. */
   readonly expiresAt: number | null;

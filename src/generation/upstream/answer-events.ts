@@ -61,7 +61,7 @@ interface Choice {
 }
 
 /**
- * More tokens than fit into any context. Higher counts are ignored, because they would permanently corrupt counters and
+ * More tokens than fit in any context. Higher counts are ignored, because they would permanently corrupt counters and
  * tables.
  */
 const MAX_TOKENS = 2 ** 24;

@@ -80,7 +80,7 @@ class Blocks {
         return;
       case 'call_arguments': {
         if (this.#open !== 'tool_use') throw new Error('received arguments for a tool call that is not open');
-        // The clients' parsers accept any prefix of a JSON object except white space alone.
+        // The clients' parsers accept any prefix of a JSON object except whitespace alone.
         const text = this.#arguments ? event.text : event.text.trimStart();
         if (text === '') return;
         this.#arguments = true;

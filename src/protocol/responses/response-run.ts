@@ -286,7 +286,7 @@ export class ResponseRun implements RunSink {
 
 let lastMadeAt = 0;
 
-/** Seconds since 1970 with microsecond precision, unique per thread so that lists have a defined order. */
+/** Seconds since the Unix epoch with microsecond precision, unique per thread so that lists have a defined order. */
 function madeAt(): number {
   const at = Date.now() / 1000;
   const again = at <= lastMadeAt && lastMadeAt - at < 0.001;

@@ -65,7 +65,7 @@ export interface DiskState {
   object: 'disk';
   endpoint: string;
   folder: string;
-  /** Null if the folder does not exist yet. */
+  /** Null if the directory does not exist yet. */
   free_bytes: number | null;
   memory_bytes: number;
   available_memory_bytes: number;

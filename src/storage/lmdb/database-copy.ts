@@ -21,8 +21,8 @@ export interface Checked extends Figures {
 const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 
 /**
- * Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws a StorageError
- * that describes the damage.
+ * Reads every page and every value. `path`: a file, a data directory, or a directory with the file. Throws a
+ * StorageError that describes the damage.
  */
 export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
   const file = fileAt(path);
@@ -58,7 +58,7 @@ export async function backUp(dataDir: string, destination: string, signal?: Abor
 }
 
 /**
- * Replaces the data folder's database with a backup. Returns where the previous one is kept; null if there was none.
+ * Replaces the data directory's database with a backup. Returns where the previous one is kept; null if there was none.
  */
 export async function restore(
   dataDir: string,

@@ -41,7 +41,8 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
-  // The file gets its own folder, because LMDB creates its reader table next to the file and requires this file name.
+  // The file gets its own directory, because LMDB creates its reader table next to the file and requires this file
+  // name.
   const folder =
     basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {

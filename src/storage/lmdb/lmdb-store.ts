@@ -88,8 +88,8 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if the folder cannot take more data, so that a server fails when it starts, and not at its first
- * request.
+ * Throws StorageError if the directory cannot take more data, so that a server fails when it starts, and not at its
+ * first request.
  */
 export function ensureRoom(dataDir: string): void {
   try {

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from './database.js';
 
-/** SQL expression for the database's clock, in milliseconds since 1970. */
+/** SQL expression for the database's clock, in milliseconds since the Unix epoch. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
 /** After this time, even a less exact sample replaces the estimate, because clocks drift. */
@@ -59,7 +59,7 @@ export class DatabaseClock {
     this.#sampledAt = receivedAt;
   }
 
-  /** Whole milliseconds since 1970, by the database's clock. */
+  /** Whole milliseconds since the Unix epoch, by the database's clock. */
   readonly now = (): number => Math.round(this.elapsed() + this.#offset);
 
   /** How far this machine's wall clock is ahead of the database's, in milliseconds. */

@@ -28,7 +28,9 @@ export interface RequestPage {
   readonly next: string | null;
 }
 
-/** Entries older than `before` (milliseconds since 1970) are erased, then the oldest beyond `rows` or `bytes`. */
+/**
+ * Entries older than `before` (milliseconds since the Unix epoch) are erased, then the oldest beyond `rows` or `bytes`.
+ */
 export interface RequestBounds {
   readonly before: number;
   readonly rows: number;

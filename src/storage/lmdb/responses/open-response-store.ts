@@ -50,7 +50,7 @@ const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
-  /** Seconds since 1970; tests replace the clock. */
+  /** Seconds since the Unix epoch; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;

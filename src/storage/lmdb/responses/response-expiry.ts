@@ -47,7 +47,7 @@ export interface ExpiryRules {
    * the clock.
    */
   allows(): boolean;
-  /** Seconds since 1970: responses created at or before this time have expired. */
+  /** Seconds since the Unix epoch: responses created at or before this time have expired. */
   expiredUntil(): number;
   /** Within a transaction: makes the response unreadable and records that it must be erased. */
   kill(id: string, head: Head): void;

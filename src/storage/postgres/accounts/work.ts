@@ -9,7 +9,7 @@ import { changeMessage } from './change-feed.js';
 export class AccountWork {
   /**
    * `changed` is called after each change that lookups of keys and organizations must see has been committed. `now`:
-   * milliseconds since 1970, by the database's clock.
+   * milliseconds since the Unix epoch, by the database's clock.
    */
   constructor(
     readonly database: Database,

@@ -1,5 +1,6 @@
-// Stored responses; for the layout see response-rows.ts. Times are seconds since 1970. Content is JSON stored as text,
-// which accepts anything that a client may send. IDs are compared bytewise, regardless of the database's locale.
+// Stored responses; for the layout see response-rows.ts. Times are seconds since the Unix epoch. Content is JSON stored
+// as text, which accepts anything that a client may send. IDs are compared bytewise, regardless of the database's
+// locale.
 
 import type { Migration } from './migration.js';
 

@@ -1,6 +1,7 @@
 // Users and organizations: users, keys, memberships, invitations, sessions, links, attempts, second factors, the audit
-// log. Times are milliseconds since 1970. Transactions with a single writer (src/storage/postgres/accounts/work.ts)
-// keep related rows consistent, so there are no foreign keys: batches can insert and erase rows in any order.
+// log. Times are milliseconds since the Unix epoch. Transactions with a single writer
+// (src/storage/postgres/accounts/work.ts) keep related rows consistent, so there are no foreign keys: batches can
+// insert and erase rows in any order.
 
 import type { Migration } from './migration.js';
 

@@ -33,7 +33,7 @@ const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
 
 export interface PostgresResponsesOptions {
-  /** Seconds since 1970; tests replace the clock. */
+  /** Seconds since the Unix epoch; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;

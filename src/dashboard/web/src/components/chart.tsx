@@ -14,7 +14,7 @@ export interface ChartSeries {
 
 export interface ChartProps {
   title: string;
-  /** Seconds since 1970, ascending. Each series has one value per time. */
+  /** Seconds since the Unix epoch, ascending. Each series has one value per time. */
   times: readonly number[];
   series: readonly ChartSeries[];
   /** bars: stacked, one bar per time; area: stacked; line: not stacked. */

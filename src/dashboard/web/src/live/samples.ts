@@ -65,8 +65,8 @@ export class Samples {
   }
 
   /**
-   * Columns for a chart: seconds since 1970, then one column per series, with null where there is no value. A time gap
-   * becomes a row of nulls, so that no line is drawn across it.
+   * Columns for a chart: seconds since the Unix epoch, then one column per series, with null where there is no value. A
+   * time gap becomes a row of nulls, so that no line is drawn across it.
    */
   columns(series: readonly ((sample: LiveSample) => number | null)[]): [number[], ...(number | null)[][]] {
     const times: number[] = [];
