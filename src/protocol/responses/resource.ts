@@ -74,7 +74,7 @@ export type WireFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
 
-/** Fields of the request that the resource repeats. */
+/** Request fields that the resource repeats. */
 export interface ResourceEcho {
   background: boolean;
   instructions: string | null;
@@ -121,7 +121,7 @@ export interface ResponseResource extends ResourceEcho {
   usage: WireUsage | null;
 }
 
-/** Returns the resource of a response that starts now. */
+/** Returns the resource for a response that starts now. */
 export function newResource(id: string, createdAt: number, echo: ResourceEcho): ResponseResource {
   const { background, instructions, model, previous_response_id, ...rest } = echo;
   return {
