@@ -14,7 +14,7 @@ export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
   if (overfull !== null) return overfull;
-  if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null; // the schema rejects these
+  if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null; // the schema rejects it
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
