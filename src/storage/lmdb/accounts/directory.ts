@@ -1,4 +1,4 @@
-// Directory over LMDB. The instance on the primary thread erases expired data.
+// A Directory on LMDB. The instance on the primary thread erases expired data.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Store } from '../../store.js';

@@ -1,5 +1,5 @@
-// Memberships and roles. Owns the tables `memberships`, keyed [organization, user], and `members-by-user`, keyed [user,
-// organization]. Call writing methods within a transaction.
+// Memberships and roles. Owns the `memberships` table, keyed [organization, user], and the `members-by-user` table,
+// keyed [user, organization]. Methods that write must be called within a transaction.
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Key, Store, Table } from '../../store.js';
@@ -39,7 +39,7 @@ export class MembershipTable {
     return count;
   }
 
-  /** Whether this is the only owner. */
+  /** Whether this user is the only owner. */
   isLastOwner(organizationId: string, userId: string): boolean {
     const owners = this.ofOrganization(organizationId).filter(({ role }) => role === 'owner');
     return owners.length === 1 && owners[0]?.userId === userId;

@@ -1,5 +1,4 @@
-// OwnAccount in the tables of users, memberships, organizations, sessions, tokens, second factors, invitations and the
-// audit log.
+// OwnAccount in the users, memberships, organizations, sessions, tokens, two-factor, invitations and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -1,4 +1,4 @@
-// SecondFactors in the table `second-factors`, keyed by user: the active factor and the proposed one.
+// SecondFactors in the `second-factors` table, keyed by user: the active two-factor secret and the proposed one.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

@@ -1,4 +1,4 @@
-// Settings of an organization that override the general ones. Owns the table `organization-settings`, keyed by
+// An organization's settings that override the general ones. Owns the `organization-settings` table, keyed by
 // organization; without a row, the general settings apply.
 
 import type { Store, Table } from '../../store.js';

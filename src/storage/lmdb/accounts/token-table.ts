@@ -1,6 +1,6 @@
-// Single-use tokens of links that are valid for an hour: set a new password, or confirm an e-mail address. Table
-// `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the last token per
-// user and purpose is valid.
+// Single-use tokens for links that are valid for an hour, which set a new password or confirm an e-mail address. In the
+// `tokens` table: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the most recent
+// token per user and purpose is valid.
 
 import type { Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -44,7 +44,7 @@ export class TokenTable {
     return found;
   }
 
-  /** Within a transaction: like find(), and invalidates the token. */
+  /** Within a transaction: like find(), but also invalidates the token. */
   use(token: string, purpose: TokenPurpose): Token {
     const found = this.find(token, purpose);
     this.removeOf(found.userId, purpose);

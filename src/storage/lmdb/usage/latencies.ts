@@ -1,5 +1,5 @@
-// Latencies in the table `usage-latencies`: sketches of the time to the first token and of the total duration, by hour,
-// model and key. Written in the same transaction as the sums (usage-store.ts); read in slices, like them.
+// Latencies in the `usage-latencies` table: sketches of the time to first token and of the total duration, by hour,
+// model and key. Written in the same transaction as the sums (usage-store.ts) and, like them, read in slices.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Table } from '../../store.js';
