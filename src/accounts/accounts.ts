@@ -36,8 +36,8 @@ export class Accounts {
   private readonly stopListening: () => void;
 
   /**
-   * `trust`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits unknown keys
-   * per address.
+   * `keyCachePolicy`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits
+   * unknown keys per address.
    */
   constructor(
     { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
