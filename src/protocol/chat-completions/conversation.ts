@@ -1,5 +1,5 @@
 // Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
-// and that every tool call has a result (contract section 2). Pure.
+// and that every tool call has a result. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';

@@ -1,5 +1,5 @@
-// Encodes generation events as chat completions JSON, streamed or not (contract sections 7 and 8). Pure: one encoder
-// per request receives the events in order and throws if they are out of order (event-order.ts).
+// Encodes generation events as chat completions JSON, streamed or not. Pure: one encoder per request receives the
+// events in order and throws if they are out of order (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { JsonList, JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';

@@ -1,5 +1,5 @@
-// Schema of a chat completions request, field by field as in the contract (sections 1, 2, 4 and 5). Unknown fields are
-// dropped. For every optional field, null means absent.
+// Schema of a chat completions request, field by field. Unknown fields are dropped. For every optional field, null
+// means absent.
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import {

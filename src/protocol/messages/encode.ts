@@ -1,6 +1,6 @@
-// Encodes the generation events of one request as messages JSON, streamed or not (contract sections 6 and 7). Pure. One
-// state machine decides where content blocks start and end, and both forms only write its output, so a stream's joined
-// deltas equal the non-streamed response.
+// Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
+// content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
+// non-streamed response.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';

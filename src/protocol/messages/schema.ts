@@ -1,6 +1,5 @@
-// Schema of a Messages request, field by field as in the contract (sections 2 to 5). Unknown fields are dropped. For
-// every optional field, null means absent. Known but unsupported values pass here and are rejected by parse.ts after
-// the model lookup.
+// Schema of a Messages request, field by field. Unknown fields are dropped. For every optional field, null means
+// absent. Known but unsupported values pass here and are rejected by parse.ts after the model lookup.
 import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';

@@ -1,6 +1,6 @@
 // POST /v1/responses: handles a request from the parsed body to the last byte. Event-loop thread only.
 //
-//   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► response
+//   shape, seals ─► chain ─► model ─► content ─► turn (response-run.ts) ─► response
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';

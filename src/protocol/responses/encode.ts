@@ -1,5 +1,5 @@
-// Converts generation events to the events and the resource of one response (contract sections 3 to 5). The same state
-// machine serves streamed and non-streamed responses. Pure except for IDs.
+// Converts generation events to the events and the resource of one response. The same state machine serves streamed and
+// non-streamed responses. Pure except for IDs.
 //
 //   begin ─► created (queued) ─► in_progress ─► item by item ─► end ─► terminal
 //                                                │ one open at a time; opening the next closes it

@@ -1,5 +1,5 @@
 // Reads a request's input together with the chain that it continues. Returns the items in their stored form and the
-// messages built from them (contract sections 2 and 6). Pure.
+// messages built from them. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';

@@ -1,5 +1,5 @@
-// The stored form of items: the wire form with ID, status and parts filled in, however the client wrote them (contract
-// section 2). Items are listed, stored and converted to messages in this form. Pure except for generating IDs.
+// The stored form of items: the wire form with ID, status and parts filled in, however the client wrote them. Items are
+// listed, stored and converted to messages in this form. Pure except for generating IDs.
 import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';

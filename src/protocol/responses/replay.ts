@@ -1,5 +1,5 @@
-// Recreates a stored response's events from its items, with one delta per part (contract section 7). Pure except for
-// reading the response's log.
+// Recreates a stored response's events from its items, with one delta per part. Pure except for reading the response's
+// log.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';

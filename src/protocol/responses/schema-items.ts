@@ -1,5 +1,5 @@
-// Schemas of input items and tools (contract sections 1.1 and 2). Unknown fields are dropped. For every optional field,
-// null means absent. Known but unsupported values pass here and are rejected by the content checks (422).
+// Schemas of input items and tools. Unknown fields are dropped. For every optional field, null means absent. Known but
+// unsupported values pass here and are rejected by the content checks (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';

@@ -1,5 +1,5 @@
-// Schema of a create request, field by field as in the contract (section 1). Unknown fields are dropped. For every
-// optional field, null means absent. input_tokens and compact use parts of it.
+// Schema of a create request, field by field. Unknown fields are dropped. For every optional field, null means absent.
+// input_tokens and compact use parts of it.
 import { z } from 'zod';
 import {
   bounded,

@@ -1,5 +1,4 @@
-// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones
-// (contract section 1.1). Pure.
+// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. Pure.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
