@@ -90,7 +90,7 @@ export function diskRoutes(
   ];
 }
 
-/** Null: the directory does not exist yet. */
+/** Null if the directory does not exist yet. */
 function freeBytes(folder: string): number | null {
   try {
     const { bavail, bsize } = statfsSync(folder);

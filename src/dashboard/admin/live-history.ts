@@ -1,5 +1,5 @@
 // Port for the live view's 30-day history (see docs/internals/storage.md). Ring buffers of sums with decreasing
-// resolution: recent data is finer. A ring numbers its slots from 1970 on.
+// resolution: recent data is finer. A ring numbers its slots from the Unix epoch.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSum } from './live-sums.js';

@@ -8,7 +8,7 @@ const MAX_BYTES = 20 * 1024 * 1024;
 const MAX_ALL_CHARACTERS = 30 * 1024 * 1024;
 const MAX_COUNT = 20;
 
-/** The image files of a drop or paste. */
+/** The image files in a drop or paste. */
 export function imageFiles(data: DataTransfer | null): File[] {
   return [...(data?.files ?? [])].filter(({ type }) => type.startsWith('image/'));
 }
