@@ -32,7 +32,7 @@ export interface NewKey {
   createdBy?: string | null | undefined;
 }
 
-/** The properties of a key that can change. */
+/** The key properties that can be changed. */
 export interface KeyChange {
   name?: string | undefined;
   models?: string[] | undefined;

@@ -7,7 +7,7 @@ import type { OrganizationSettings } from './organizations.js';
 /** The identity that a key authenticates, and when the key expires. */
 export interface KeyHolder {
   readonly keyId: string;
-  /** Permanently revoked, regardless of any clock. */
+  /** Whether the key is permanently revoked, regardless of any clock. */
   readonly revoked: boolean;
   readonly overlapEndsAt: number; // milliseconds since the Unix epoch; Infinity: never
   readonly expiresAt: number;

@@ -26,9 +26,9 @@ export interface Organization {
    * is never reused.
    */
   deletedAt?: string | null;
-  /** For a deleted organization: its stored data has been erased. */
+  /** Whether a deleted organization's stored data has been erased. */
   erased?: boolean;
-  /** For a deleted organization: its keys have been erased too, and only this row is left. */
+  /** Whether a deleted organization's keys have been erased too, so that only this row is left. */
   keysErased?: boolean;
 }
 
@@ -52,8 +52,8 @@ export interface KeyRecord {
    */
   revokedAt: string | null;
   /**
-   * Permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends with a rotation's
-   * overlap.
+   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends
+   * with a rotation's overlap.
    */
   revoked?: boolean;
   rotatedFrom: string | null;

@@ -13,7 +13,7 @@ import type { User } from './users.js';
 export interface SignUpPolicy {
   /** Whether users can sign up without an invitation. */
   open: boolean;
-  /** Whether only this machine can reach the server, so that the first user needs no code. */
+  /** Whether only this machine can reach the server. If so, the first user needs no code. */
   local: boolean;
 }
 

@@ -3,8 +3,8 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 
 /**
- * The user's home directory, from $HOME or the user database. `/` if neither has one, as in some containers, so that a
- * server running as a systemd dynamic user or a bare user ID works if its directories are configured explicitly.
+ * The user's home directory, from $HOME or the user database. If neither has one, as in some containers, `/`: a server
+ * that runs as a systemd dynamic user or a bare user ID then works if its directories are configured explicitly.
  */
 export function home(): string {
   try {

@@ -25,7 +25,7 @@ export interface DebugVisionPiece {
   part: 'image' | 'tile' | 'overview';
   row: number; // row and column of a tile, starting at 1; otherwise 0
   column: number;
-  width: number; // pixels passed to the vision encoder
+  width: number; // size in pixels, as passed to the vision encoder
   height: number;
   nTokens: number;
   nPositions: number;

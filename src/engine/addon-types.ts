@@ -158,7 +158,7 @@ export interface ImagePiece {
   readonly row: number;
   readonly column: number; // row and column of a tile, starting at 1; otherwise 0
   readonly width: number;
-  readonly height: number; // pixels passed to the vision encoder
+  readonly height: number; // size in pixels, as passed to the vision encoder
   readonly tokens: number; // number of embeddings
 }
 

@@ -57,7 +57,7 @@ const catalogModel = z.strictObject({
   load: z.enum(['start', 'demand']).optional(),
   /** Unloaded after this many minutes without a request, and loaded again on the next one; absent or null: never. */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
-  /** Never unloaded, neither when idle nor to free memory for another model. */
+  /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
   /** Maximum prompt plus output tokens; null: as many as the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),

@@ -44,7 +44,7 @@ interface Listener {
   choicesLeft: number;
   /** Events to be delivered later, in order of arrival; null: none. */
   late: EngineEvent[] | null;
-  /** The last event has been delivered, or the request was cancelled. */
+  /** Whether the last event has been delivered or the request was cancelled. */
   over: boolean;
 }
 

@@ -95,7 +95,7 @@ export interface RunningGeneration {
   cancel(): void;
 }
 
-/** What is wrong with a model's chat template. */
+/** A problem with a model's chat template. */
 export interface TemplateProblem {
   readonly reason: string;
   /** Whether the template cannot be used at all, in which case the model serves only /v1/completions. */

@@ -104,7 +104,7 @@ async function loadRequest(
   await model.ensureLoaded(context);
   const provider = model.ready();
   const ready = performance.now();
-  // A model that is already loaded is ready within the same event-loop turn.
+  // A model that is already loaded is ready within the same event-loop turn, so nothing is recorded for it.
   if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(context.organization, !provider.decodesImages);

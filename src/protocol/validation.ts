@@ -108,7 +108,7 @@ function firstFault(issues: readonly Issue[], value: unknown, at: readonly Prope
   return content ?? { code: 'invalid_body', message: 'The request body is not valid.', param: null };
 }
 
-/** Maximum length of a name in a path, because the client may have chosen it. */
+/** Maximum length of a name in a path. It is limited because the client may have chosen the name. */
 const MAX_NAME = 64;
 
 /** Formats a path as in error bodies: messages[3].content[0].text. */

@@ -9,11 +9,11 @@ import type { Telemetry } from '../telemetry/types.js';
 import { DisposableStack } from './disposable-stack.js';
 import type { SharedState } from './shared-state.js';
 
-/** Set while the server shuts down. */
+/** The stages of a shutdown. */
 export interface ShutdownState {
-  /** /readyz reports that the server is about to shut down. */
+  /** Whether /readyz reports that the server is about to shut down. */
   unready: boolean;
-  /** New requests are refused. */
+  /** Whether new requests are refused. */
   draining: boolean;
 }
 

@@ -17,7 +17,7 @@ const SESSION = 0,
 // Time in microseconds from the start of the run to the start of the measured phase.
 const MEASURED_FROM = 0;
 
-/** Maximum number of requests in a run, because each request's record is kept in memory. */
+/** Maximum number of requests in a run. It is limited because each request's record is kept in memory. */
 export const MAX_REQUESTS = 2_000_000;
 
 export interface LedgerMemory {
@@ -66,7 +66,7 @@ export class Ledger {
     return 'measured';
   }
 
-  /** Admits no more requests. */
+  /** Stops admitting requests. */
   spend(): void {
     Atomics.store(this.#counters, IS_SPENT, 1);
   }

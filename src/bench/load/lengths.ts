@@ -2,7 +2,7 @@
 //
 //   512          fixed
 //   256..1024    uniformly distributed
-//   512±128      log-normal with this mean and standard deviation, clipped to 1/4 and 4 times the mean (or 512~128)
+//   512±128      log-normal with this mean and standard deviation, clamped to 1/4 and 4 times the mean (or 512~128)
 
 import { LoadError } from './load-error.js';
 import type { Draws } from '../../shared/random.js';

@@ -263,7 +263,7 @@ const settingsOf = (point: Point): TuneSettings => ({
   step_ms: point['step_ms'] as number,
 });
 
-/** An unmeasured objective counts as missed by a wide margin. */
+/** An objective that could not be measured and is not met counts as missed by a wide margin. */
 const ratioOf = ({ value, limit, met }: TuneVerdict): number =>
   value === null ? (met ? 1 : Infinity) : limit > 0 ? value / limit : met ? 0 : Infinity;
 

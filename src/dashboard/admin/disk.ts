@@ -14,7 +14,7 @@ import type { Pulls } from './pulls.js';
 
 const pullBody = z.object({ model: z.string().min(1).max(512) });
 
-/** Maximum number of models listed, because a cache can contain thousands of files. */
+/** Maximum number of models listed. A cache can contain thousands of files. */
 const MAX_SHOWN = 200;
 
 export interface DiskDeps {

@@ -9,7 +9,7 @@ export interface ModelRow {
   deprecatedAt?: string | null | undefined;
   retiresAt?: string | null | undefined;
   successor?: string | null | undefined;
-  /** Unloaded by an operator: requests return 503 until it is loaded again. */
+  /** Whether an operator has unloaded the model. If so, requests for it get a 503 until it is loaded again. */
   unloaded?: boolean | undefined;
 }
 

@@ -66,10 +66,7 @@ const MARKER = 0xff,
  * the first segment of each kind is kept.
  */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
-/**
- * Number of bytes that are compared one by one before using a native search, because one native call costs about as
- * much.
- */
+/** Number of bytes that are compared one by one before using a native search. One native call costs about as much. */
 const NEAR = 64;
 
 /** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */

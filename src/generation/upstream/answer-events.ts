@@ -118,7 +118,7 @@ export class AnswerEvents {
     return this.facts.stop;
   }
 
-  /** Whether output has been emitted, so that the request can no longer be retried. */
+  /** Whether output has been emitted. If so, the request can no longer be retried. */
   get started(): boolean {
     return this.#started;
   }

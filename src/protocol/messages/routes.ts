@@ -84,7 +84,7 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Agents that use this format add images to the conversation on their own. If they receive this status with exactly
+ * Agents that use this format add images to the conversation by themselves. If they receive this status with exactly
  * this text, they remove the image and continue. With any other error, every later turn would fail too.
  */
 function refuseImage(error: unknown): never {

@@ -20,7 +20,7 @@ export interface ModelState {
   readonly sequences: { readonly most: number; readonly running: number } | null;
   /** Whether the model stays unloaded until the next request. */
   readonly unloaded: boolean;
-  /** Whether speculative decoding is on, so that one step can produce several tokens. */
+  /** Whether speculative decoding is on. If so, one step can produce several tokens. */
   readonly guesses: boolean;
 }
 

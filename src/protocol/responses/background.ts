@@ -367,7 +367,7 @@ export class BackgroundRun implements EventSource {
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
   }
 
-  /** Whether the log expired before the last events were written to it, so that those events are still pending. */
+  /** Whether the log expired before the last events were written to it, which means that they are still pending. */
   async #isOnItsWay(): Promise<boolean> {
     return (
       !this.ended &&

@@ -111,7 +111,7 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
   };
 }
 
-/** Keeps only the fields that this endpoint defines. */
+/** Returns the body with only the fields in `names`. */
 export function pick(body: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }

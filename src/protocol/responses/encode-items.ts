@@ -160,7 +160,7 @@ export interface ReasoningForm {
    */
   summary: boolean;
   dialect: EventDialect;
-  /** Creates `encrypted_content`. Null: not requested. */
+  /** Returns the `encrypted_content`. Null if it was not requested. */
   seal: ((text: string) => string) | null;
 }
 

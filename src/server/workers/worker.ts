@@ -87,7 +87,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
   undo.add(() => service.close());
-  undo.add(turns); // lets connections that were passed on before the order arrive, so that they are closed too
+  undo.add(turns); // receives connections that were sent before the order, so that they are closed too
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;

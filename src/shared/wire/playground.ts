@@ -9,7 +9,7 @@ export interface DashboardImagePlan {
   /** Tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview. */
   columns: number;
   rows: number;
-  /** In the order in which the model reads them; sizes in pixels passed to the vision encoder. */
+  /** In the order in which the model reads them; sizes are in pixels, as passed to the vision encoder. */
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 

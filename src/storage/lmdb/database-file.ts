@@ -32,8 +32,8 @@ const PAGE = 4096; // page size for a new file
 const INTEGER_KEYS = 0x08; // flag of the free-page tree
 const DEEPEST = 32; // LMDB's maximum depth
 /**
- * Maximum number of times that a file is read while it is being written, because its newest transaction may change in
- * the meantime.
+ * Maximum number of times that a file is read while it is being written. It may have to be read again because its
+ * newest transaction may have changed in the meantime.
  */
 const LOOKS = 5;
 

@@ -13,8 +13,9 @@ import type { FinishedRun, LoadReport } from './report.js';
 import { vllmResult } from './vllm.js';
 
 /**
- * Writes DIRECTORY/report.html, result.json and, in run-1, run-1-round-2 and so on, requests.jsonl, vllm.json,
- * profile_export_aiperf.json and profile_export.jsonl. Throws LoadError if they cannot be written.
+ * Writes report.html and result.json to `folder` and, in its subdirectories run-1, run-1-round-2 and so on,
+ * requests.jsonl, vllm.json, profile_export_aiperf.json and profile_export.jsonl. Throws LoadError if they cannot be
+ * written.
  */
 export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
   try {

@@ -104,7 +104,7 @@ export class LmdbDirectory implements SweptDirectory {
   }
 }
 
-/** Opens only the accounts, for a process that does not serve. */
+/** Opens only the accounts, for a process that does not serve requests. */
 export function openAccounts(store: Store): Accounts {
   const changes = new AccountChanges();
   return new Accounts(new LmdbDirectory(store, changes), changes);

@@ -372,7 +372,7 @@ class TableResponseStore implements ResponseStore {
     await this.#completeLogs(finalizer, isRunning);
   }
 
-  /** Null if the response is dead, gone or already ended, so that it cannot be marked as failed. */
+  /** Null if the response cannot be marked as failed, because it is dead, gone or already ended. */
   #failed(id: string, finalizer: LogFinalizer): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);

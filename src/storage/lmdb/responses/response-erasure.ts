@@ -77,7 +77,7 @@ export class ResponseErasure {
     void times.put(['erase', 0, id], []);
   }
 
-  /** Erases responses that are dead and no longer needed, from each of `ids` towards the root. */
+  /** Erases responses that are dead and no longer needed, from each of `ids` toward the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#transactions.isClosed; ) {
       const slice = left;

@@ -108,7 +108,7 @@ export class ResponseErasure {
     return expired;
   }
 
-  /** Erases responses that are dead and no longer needed, from each of `ids` towards the root. */
+  /** Erases responses that are dead and no longer needed, from each of `ids` toward the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#closed; ) {
       const due = (await this.database.query<{ id: string }>(ERASABLE, [left])).map(({ id }) => id);

@@ -46,7 +46,7 @@ export interface Answer {
   endedAt: number | null;
 }
 
-/** Maximum number of tokens shown, because each one is an element on the page. */
+/** Maximum number of tokens shown. Each one is an element on the page. */
 const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
@@ -165,8 +165,7 @@ export interface Timing {
 }
 
 /**
- * Minimum elapsed time, in seconds, from which to compute a speed, because it cannot be measured if all deltas arrive
- * together.
+ * Minimum elapsed time, in seconds, for computing a speed. If all deltas arrive together, the speed cannot be measured.
  */
 const SHORTEST_S = 0.05;
 

@@ -96,7 +96,7 @@ function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown>
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }
 
-// ---- to the Messages API ----
+// ---- conversion to the Messages API ----
 
 /** `max_tokens` is required in the Messages API. In Chat Completions, it defaults to the model's maximum. */
 const MAX_TOKENS = 4096;

@@ -216,8 +216,8 @@ export const withoutEntities = (text: string): string =>
 const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
 
 /**
- * A response that is a JSON object or an array of objects, or the start of one, is shown as code and formatted once
- * complete. Null if it is neither.
+ * If the response is a JSON object or an array of objects, or the start of one, returns the text to show as code,
+ * formatted once it is complete. Returns null if it is neither.
  */
 export function jsonIn(text: string): { text: string; isComplete: boolean } | null {
   if (!/^\s*[[{]/.test(text)) return null;
