@@ -114,7 +114,7 @@ export interface RunLength {
   readonly durationMs: number | null;
 }
 
-/** One run. */
+/** One run of a load test. */
 export interface LoadRun {
   readonly target: Target;
   readonly workload: WorkloadSpec;

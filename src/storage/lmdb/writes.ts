@@ -146,7 +146,7 @@ export class Writes {
     this.#undoneListeners.push(listener);
   }
 
-  /** From now on, no write is acknowledged. */
+  /** After this call, no write is acknowledged. */
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;

@@ -277,14 +277,14 @@ export class LmdbApiKeys implements ApiKeys {
     return key;
   }
 
-  /** Within a transaction: writes the record and its entry in the organization's list. */
+  /** Call within a transaction. Writes the record and its entry in the organization's list. */
   private write(key: KeyRecord): void {
     void this.rows.put(key.id, key);
     const end = key.revoked === true ? 0 : Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void this.byOrganization.put(placeOf(key), end === Infinity ? null : end);
   }
 
-  /** Within a transaction: makes room for one more key. Throws ApiError 422. */
+  /** Call within a transaction. Makes room for one more key. Throws ApiError 422. */
   private makeRoom(organizationId: string): void {
     const now = Date.now();
     const places = [...this.byOrganization.range(ofOrganization(organizationId))];
@@ -293,7 +293,7 @@ export class LmdbApiKeys implements ApiKeys {
     for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) this.erase(key);
   }
 
-  /** Within a transaction: erases the key of this list entry, with all its index entries. */
+  /** Call within a transaction. Erases the key of this list entry, with all its index entries. */
   private erase(place: Key): void {
     const id = (place as [string, number, string])[2];
     const row = this.rows.get(id);

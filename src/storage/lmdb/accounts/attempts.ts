@@ -51,7 +51,7 @@ export class LmdbAttempts implements Attempts {
     return this.current(key, this.now());
   }
 
-  /** Within a transaction: cancels one counted attempt. */
+  /** Call within a transaction. Cancels one counted attempt. */
   resetAttempts(kind: AttemptKind, subject: string): void {
     const key = keyOf(kind, subject);
     const row = this.current(key, this.now());
@@ -59,7 +59,7 @@ export class LmdbAttempts implements Attempts {
     else void this.rows.remove(key);
   }
 
-  /** Within a transaction: resets the count. */
+  /** Call within a transaction. Resets the count. */
   clearAttempts(kind: AttemptKind, subject: string): void {
     void this.rows.remove(keyOf(kind, subject));
   }

@@ -49,7 +49,7 @@ export class InviteTable {
     return inviteState(invite, this.now());
   }
 
-  /** Within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
+  /** Call within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
   create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
     if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
     const others = this.list(organizationId);
@@ -72,14 +72,14 @@ export class InviteTable {
     return invite;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   revoke(invite: Invite): void {
     this.put({ ...invite, revokedAt: this.now() });
   }
 
   /**
-   * Within a transaction: revokes the invitations created by this user that the role `own` is not allowed to create.
-   * Returns them.
+   * Call within a transaction. Revokes the invitations created by this user that the role `own` is not allowed to
+   * create. Returns them.
    */
   revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
     const over = outlived(this.list(organizationId), userId, own, this.now());
@@ -87,7 +87,7 @@ export class InviteTable {
     return over;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   accept(invite: Invite): void {
     this.put({ ...invite, acceptedAt: this.now() });
   }
@@ -108,7 +108,7 @@ export class InviteTable {
     throw invalidInvite();
   }
 
-  /** Within a transaction: removes all invitations of an organization. */
+  /** Call within a transaction. Removes all invitations of an organization. */
   removeAll(organizationId: string): void {
     for (const invite of this.list(organizationId)) this.remove(invite);
   }

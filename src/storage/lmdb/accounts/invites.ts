@@ -36,7 +36,7 @@ export interface InvitesTables {
 }
 
 /**
- * Within a transaction, after a member's role changed to `own` (undefined: no longer a member): revokes their
+ * Call within a transaction after a member's role changed to `own` (undefined: no longer a member): revokes their
  * invitations that this role is not allowed to create.
  */
 export function revokeOutlived(

@@ -60,7 +60,7 @@ export class OrganizationTable {
     );
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   create(name: string): Organization {
     const organization: Organization = {
       id: newAccountId('org'),
@@ -73,7 +73,7 @@ export class OrganizationTable {
     return organization;
   }
 
-  /** Within a transaction. Undefined if not found. */
+  /** Call within a transaction. Undefined if not found. */
   change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
     const organization = this.get(id);
     if (organization === undefined) return undefined;
@@ -82,14 +82,14 @@ export class OrganizationTable {
     return changed;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   markDeleted(id: string): void {
     const organization = this.get(id);
     if (organization !== undefined)
       void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
-  /** Within a transaction: records which data of a deleted organization has been erased. */
+  /** Call within a transaction. Records which data of a deleted organization has been erased. */
   markErased(id: string, what: 'erased' | 'keysErased'): void {
     const organization = this.organizations.get(id);
     if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });

@@ -174,7 +174,7 @@ export class LmdbOrganizations implements Organizations {
     };
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #set(id: string, { limits, monthlyTokenCap }: OrganizationChange, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
@@ -191,7 +191,7 @@ export class LmdbOrganizations implements Organizations {
       });
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #keepText(id: string, keepsText: boolean, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);

@@ -81,7 +81,7 @@ export class LmdbOwnAccount implements OwnAccount {
     });
   }
 
-  /** Within a transaction. Invalidates links sent to the old address. */
+  /** Call within a transaction. Invalidates links sent to the old address. */
   #change({ id, email: before }: User, email: string, verified: boolean, actor: Actor): ChangedEmail {
     const { users, tokens, audit } = this.tables;
     const user = users.changeEmail(id, email, verified);

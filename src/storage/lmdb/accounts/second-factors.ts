@@ -132,7 +132,7 @@ export class LmdbSecondFactors implements SecondFactors {
     return proposal !== null && proposal.until > this.now() ? proposal.sealed : null;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #remove(userId: string, actor: Actor, action: string, email: string): boolean {
     const { secondFactors, users, attempts, audit } = this.tables;
     if (secondFactors.get(userId).factor === null) return false;

@@ -28,7 +28,7 @@ export class SessionTable {
     this.byUser = store.table('sessions');
   }
 
-  /** Within a transaction. `secret`: the cookie's value. */
+  /** Call within a transaction. `secret`: the cookie's value. */
   begin(userId: string, ip: string, userAgent: string): { secret: string; session: Session } {
     const others = this.ofUser(userId);
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
@@ -80,7 +80,7 @@ export class SessionTable {
     return this.ofUser(userId).map(({ session }) => session);
   }
 
-  /** Within a transaction. False if the user does not have this session. */
+  /** Call within a transaction. False if the user does not have this session. */
   end(userId: string, id: string): boolean {
     const hash = this.byUser.get(['user', userId, id]);
     if (hash === undefined) return false;
@@ -88,7 +88,7 @@ export class SessionTable {
     return true;
   }
 
-  /** Within a transaction: ends all sessions of the user except `except`. */
+  /** Call within a transaction. Ends all sessions of the user except `except`. */
   endAll(userId: string, except: string | null = null): void {
     for (const { session, hash } of this.ofUser(userId)) if (session.id !== except) this.remove(hash);
   }

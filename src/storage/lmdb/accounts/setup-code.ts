@@ -17,8 +17,8 @@ export class SetupCode {
   }
 
   /**
-   * Within a transaction. Returns the code, creating it if needed. It survives restarts, so that links shown earlier
-   * stay valid.
+   * Call within a transaction. Returns the code, creating it if needed. It survives restarts, so that links shown
+   * earlier stay valid.
    */
   ensure(): string {
     const known = this.secrets.get(ROW);
@@ -35,7 +35,7 @@ export class SetupCode {
     return a.length === b.length && timingSafeEqual(a, b);
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(): void {
     void this.secrets.remove(ROW);
   }

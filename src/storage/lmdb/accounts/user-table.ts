@@ -50,7 +50,7 @@ export class UserTable {
       .slice(0, limit);
   }
 
-  /** Within a transaction. Null if the address is taken. */
+  /** Call within a transaction. Null if the address is taken. */
   create(user: NewUser): User | null {
     if (this.byEmail.get(user.email) !== undefined) return null;
     const created: User = {
@@ -66,7 +66,7 @@ export class UserTable {
     return created;
   }
 
-  /** Within a transaction. Undefined if not found or deleted. */
+  /** Call within a transaction. Undefined if not found or deleted. */
   change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
     const user = this.users.get(id);
     if (user === undefined) return undefined;
@@ -75,7 +75,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Within a transaction. Undefined if the address is taken, or if the user was not found or has been deleted. */
+  /** Call within a transaction. Undefined if the address is taken, or if the user was not found or has been deleted. */
   changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
     const user = this.users.get(id);
     if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;
@@ -86,7 +86,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(id: string): void {
     const user = this.users.get(id);
     if (user === undefined) return;

@@ -303,7 +303,7 @@ class TableResponseStore implements ResponseStore {
     );
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #append(id: string, events: readonly StoredEvent[]): void {
     const [first] = events;
     if (first !== undefined)
@@ -430,7 +430,7 @@ class TableResponseStore implements ResponseStore {
   }
 
   /**
-   * Within a transaction. `parts`: null if they have already been written. Returns false and writes nothing if the
+   * Call within a transaction. `parts`: null if they have already been written. Returns false and writes nothing if the
    * response was deleted in the meantime or belongs to another organization.
    */
   #write(record: ResponseRecord, parts: ItemParts | null): boolean {

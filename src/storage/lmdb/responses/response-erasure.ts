@@ -64,7 +64,7 @@ export class ResponseErasure {
     };
   }
 
-  /** Within a transaction: makes the response unreadable. Its items are kept for its continuations. */
+  /** Call within a transaction. Makes the response unreadable. Its items are kept for its continuations. */
   kill(id: string, head: Head): void {
     const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
@@ -147,7 +147,7 @@ export class ResponseErasure {
     await this.tables.store.transaction(() => this.removeStaged(id));
   }
 
-  /** Within a transaction. Keeps rows of an existing response, even a dead one, because others may continue it. */
+  /** Call within a transaction. Keeps rows of an existing response, even a dead one, because others may continue it. */
   removeStaged(id: string): void {
     const { images, items, times } = this.tables;
     const index = times.get(['staged', 0, id]);
@@ -176,7 +176,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Within a transaction. Records the entries that still have to be processed. */
+  /** Call within a transaction. Records the entries that still have to be processed. */
   #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
     const { times } = this.tables;
     let erased = 0;
@@ -195,8 +195,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Within a transaction. If `id` was erased, returns the ID of the response that it continued, which may be erased
-   * next.
+   * Call within a transaction. If `id` was erased, returns the ID of the response that it continued, which may be
+   * erased next.
    */
   #eraseOne(id: string): string | null {
     const { heads, inputs, outputs, images, items, times } = this.tables;

@@ -49,7 +49,7 @@ export interface ExpiryRules {
   allows(): boolean;
   /** Seconds since the Unix epoch. Responses created at or before this time have expired. */
   expiredUntil(): number;
-  /** Within a transaction: makes the response unreadable and records that it must be erased. */
+  /** Call within a transaction. Makes the response unreadable and records that it must be erased. */
   kill(id: string, head: Head): void;
 }
 
@@ -150,7 +150,7 @@ export class ResponseExpiry {
     return isWhole ? plan : null;
   }
 
-  /** Within a transaction. False if the response has already been erased, or turns out to be needed. */
+  /** Call within a transaction. False if the response has already been erased, or turns out to be needed. */
   #erase({ id, hasImages }: ExpiredResponse): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);

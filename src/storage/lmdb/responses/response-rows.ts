@@ -8,7 +8,7 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import { StorageError } from '../../store.js';
 import type { Key, Store } from '../../store.js';
 
-/** Within a transaction: converts the inputs of schema version 2, which had one row per response, to pages. */
+/** Call within a transaction. Converts the inputs of schema version 2, which had one row per response, to pages. */
 export function splitInputs(store: Store): void {
   const inputs = store.table<ItemRow[]>('response-inputs');
   for (const id of [...inputs.keys()]) {

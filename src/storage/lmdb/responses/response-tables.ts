@@ -98,7 +98,7 @@ export const listKey = (
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
-/** Within a transaction: adds the list by organization to responses of schema version 4. */
+/** Call within a transaction. Adds the list by organization to responses of schema version 4. */
 export function indexByOrganization(store: Store): void {
   const { heads, byOrganization } = new ResponseTables(store);
   for (const { key, value } of heads.range())

@@ -11,7 +11,7 @@ import type { LatencyGroup, UsageQuery } from '../../../usage/usage-store.js';
 
 const SLICE = 500;
 
-/** Within a transaction. Only for requests that returned at least one token. */
+/** Call within a transaction. Only for requests that returned at least one token. */
 export function putLatencies(table: Table<Sketches>, entries: readonly { usage: FinishedUsage; at: number }[]): void {
   for (const { key, first, total } of latencyRows(entries)) {
     const before = table.get(key);

@@ -167,7 +167,7 @@ export class LmdbRequestLog implements RequestLog {
     void this.#texts.remove(place);
   }
 
-  /** Within a transaction, because several threads add to the size. */
+  /** Call within a transaction, because several threads add to the size. */
   #resize(rows: number, bytes: number): void {
     const size = this.#meta.get(SIZE) ?? NOTHING;
     void this.#meta.put(SIZE, { rows: size.rows + rows, bytes: size.bytes + bytes });

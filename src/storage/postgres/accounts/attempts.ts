@@ -79,7 +79,7 @@ function refuse(over: readonly Row[], now: number): void {
   if (over.length > 0) throw tooMany(Math.max(...over.map(({ until }) => until - now)));
 }
 
-/** Within a transaction: cancels one counted attempt for each subject. */
+/** Call within a transaction. Cancels one counted attempt for each subject. */
 export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
   const keys = whose.map(subjectHash);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
@@ -89,7 +89,7 @@ export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: re
   ]);
 }
 
-/** Within a transaction: resets the counts. */
+/** Call within a transaction. Resets the counts. */
 export async function clearAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
   await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, subjectHash(whose)]);
 }

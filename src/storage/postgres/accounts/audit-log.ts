@@ -9,7 +9,7 @@ import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
 
-/** Within the account transaction (work.ts) of which the entry is part. */
+/** Call within the account transaction (work.ts) of which the entry is to be part. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,

@@ -68,7 +68,7 @@ export async function identityOwner(sql: Queryable, identity: ForeignIdentity): 
   )[0]?.user_id;
 }
 
-/** Within a transaction. */
+/** Call within a transaction. */
 export async function putIdentity(sql: Queryable, userId: string, identity: ForeignIdentity): Promise<void> {
   await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [
     identityHash(identity),
@@ -77,7 +77,7 @@ export async function putIdentity(sql: Queryable, userId: string, identity: Fore
   ]);
 }
 
-/** Within a transaction: removes all of the user's identities. */
+/** Call within a transaction. Removes all of the user's identities. */
 export async function removeIdentities(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM identities WHERE user_id = $1', [userId]);
 }

@@ -35,7 +35,7 @@ import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
 /**
- * Within a transaction, after a member's role changed to `own` (undefined: no longer a member): revokes their
+ * Call within a transaction after a member's role changed to `own` (undefined: no longer a member): revokes their
  * invitations that this role is not allowed to create.
  */
 export async function revokeOutlived(

@@ -92,7 +92,7 @@ export class ResponseWrites {
     await this.#write(UPDATE, this.#updated(written), indexed(record, ['output']), record.id);
   }
 
-  /** Within a transaction that has locked the response. */
+  /** Call within a transaction that has locked the response. */
   async end(within: Queryable, record: ResponseRecord): Promise<void> {
     const parts = indexed(record, ['output']);
     await within.query(UPDATE, [...partValues(parts, parts.images), ...this.#updated(writtenOf(record, this.now()))]);

@@ -200,7 +200,7 @@ export class PostgresRequestLog implements RequestLog {
   }
 }
 
-/** Within a transaction, because several processes add to the totals. */
+/** Call within a transaction, because several processes add to the totals. */
 async function resize(sql: Queryable, rows: number, bytes: number): Promise<void> {
   await sql.execute('UPDATE request_log_size SET rows = rows + $1, bytes = bytes + $2', [rows, bytes]);
 }
