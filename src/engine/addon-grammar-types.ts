@@ -23,7 +23,9 @@ export interface GrammarOptions {
   pattern?: string; // regex: must match the whole text; 1 byte to 64 KiB
   choices?: string[]; // choice: the text is one of these; none may be empty; at most 4,096 of them, 1 MiB in total
   grammar?: string; // grammar: GBNF rules whose root must match the whole text; 1 byte to 256 KiB, refused above 64 KiB
-  suffix?: string; // text after the value, e.g. a call's end; special-token texts mean the tokens; at most 1,024 bytes
+  // text after the value, such as the end of a tool call, in which the text of a special token means that token; at
+  // most 1,024 bytes
+  suffix?: string;
   lead?: {
     // free text that the model writes before the value: a number of digits, or digits and letters, then a literal
     letters: boolean;

@@ -20,8 +20,9 @@ export interface ServedModel {
   /** The defaults for parameters that a request does not set. */
   readonly sampling: CatalogModel['sampling'];
   /**
-   * Loads the model if it is unloaded, and waits for it. ready() then tells whether it can be used. Throws ApiError 503
-   * if that takes too long or too many requests are waiting, or the reason of the waiter's signal if it is aborted.
+   * Loads the model if it is unloaded, and waits for it. After that, ready() returns the provider, or throws if the
+   * model cannot be used. Throws ApiError 503 if that takes too long or too many requests are waiting, or the reason of
+   * the waiter's signal if it is aborted.
    */
   ensureLoaded(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** Throws ApiError 503 while the model is loading or after it has failed to load. */

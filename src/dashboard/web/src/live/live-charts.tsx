@@ -21,7 +21,7 @@ export interface Shown {
   samples: Samples;
   version: number;
   /**
-   * The range of the time axis. Null: the last five minutes, or the last minute as long as there is no more data than
+   * The range of the time axis. Null: the last five minutes, or only the last minute while there is no more data than
    * that.
    */
   span: Span | null;
