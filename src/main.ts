@@ -69,7 +69,7 @@ const commands: readonly Command[] = [
   },
 ];
 
-/** `words`: the arguments besides --help, which may include settings. */
+/** `words`: the arguments other than --help, which may include settings. */
 async function help(words: readonly string[]): Promise<string> {
   const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([
     import('./config/settings.js'),
@@ -134,7 +134,7 @@ async function main(argv: string[]): Promise<number> {
   return command.run(argv.slice(1));
 }
 
-/** Whether the settings request debug logging. Returns false if the settings are invalid. */
+/** Whether the settings enable debug logging. False if the settings are invalid. */
 function debugging(argv: readonly string[]): boolean {
   const { values } = parseArgs({ args: [...argv], strict: false, options: { 'log-level': { type: 'string' } } });
   return (values['log-level'] ?? process.env['MONOLITH_LOG_LEVEL']) === 'debug';
@@ -158,7 +158,7 @@ try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   const thrown = error instanceof Error ? error : new Error(String(error));
-  // Clients of the API do not see the cause, but an operator who runs a command does.
+  // API clients must not see the cause, but an operator who runs a command may.
   const {
     name,
     message,

@@ -1,6 +1,6 @@
-// Authenticates API keys per request, and provides the account operations that need no storage port of their own.
-// key-cache.ts caches keys per thread. A change invalidates the cache immediately on this thread, through the bus on
-// the others, and within a second in other processes.
+// Authenticates API keys for each request, and provides the account operations that need no storage port of their own.
+// key-cache.ts caches keys per thread. A change invalidates this thread's cache immediately, other threads' caches
+// through the bus, and other processes' caches within a second.
 
 import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../shared/identity.js';
@@ -17,12 +17,12 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// Interval at which the times of last use are written, all in one write.
+// Interval at which times of last use are written, all in one write.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
 
-/** Whether an ID is that of a key. The playground uses an ID that is not. */
+/** Whether an ID is a key's. The playground uses an ID that is not. */
 const isKeyId = (id: string): boolean => id.startsWith('key_');
 
 export class Accounts {
@@ -36,8 +36,8 @@ export class Accounts {
   private readonly stopListening: () => void;
 
   /**
-   * `trust`: for a store that reports changes. Without it, keys are cached for a second. `unknown`: limits unknown keys
-   * per address.
+   * `keyCachePolicy`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits
+   * unknown keys per address.
    */
   constructor(
     { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
@@ -57,8 +57,8 @@ export class Accounts {
   }
 
   /**
-   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead; a
-   * later start with a different key makes that one valid too. Returns the secret only if it was created now.
+   * Creates the first organization and its first key if there is none. With `chosen`, makes that key valid instead; if
+   * a later startup passes a different key, that one becomes valid too. Returns the secret only if it was created now.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();
@@ -74,7 +74,7 @@ export class Accounts {
       throw new Error(`organization ${id} not found`);
   }
 
-  /** Creates a key of `organizationId` or, if absent, of the first organization. The secret is not stored. */
+  /** Creates a key for `organizationId` or, if absent, for the first organization. The secret is not stored. */
   async createKey(options: NewKey, organizationId?: string, actor: Actor | null = null): Promise<CreatedKey> {
     const organization =
       organizationId === undefined ? (await this.organizations.all())[0] : await this.organizations.get(organizationId);
@@ -85,7 +85,7 @@ export class Accounts {
     return this.keys.create(organization.id, options, actor);
   }
 
-  /** `reference`: a key's id, public id, or last four characters if they are unique. Null if not found. */
+  /** `reference`: a key's ID, public ID, or last four characters if they are unique. Null if not found. */
   async findKey(reference: string): Promise<KeyRecord | 'several' | null> {
     const bare = reference.replace(/^sk-/, '');
     const all = await this.keys.all();
@@ -109,8 +109,8 @@ export class Accounts {
   }
 
   /**
-   * For each key, why its running requests must end; null if they may continue. An ID that is not a key ID (the
-   * playground's) stands for the organization.
+   * For each key, the reason why its running requests must end; null if they may continue. For an ID that is not a
+   * key's (the playground's), only the organization is checked.
    */
   async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
     const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
@@ -123,7 +123,10 @@ export class Accounts {
     };
   }
 
-  /** Called after each change that this thread makes or is notified of. Returns a function that unsubscribes. */
+  /**
+   * Calls the listener after each change that this thread makes or is notified of. Returns a function that unsubscribes
+   * it.
+   */
   onChanged(listener: AccountsListener): () => void {
     return this.changes.on(listener);
   }
@@ -141,8 +144,8 @@ export class Accounts {
 }
 
 /**
- * An identity that acts for an organization without a key and has all permissions, for the organization's members in
- * the playground. Throws ApiError 403.
+ * An identity that acts for an organization without a key and has all permissions, for members who use the playground.
+ * Throws ApiError 403.
  */
 export function identityWithoutKey(organization: OrganizationView, keyId: string): Identity {
   if (organization.status !== 'active') throw organizationSuspended();

@@ -1,5 +1,5 @@
 // Storage port for API keys (see docs/internals/storage.md): create, change, rotate, revoke, list. Each method is one
-// transaction, including its audit entry, and is durable when it resolves. Keys of other organizations are treated as
+// transaction, including its audit entry, and is durable when it resolves. Other organizations' keys are treated as
 // unknown. Caches (key-store.ts) are notified of a change once it is durable.
 
 import type { LimitOverride } from '../config/kinds.js';
@@ -15,8 +15,8 @@ import type { Page } from './page.js';
 /** Maximum number of valid keys per organization. */
 export const MAX_ACTIVE_KEYS = 1_000;
 /**
- * Maximum number of keys per organization, including expired and revoked ones. Beyond this number, the oldest expired
- * and revoked keys are deleted.
+ * Maximum number of keys per organization, including expired and revoked ones. Beyond that, the oldest expired and
+ * revoked keys are deleted.
  */
 export const MAX_KEPT_KEYS = 2_000;
 
@@ -32,7 +32,7 @@ export interface NewKey {
   createdBy?: string | null | undefined;
 }
 
-/** The properties of a key that can change. */
+/** The key properties that can be changed. */
 export interface KeyChange {
   name?: string | undefined;
   models?: string[] | undefined;
@@ -48,30 +48,28 @@ export interface CreatedKey {
 
 export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
-  /** Keys of every organization, oldest first. For the command line. */
+  /** Keys of all organizations, oldest first. For the command line. */
   all(): Promise<KeyRecord[]>;
-  /**
-   * Newest first. `after`: id of the previous page's last key; resolves to null if the organization has no such key.
-   */
+  /** Newest first. `after`: ID of the previous page's last key. Null if the organization does not have that key. */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
-   * The secret is not stored. With `createdBy`: rejects with ApiError 403 unless that user is at least a developer at
-   * that moment. Rejects with ApiError 422 `too_many_entries`.
+   * The secret is not stored. With `createdBy`, rejects with ApiError 403 unless that user is at least a developer at
+   * that time. Rejects with ApiError 422 `too_many_entries`.
    */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /**
    * Like create(), but only if no organization has a key. If there are several concurrent callers, one of them gets the
-   * key. Null: a key already exists.
+   * key. Null if a key already exists.
    */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
-  /** Makes a key chosen by the operator valid, unless it is already. */
+  /** Makes a key chosen by the operator valid, unless it already is. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
   /** Null if not found. Rejects with ApiError 422 if the key is revoked. */
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
-   * the successor has the old key's creator. With it: rejects with ApiError 403 unless that user may create keys at
-   * that moment. Null if not found. Rejects with ApiError 422 if the key has ended.
+   * the successor keeps the old key's creator. With it, rejects with ApiError 403 unless that user may create keys at
+   * that time. Null if not found. Rejects with ApiError 422 if the key has expired or is revoked.
    */
   rotate(
     organizationId: string,

@@ -1,14 +1,14 @@
 // Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by e-mail,
-// second-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and organizations,
-// invitations and renames per user. Each method is one transaction, and counts are shared by all threads and processes.
-// Counts need not be durable: if they are lost, some attempts are not counted.
+// two-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and, per user, organizations,
+// invitations and renames. Each method is one transaction, and counts are shared by all threads and processes. Counts
+// need not be durable: if they are lost, some attempts are not counted.
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { apiError } from '../shared/errors.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
-/** Maximum number within ATTEMPTS_MS of the first attempt. */
+/** Maximum number of attempts within ATTEMPTS_MS of the first one. */
 export const MAX_ATTEMPTS = {
   login: 10,
   operator: 10,
@@ -24,7 +24,7 @@ export const MAX_ATTEMPTS = {
 } as const;
 export type AttemptKind = keyof typeof MAX_ATTEMPTS;
 
-/** `until`: milliseconds; the count is reset then. */
+/** `until`: the time, in milliseconds, at which the count is reset. */
 export interface Counted {
   readonly count: number;
   readonly until: number;
@@ -32,8 +32,8 @@ export interface Counted {
 
 export interface Attempts {
   /**
-   * Counts one attempt for each of `whose` before its outcome is known, so that concurrent attempts are limited just
-   * like sequential ones. Rejects with ApiError 429 and counts nothing if one of them is at its limit.
+   * Counts one attempt for each element of `subject` before its outcome is known, so that concurrent attempts are
+   * limited just like sequential ones. If one of them is at its limit, rejects with ApiError 429 and counts nothing.
    */
   count(kind: AttemptKind, subject: readonly string[]): Promise<void>;
   /** The count so far, possibly without the most recent attempts. */
@@ -41,16 +41,17 @@ export interface Attempts {
 }
 
 /**
- * Limits a row's remaining time to the regular period: a later end must have been written while the clock was ahead.
+ * Limits a row's remaining time to the regular period, because a later end must have been written while the clock was
+ * ahead.
  */
 export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** Stored in place of an IP or e-mail address: a hash, because user input can be long, and is private. */
+/** Stored in place of an IP or e-mail address: a hash, because user input can be long and is private. */
 export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
-/** `wait`: milliseconds. */
+/** `wait` is in milliseconds. */
 export function tooMany(wait: number): Error {
   const minutes = Math.ceil(wait / 60_000);
   return apiError(
@@ -61,7 +62,7 @@ export function tooMany(wait: number): Error {
   );
 }
 
-/** The address group that a limit applies to: for IPv6 the /64 prefix, which is what one subscriber has. */
+/** The address group to which a limit applies: for IPv6, the /64 prefix, because that is what one subscriber has. */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
@@ -74,7 +75,7 @@ export function addressGroup(address: string): string {
       ? left
       : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right]
   ).map((group) => Number.parseInt(group, 16));
-  // An IPv4 address as a dual-stack socket reports it. Each is a group of its own.
+  // An IPv4 address as reported by a dual-stack socket. Each one is its own group.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
     return groups
       .slice(6)

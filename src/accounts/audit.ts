@@ -1,4 +1,4 @@
-// Audit log: one entry per change that a user or operator makes to an organization's accounts, keys and limits. A
+// Audit log: one entry for each change that a user or operator makes to an organization's accounts, keys and limits. A
 // storage port (see docs/internals/storage.md). Changes made through another port are logged by that port.
 
 import { apiError } from '../shared/errors.js';
@@ -13,7 +13,7 @@ export interface Actor {
   readonly ip: string | null;
 }
 
-/** The part of an audit entry that does not follow from the change itself. */
+/** The part of an audit entry that cannot be derived from the change itself. */
 export interface AuditNote {
   readonly actor: Actor;
   readonly action: string;
@@ -26,7 +26,7 @@ export interface AuditPage {
 }
 
 export interface AuditLog {
-  /** Adds an entry that is not part of another transaction. A null organization stands for the whole server. */
+  /** Adds an entry that is not part of another transaction. A null organization means the whole server. */
   note(
     organizationId: string | null,
     actor: Actor,
@@ -34,15 +34,15 @@ export interface AuditLog {
     target: string | null,
     detail?: Record<string, unknown>,
   ): Promise<void>;
-  /** Newest first. `after`: the `next` of the previous page; rejects with ApiError 400 if it is invalid. */
+  /** Newest first. `after`: the `next` value from the previous page. Rejects with ApiError 400 if it is invalid. */
   list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage>;
 }
 
 export const AUDIT_KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Maximum number per organization; beyond it, the oldest are deleted. */
+/** Maximum number of entries per organization. Beyond that, the oldest are deleted. */
 export const MAX_AUDIT_ENTRIES = 10_000;
 
-/** `at`: milliseconds. */
+/** `at` is in milliseconds. */
 export const auditEntry = (
   at: number,
   { type, id, email, ip }: Actor,
@@ -59,7 +59,7 @@ export const auditEntry = (
   detail,
 });
 
-/** Parses a page cursor: an entry's sequence number and id. Throws ApiError 400. */
+/** Parses a page cursor: an entry's sequence number and ID. Throws ApiError 400. */
 export function auditCursor(after: string): [number, string] {
   const [, at, id] = /^(\d{1,15})\.(aud_[0-9A-Za-z]{24})$/.exec(after) ?? [];
   if (at === undefined || id === undefined)

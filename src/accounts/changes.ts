@@ -1,8 +1,8 @@
-// Notifies listeners of changes to accounts: immediately on this thread, through the bus on the others.
+// Notifies listeners of changes to accounts: immediately on this thread, and through the bus on the others.
 
 import type { ThreadBus } from '../shared/bus.js';
 
-/** Receives the organization that changed; null: any. */
+/** Receives the organization that changed; null if any may have changed. */
 export type AccountsListener = (organizationId: string | null) => void;
 
 export class AccountChanges {
@@ -20,14 +20,14 @@ export class AccountChanges {
     this.bus?.publish('accounts.changed', { organizationId });
   }
 
-  /** Reports a change by another process. Every thread is notified of it separately. */
+  /** Reports a change made by another process. Every thread is notified of it separately. */
   receive(organizationId: string | null): void {
     this.#notifyListeners(organizationId);
   }
 
   /**
-   * Called after each change that this thread makes or is notified of, in order of registration. Returns a function
-   * that unsubscribes.
+   * Calls the listener after each change that this thread makes or is notified of. Listeners are called in order of
+   * registration. Returns a function that unsubscribes it.
    */
   on(listener: AccountsListener): () => void {
     this.#listeners.add(listener);

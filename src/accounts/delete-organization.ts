@@ -1,10 +1,10 @@
-// Erases the data of a deleted organization. The organization disappears immediately. Its stored data is erased in
-// short steps afterwards, which resume at the next start if interrupted.
+// Erases the data of a deleted organization. The organization disappears immediately. Its stored data is then erased in
+// short steps, which resume at the next startup if interrupted.
 
 import type { Actor } from './audit.js';
 import type { Organizations } from './organizations.js';
 
-/** Organizations' data that is not in the directory. Each operation is idempotent. */
+/** Organization data that is not in the directory. Each operation is idempotent. */
 export interface OrganizationDataOwner {
   eraseOrganization(id: string): Promise<unknown>;
 }
@@ -14,8 +14,8 @@ const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
- * Resolves when the organization's keys are revoked. Erasing the stored data continues; `erased` resolves when it is
- * done.
+ * Resolves when the organization's keys are revoked. The stored data may still be being erased then; `erased` resolves
+ * when that is done.
  */
 export async function deleteOrganization(
   organizations: Organizations,
@@ -28,8 +28,8 @@ export async function deleteOrganization(
 }
 
 /**
- * Resumes interrupted deletions, and erases data stored after a deletion. Keys are kept for another `keyDays` days, so
- * that clients get the error for a revoked key. After that they are unknown.
+ * Resumes interrupted deletions, and erases data stored after a deletion. Keys are kept for another `keyDays` days,
+ * during which clients get the error for a revoked key. After that, the keys are unknown.
  */
 export async function finishDeletions(
   organizations: Organizations,

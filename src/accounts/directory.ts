@@ -1,5 +1,5 @@
 // The storage ports for users and organizations in one object (see docs/internals/storage.md). Each thread opens its
-// own on the shared database.
+// own directory on the shared database.
 
 import type { EraseGate } from '../storage/erase-gate.js';
 import type { ApiKeys } from './api-keys.js';
@@ -18,8 +18,8 @@ import type { Users } from './users.js';
 
 export interface Directory {
   /**
-   * Milliseconds since 1970, by the clock that decides when keys, sessions, links and lockouts expire: the clock of the
-   * shared database if there is one, otherwise this machine's.
+   * Milliseconds since the Unix epoch, by the clock that decides when keys, sessions, links and lockouts expire: the
+   * shared database's clock if there is one, otherwise this machine's.
    */
   readonly now: () => number;
   readonly signIns: SignIns;
@@ -37,11 +37,11 @@ export interface Directory {
   readonly audit: AuditLog;
 }
 
-/** A directory that erases expired data, and must be closed. */
+/** A directory that erases expired data and must be closed. */
 export interface SweptDirectory extends Directory {
   /**
-   * For the primary thread: sweeps now, every hour and when the gate opens, as far as the gate allows. `also` runs with
-   * each sweep.
+   * For the primary thread: sweeps now, every hour and when the gate opens, provided that the gate allows it. `also`
+   * runs with each sweep.
    */
   keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void;
   /** Erases expired data. */

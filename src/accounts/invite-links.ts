@@ -1,5 +1,5 @@
-// Tokens of invitation links: the invitation's ID, with an HMAC keyed by a secret in the database. A pending link can
-// therefore be shown again, and the rows alone do not reveal valid tokens. Pure.
+// Tokens for invitation links: the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
+// can be shown again, and the rows alone do not reveal valid tokens. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Role } from '../shared/wire/organizations.js';
@@ -16,8 +16,8 @@ export function inviteState(invite: Invite, now: number): InviteState {
 }
 
 /**
- * Pending invitations that this user created and could not create with their current role. They must be revoked,
- * because the user could use one to return or to bring others in.
+ * Pending invitations that this user created but could not create with their current role. They must be revoked,
+ * because the user could use one to return or to bring in others.
  */
 export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
   return invites.filter(
@@ -25,7 +25,7 @@ export function outlived(invites: readonly Invite[], userId: string, own: Role |
   );
 }
 
-/** The invitation with its state and, while it is pending, the token of its link. */
+/** The invitation with its state and, while it is pending, its link's token. */
 export function shownInvite(invite: Invite, secret: Uint8Array, now: number): ShownInvite {
   const state = inviteState(invite, now);
   return {
@@ -35,7 +35,7 @@ export function shownInvite(invite: Invite, secret: Uint8Array, now: number): Sh
   };
 }
 
-/** The invitation id of a token; null if the token was not created with this secret. */
+/** The ID of the invitation to which a token belongs; null if the token was not created with this secret. */
 export function invitedBy(token: string, secret: Uint8Array): string | null {
   const [, bare, given] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
   const id = `inv_${bare ?? ''}`;

@@ -1,6 +1,6 @@
 // Storage port for invitations to an organization (see docs/internals/storage.md). Each method is one transaction,
-// including its audit entry, and is durable when it resolves. Invitations are returned with their state and the token
-// of their link. The acting user's role is read again within the transaction.
+// including its audit entry, and is durable when it resolves. Invitations are returned with their state and their
+// link's token. The acting user's role is read again within the transaction.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -11,7 +11,10 @@ import type { Page } from './page.js';
 import type { User } from './users.js';
 
 export const INVITE_MS = 7 * 24 * 3_600_000;
-/** Maximum number per organization, including accepted, revoked and expired ones that have not been swept yet. */
+/**
+ * Maximum number of invitations per organization, including accepted, revoked and expired ones that have not been swept
+ * yet.
+ */
 export const MAX_INVITES = 500;
 
 export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
@@ -19,35 +22,35 @@ export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
 export interface Invite {
   id: string; // inv_…
   organizationId: string;
-  email: string; // in the form that normalEmail() returns
+  email: string; // as returned by normalEmail()
   role: Role;
-  createdBy: string | null; // user_…; null: created before this was stored
+  createdBy: string | null; // user_…; null if created before this was stored
   createdAt: number; // milliseconds
   expiresAt: number;
   acceptedAt: number | null;
   revokedAt: number | null;
 }
 
-/** `token`: the token of its link, while it is pending. */
+/** `token`: the link's token while the invitation is pending. */
 export interface ShownInvite extends Invite {
   readonly state: InviteState;
   readonly token: string | null;
 }
 
 export interface Invites {
-  /** Newest first; null if the organization has no invitation `after`. */
+  /** Newest first. Null if the organization has no invitation `after`. */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<ShownInvite> | null>;
-  /** Replaces a pending invitation for the same address. Rejects with ApiError 403, 422. */
+  /** Replaces a pending invitation for the same address. Rejects with ApiError 403 or 422. */
   create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite>;
-  /** Idempotent; a finished invitation does not change. Rejects with ApiError 403, 404. */
+  /** Idempotent; an invitation that is no longer pending does not change. Rejects with ApiError 403 or 404. */
   revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void>;
-  /** The pending invitation of a link. Rejects with ApiError 400 invalid_token. */
+  /** The pending invitation for a link. Rejects with ApiError 400 invalid_token. */
   ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }>;
-  /** Uses up the invitation and makes the user a member. Rejects with ApiError 400, 403, 422. */
+  /** Uses up the invitation and makes the user a member. Rejects with ApiError 400, 403 or 422. */
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 
-/** `own`: role of the inviting user; undefined: not a member. */
+/** `own`: role of the inviting user; undefined if not a member. */
 export const mayInvite = (own: Role | undefined, role: Role): boolean =>
   own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
 

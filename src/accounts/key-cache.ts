@@ -1,7 +1,7 @@
-// Per-thread cache of API keys. An entry is valid until anything about the key changes, and only as long as this thread
-// is certain to be notified of changes. A cached key is returned without a promise. Ages use the monotonic clock and
-// expiry dates the store's clock, so changing this machine's clock neither extends nor shortens a key's validity.
-// Event-loop thread only.
+// Per-thread cache of API keys. An entry is valid until anything about the key changes, but only for as long as this
+// thread is certain to be notified of changes. A cached key is returned without a promise. Ages are measured with the
+// monotonic clock and expiry dates are compared with the store's clock, so changing this machine's clock neither
+// extends nor shortens a key's validity. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -13,11 +13,13 @@ import type { UnknownKeys } from './unknown-keys.js';
 import { keyRefusal } from './key-store.js';
 import type { KeyHolder, KeyStore } from './key-store.js';
 
-// How long a key is cached without change notifications: well under the 5 s within which a revocation must take effect.
+// How long a key is cached without change notifications: well below the 5 seconds within which a revocation must take
+// effect.
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have arrived.
+// With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have
+// arrived.
 const TRUSTED_MS = 900;
 // How long to wait for a store that may be unreachable, if the key has a cache entry.
 const ANSWER_MS = 1_000;
@@ -30,7 +32,7 @@ const REFUSALS = {
 } as const;
 
 // Only existing keys are cached, so that guessed keys cannot fill the cache.
-/** `lasts`: the key is valid and has no end date, so no clock is needed. */
+/** `lasts`: the key is valid and has no end date, so no clock is needed to check it. */
 interface Entry {
   readonly holder: KeyHolder;
   readonly readAt: number;
@@ -43,24 +45,24 @@ interface Lookup {
 
 /** How reliable change notifications are, for a store that sends them. */
 export interface KeyCachePolicy {
-  /** Monotonic milliseconds: every change made before this time has arrived. */
+  /** A monotonic time in milliseconds: every change made before then has arrived. */
   readonly confirmedAt: number;
-  /** Recent changes may not have arrived. */
+  /** Whether recent changes may not have arrived yet. */
   readonly away: boolean;
-  /** The store is known to be unreachable. If it is merely slow, requests wait for it. */
+  /** Whether the store is known to be unreachable. If it is merely slow, requests wait for it. */
   readonly gone: boolean;
-  /** How long cached keys stay valid while it is unreachable, in milliseconds since `confirmedAt`. */
+  /** How long cached keys stay valid while the store is unreachable, in milliseconds since `confirmedAt`. */
   readonly awayMs: number;
 }
 
 export interface KeyCacheOptions {
-  /** Milliseconds since 1970, by the clock that decides when keys expire. */
+  /** Milliseconds since the Unix epoch, by the clock that decides when keys expire. */
   now?: () => number;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
-  /** Without it, keys are cached for a second. */
+  /** Without a policy, keys are cached for a second. */
   policy?: KeyCachePolicy | null;
-  /** Limits the attempts from one address; null: no limit. */
+  /** Limits the attempts per address; null: no limit. */
   unknown?: UnknownKeys | null;
 }
 
@@ -71,10 +73,10 @@ export class KeyCache {
   readonly #entries = new Map<string, Entry>();
   /**
    * Digests of keys that exist, including those whose entries were evicted. Their lookups never wait for lookups of
-   * unknown keys. The oldest are removed first.
+   * unknown keys. When the set is full, the oldest digests are removed first.
    */
   readonly #known = new Set<string>();
-  /** Lookups in progress, so that requests with the same key share one. */
+  /** Lookups in progress, which requests with the same key share. */
   readonly #looking = new Map<string, Lookup>();
   readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();
@@ -95,8 +97,8 @@ export class KeyCache {
   }
 
   /**
-   * The identity of a key. `from`: the client; the number of its unknown keys is limited. Throws or rejects with
-   * ApiError 401, 403, 429, 503.
+   * The identity of a key. `from`: the client, whose number of unknown keys is limited. Throws or rejects with ApiError
+   * 401, 403, 429 or 503.
    */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
@@ -111,12 +113,12 @@ export class KeyCache {
     return this.#look(digest, entry, from?.remoteAddress ?? null);
   }
 
-  /** Number of cached keys and of pending times of last use. */
+  /** Number of cached keys and pending times of last use. */
   get size(): number {
     return this.#entries.size + this.#lastUsed.size;
   }
 
-  /** Drops the entries of an organization, or (null) of all, after a change. */
+  /** Drops the entries of one organization or, with null, of all organizations, after a change. */
   forget(organizationId: string | null = null): void {
     this.#changes++;
     this.#looking.clear();
@@ -151,7 +153,7 @@ export class KeyCache {
     let holder: KeyHolder | undefined;
     let readAt: number;
     try {
-      if (this.policy?.gone === true) throw unreachable(); // no need to try, because the change feed keeps reconnecting
+      if (this.policy?.gone === true) throw unreachable(); // no need to try: the change feed keeps reconnecting
       const { found, beganAt } = this.#find(digest, address);
       readAt = beganAt;
       holder = await (known === undefined || this.policy === null ? found : within(ANSWER_MS, found));
@@ -184,7 +186,7 @@ export class KeyCache {
     return this.#use(holder);
   }
 
-  /** One lookup, shared by all requests with the key while it runs. */
+  /** One lookup, shared by all requests with the same key while it runs. */
   #find(digest: string, address: string | null): Lookup {
     const looking = this.#looking.get(digest);
     if (looking !== undefined) return looking;
@@ -235,6 +237,6 @@ async function within<T>(ms: number, found: Promise<T>): Promise<T> {
 
 const unknownKey = (): Error => apiError('invalid_api_key', 'The API key is not valid.');
 
-/** The error for every request on behalf of a suspended organization. */
+/** The error for every request made on behalf of a suspended organization. */
 export const organizationSuspended = (): Error =>
   apiError('organization_suspended', 'The organization of this API key is suspended.');

@@ -1,6 +1,6 @@
 // Queue for lookups of API keys that this thread does not know: at most two run at a time, addresses take turns, and an
-// address that has sent too many unknown keys within a minute is rejected. This limits the database load caused by
-// guessed keys. Known keys do not wait for it. Event-loop thread only.
+// address that has sent too many unknown keys within a minute is rejected. This limits the database load that guessed
+// keys can cause. Known keys do not wait in it. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
@@ -12,14 +12,15 @@ const MAX_WAITING = 1_000;
 export class KeyLookups {
   #running = 0;
   #waiting = 0;
-  /** Waiting lookups by address, in the order of the addresses' turns. */
+  /** Waiting lookups by address. The addresses are in the order of their turns. */
   readonly #lines = new Map<string, (() => void)[]>();
 
   constructor(private readonly unknown: UnknownKeys | null) {}
 
   /**
-   * Runs `find` in its turn; undefined: the key is unknown. `address`: the client's address; null: not limited. Rejects
-   * with ApiError 429 if the address has sent too many unknown keys, 503 if too many lookups are waiting.
+   * Runs `find` when its turn comes. Undefined: the key is unknown. `address`: the client's address; null: not limited.
+   * Rejects with ApiError 429 if the address has sent too many unknown keys, or with 503 if too many lookups are
+   * waiting.
    */
   async run<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     this.#refuse(address === null ? 0 : (this.unknown?.wait(address) ?? 0));
@@ -74,7 +75,7 @@ export class KeyLookups {
     for (const [line, waiting] of this.#lines) {
       const start = waiting.shift();
       this.#lines.delete(line);
-      if (waiting.length > 0) this.#lines.set(line, waiting); // moves the address to the end of the order
+      if (waiting.length > 0) this.#lines.set(line, waiting); // moves the address to the end of the queue
       if (start === undefined) continue;
       this.#waiting--;
       start();

@@ -4,15 +4,15 @@ import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 
-/** The identity that a key authenticates, and the time when it expires. */
+/** The identity that a key authenticates, and when the key expires. */
 export interface KeyHolder {
   readonly keyId: string;
-  /** Permanently revoked, regardless of any clock. */
+  /** Whether the key is permanently revoked, regardless of any clock. */
   readonly revoked: boolean;
-  readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
+  readonly overlapEndsAt: number; // milliseconds since the Unix epoch; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
-  /** With the key's permissions, and the limits of the key and its organization. */
+  /** Includes the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
 }
 
@@ -22,16 +22,16 @@ export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt'>
 /** An organization, and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
-  /** Omits IDs that are not, or no longer, keys of the organization. */
+  /** Omits IDs that are not, or are no longer, keys of the organization. */
   readonly keys: ReadonlyMap<string, KeyEnds>;
 }
 
 export interface KeyStore {
-  /** The current state, in one read. */
+  /** The current state, in a single read. */
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
-  /** The current state of the key with this digest (see keyDigest()). Constant time. */
+  /** The current state of the key with this digest (see keyDigest()). Takes constant time. */
   find(digest: string): Promise<KeyHolder | undefined>;
-  /** Key id → milliseconds. A stored later time is kept. */
+  /** `times`: key ID → milliseconds. A later stored time is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export function identityFor(
   });
 }
 
-/** Why a key is refused at time `now` (milliseconds); null if it is valid. */
+/** Why a key is refused at time `now` (in milliseconds); null if it is valid. */
 export function keyRefusal(
   { revoked, overlapEndsAt, expiresAt }: KeyEnds,
   now: number,

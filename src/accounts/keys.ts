@@ -1,5 +1,5 @@
 // API keys as data: the stored record and the displayed object. The secret is never stored, only an HMAC of its
-// SHA-256, keyed by a secret in the database, so that guesses cannot be checked with the table `keys` alone.
+// SHA-256, keyed by a secret in the database, so that guesses cannot be checked against the `keys` table alone.
 
 import { createHmac, hash } from 'node:crypto';
 import type { LimitOverride } from '../config/kinds.js';
@@ -16,49 +16,50 @@ export const ALL_SCOPES: readonly Scope[] = [
 
 export interface Organization {
   id: string; // org_…
-  // unique 32-bit number that identifies the organization to the engine; this is its on-disk field name
+  // unique 32-bit number that identifies the organization to the engine; the name is that of the on-disk field
   tenant: number;
   name: string;
   status: 'active' | 'suspended';
   createdAt: string; // RFC 3339
   /**
-   * Time of deletion. A deleted organization is permanently suspended and hidden. Its row is kept so that its number is
-   * never reused.
+   * Time of deletion. A deleted organization is permanently suspended and hidden. Its row is kept, so that its number
+   * is never reused.
    */
   deletedAt?: string | null;
-  /** For a deleted organization: its stored data has been erased. */
+  /** Whether a deleted organization's stored data has been erased. */
   erased?: boolean;
-  /** For a deleted organization: its keys have been erased too, and only this row is left. */
+  /** Whether a deleted organization's keys have been erased too, so that only this row is left. */
   keysErased?: boolean;
 }
 
 export interface KeyRecord {
   id: string; // key_…
   organizationId: string;
-  createdBy: string | null; // user_…; null: created on the command line or at the first start
+  createdBy: string | null; // user_…; null if created on the command line or at the first startup
   name: string;
   publicId: string | null; // the 8 characters after sk-; null for a configured key
   last4: string;
   hash: Uint8Array; // keyedHash() of the whole key
   models: string[]; // ['*'] or names
   scopes: Scope[];
-  /** By model or `*`, in addition to the organization's limits; null: none. */
+  /** By model or `*`, in addition to the organization's limits. Null: none. */
   limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
   /**
-   * For display. After a rotation, this is the end of the overlap, during which the old and new keys are both valid.
+   * For display. After a rotation, this is the end of the overlap during which the old and the new key are both valid.
    */
   revokedAt: string | null;
   /**
-   * Permanently revoked, regardless of any clock. Absent if the key is not revoked, or ends with a rotation's overlap.
+   * Whether the key is permanently revoked, regardless of any clock. Absent if the key is not revoked, or if it ends
+   * with a rotation's overlap.
    */
   revoked?: boolean;
   rotatedFrom: string | null;
 }
 
-/** The key object of the dashboard and command line. Never contains the secret. */
+/** The key object shown in the dashboard and on the command line. Never contains the secret. */
 export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   return {
     id: key.id,
@@ -98,10 +99,10 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
   revokedAt: new Date(Math.min(timeOf(key.revokedAt), now)).toISOString(),
 });
 
-/** Milliseconds since 1970; Infinity: never. */
+/** Milliseconds since the Unix epoch; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal. It is the cache key for a presented key. */
+/** SHA-256 of a key in hexadecimal, which is the cache key for a presented key. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
 /**

@@ -1,7 +1,7 @@
 // Storage port for memberships and roles (see docs/internals/storage.md). Each method is one transaction, including its
-// audit entry, and is durable when it resolves. Members are returned with their user's public data, organizations with
-// their settings. The acting user's role is read again within the transaction. An organization always keeps at least
-// one owner.
+// audit entry, and is durable when it resolves. Members are returned with their user's public data, and organizations
+// with their settings. The acting user's role is read again within the transaction. An organization always keeps at
+// least one owner.
 
 import { apiError } from '../shared/errors.js';
 import { ROLES } from '../shared/wire/organizations.js';
@@ -18,7 +18,7 @@ export interface Membership {
   createdAt: string;
 }
 
-/** Limits lists that are returned as a whole. */
+/** Limits the length of lists that are returned as a whole. */
 export const MAX_MEMBERS = 1_000;
 export const MAX_ORGANIZATIONS_OF_USER = 50;
 
@@ -28,7 +28,7 @@ export interface Member extends Membership {
   readonly lastLoginAt: string | null;
 }
 
-/** An organization with the user's role in it. */
+/** An organization, and the user's role in it. */
 export interface OwnOrganization {
   readonly organization: OrganizationView;
   readonly role: Role;
@@ -39,11 +39,11 @@ export interface Members {
   of(organizationId: string, userId: string): Promise<OwnOrganization | null>;
   /** Oldest membership first; at most MAX_ORGANIZATIONS_OF_USER. */
   organizationsOf(userId: string): Promise<OwnOrganization[]>;
-  /** Oldest first. `after`: the user of the previous page's last entry; null if there is no such member. */
+  /** Oldest first. `after`: the user of the previous page's last entry. Null if that user is not a member. */
   page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null>;
-  /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404, 422. */
+  /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404 or 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
-  /** A member leaves, or an admin removes another member, whose sessions end. Rejects with ApiError 403, 404, 422. */
+  /** A member leaves, or an admin removes another member, whose sessions end. Rejects with ApiError 403, 404 or 422. */
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export function knownMember<T>(membership: T | undefined): T {
   return membership;
 }
 
-/** `touched`: the roles that are granted or removed. */
+/** `touched`: the roles being granted or removed. */
 export function checkOwner(own: Role | undefined, ...touched: Role[]): void {
   if (touched.includes('owner') && own !== 'owner')
     throw apiError('role_not_allowed', 'Only owners can grant, change or remove the owner role.');

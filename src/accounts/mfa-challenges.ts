@@ -1,5 +1,6 @@
-// Tickets between the two steps of a sign-in, for users whose password was correct. The browser keeps the encrypted
-// ticket; the database does not store it. The ticket is useless without a code, and invalid after the password changes.
+// Tickets for users whose password was correct, used between the two steps of a sign-in. The browser keeps the
+// encrypted ticket; it is not stored in the database. The ticket is useless without a code, and becomes invalid when
+// the password changes.
 
 import { createHash } from 'node:crypto';
 import { apiError } from '../shared/errors.js';

@@ -1,6 +1,6 @@
 // Storage port for organizations, their settings and their deletion (see docs/internals/storage.md). Each method is one
-// transaction, including its audit entry, and is durable when it resolves. Once deleted, an organization is immediately
-// unknown, its keys are rejected, and its number is never reused. Caches are notified of changes.
+// transaction, including its audit entry, and is durable when it resolves. Once deleted, an organization is unknown
+// immediately, its keys are rejected, and its number is never reused. Caches are notified of changes.
 
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
@@ -10,18 +10,18 @@ import type { Page } from './page.js';
 import type { User } from './users.js';
 
 /**
- * Number of the organization that the first start creates, which belongs to the operator. Never assigned to another
- * one.
+ * Number of the organization that the first startup creates, which belongs to the operator. Never assigned to another
+ * organization.
  */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
-/** Settings of the organization that override the general ones. Set by operators unless stated otherwise. */
+/** An organization's settings, which override the general ones. Set by operators unless stated otherwise. */
 export interface OrganizationSettings {
   /** By model or `*`. */
   limits: Record<string, LimitOverride>;
   /** Tokens per calendar month (UTC); null: no cap. */
   monthlyTokenCap: number | null;
-  /** The request log stores prompts and responses. Set by the organization's admins. */
+  /** Whether the request log stores prompts and responses. Set by the organization's admins. */
   keepsText?: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface OrganizationOverview extends OrganizationView {
   readonly activeKeys: number;
 }
 
-/** What an operator may change; undefined fields do not change. */
+/** What an operator may change. Undefined fields do not change. */
 export interface OrganizationChange {
   status?: Organization['status'] | undefined;
   /** Replaces all limits set before. */
@@ -53,38 +53,42 @@ export interface Organizations {
   get(id: string): Promise<OrganizationView | null>;
   /** All organizations, oldest first. For the command line. */
   all(): Promise<Organization[]>;
-  /** Ordered by id. `after`: id of the previous page's last entry. */
+  /** Ordered by ID. `after`: ID of the previous page's last entry. */
   page(limit: number, after: string | null): Promise<Page<Organization>>;
   overview(id: string): Promise<OrganizationOverview | null>;
   /** Paginated like page(). */
   overviews(limit: number, after: string | null): Promise<Page<OrganizationOverview>>;
-  /** The first organization; created if there is none. */
+  /** The first organization, which is created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**
    * `owner` becomes its owner. `most`: the number of organizations that a user who is not an operator may own. Rejects
-   * with ApiError 403, 422.
+   * with ApiError 403 or 422.
    */
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
   /** Null if not found or deleted. */
   rename(id: string, name: string, actor: Actor): Promise<OrganizationView | null>;
   /** Null if not found or deleted. Without `actor`, no audit entry is written. */
   change(id: string, change: OrganizationChange, actor: Actor | null): Promise<OrganizationOverview | null>;
-  /** The organization, its members and invitations disappear immediately. Its keys are revoked when this resolves. */
+  /**
+   * The organization, its members and its invitations disappear immediately. Its keys are revoked when this resolves.
+   */
   delete(id: string, actor: Actor): Promise<void>;
-  /** Completes interrupted deletions: revokes the keys and returns organizations that may still have stored data. */
+  /**
+   * Completes interrupted deletions: revokes the keys, and returns the organizations that may still have stored data.
+   */
   resumeDeletions(): Promise<{ id: string; deletedAt: number }[]>;
-  /** Records that all its stored data has been erased. */
+  /** Records that all of its stored data has been erased. */
   markErased(id: string): Promise<void>;
   /**
-   * Erases the keys and settings of organizations that were deleted before `time` and marked erased. Only their numbers
-   * remain.
+   * Erases the keys and settings of organizations that were deleted before `time` and are marked as erased. Only their
+   * numbers remain.
    */
   eraseKeys(time: number): Promise<void>;
 }
 
 /**
- * A new organization has its own limits, so the number per user is limited. Otherwise, users could create new ones to
- * evade limits or a suspension. Throws ApiError 403, 422.
+ * Limits the number of organizations per user: a new organization has its own limits, so otherwise users could create
+ * new ones to evade limits or a suspension. Throws ApiError 403 or 422.
  */
 export function checkOwned({ operator }: User, owned: readonly Organization[], most: number): void {
   if (operator) return;

@@ -1,4 +1,4 @@
-// Storage port for a user's changes to their own account: change the e-mail address, delete the account (see
+// Storage port for a user's changes to their own account: changing the e-mail address and deleting the account (see
 // docs/internals/storage.md). Each method is one transaction, including its audit entry, and is durable when it
 // resolves.
 
@@ -14,19 +14,19 @@ export interface ChangedEmail {
 
 export interface OwnAccount {
   /**
-   * Creates the token of a link that is sent only to the new address. Replaces the previous token. Rejects with
+   * Creates the token for a link that is sent only to the new address. Replaces the previous token. Rejects with
    * ApiError 422 email_taken.
    */
   emailToken(user: User, email: string, actor: Actor): Promise<string>;
-  /** Changes the address with the token of that link. Rejects with ApiError 400 invalid_token, 422 email_taken. */
+  /** Changes the address, using that link's token. Rejects with ApiError 400 invalid_token or 422 email_taken. */
   confirmEmail(token: string, ip: string): Promise<ChangedEmail>;
   /**
-   * Changes the address immediately, for servers that send no mail. The address counts as unconfirmed. Rejects with
+   * Changes the address immediately, for servers that do not send mail. The address counts as unconfirmed. Rejects with
    * ApiError 422 email_taken.
    */
   changeEmail(user: User, email: string, actor: Actor): Promise<ChangedEmail>;
   /**
-   * Deletes the user with all memberships, sessions and links. Data of organizations is kept: keys, stored responses,
+   * Deletes the user with all memberships, sessions and links. Organization data is kept: keys, stored responses,
    * usage. Rejects with ApiError 422 if an organization would lose its last owner, or if the server would lose its last
    * operator.
    */
@@ -36,7 +36,7 @@ export interface OwnAccount {
 export const emailTaken = (): Error =>
   apiError('email_taken', 'An account with this e-mail address already exists.', 'email');
 
-/** `organizations`: names of those that would lose their last owner. Throws ApiError 422. */
+/** `organizations`: names of the organizations that would lose their last owner. Throws ApiError 422. */
 export function checkLeaving(organizations: readonly string[], lastOperator: boolean): void {
   if (organizations.length > 0) {
     const names = organizations.map((name) => `"${name}"`).join(', ');

@@ -1,8 +1,8 @@
-// One page of a list, and the cursor of the next page.
+// One page of a list, and the cursor for the next page.
 
 export interface Page<T> {
   data: T[];
-  /** Cursor of the next page; null on the last one. */
+  /** Cursor for the next page; null on the last page. */
   next: string | null;
 }
 

@@ -1,6 +1,6 @@
-// Password hashing with scrypt of node:crypto, off the event loop. One hash needs 32 MiB and much CPU time, so few run
-// at a time and the queue is short: otherwise unauthenticated clients could exhaust the memory. Owns this thread's
-// queue.
+// Password hashing with scrypt from node:crypto, off the event loop. One hash needs 32 MiB and a lot of CPU time, so
+// only a few run at a time and the queue is short. Otherwise, unauthenticated clients could exhaust memory. Owns this
+// thread's queue.
 
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -12,7 +12,7 @@ interface Cost {
 }
 
 /**
- * The cost of new hashes. They are as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), with
+ * The cost of new hashes. They are as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), using
  * a quarter of its memory.
  */
 const COST: Cost = { ln: 15, r: 8, p: 3 };
@@ -20,7 +20,7 @@ const HASH_BYTES = 32;
 const SALT_BYTES = 16;
 const AT_ONCE = 2;
 const MAX_WAITING = 32;
-/** Retry delay that is sent when the queue is full: about the time needed to empty a full queue. */
+/** Retry delay reported when the queue is full: about the time needed to empty a full queue. */
 const RETRY_MS = 5_000;
 
 export const MIN_PASSWORD_CHARACTERS = 10;
@@ -37,8 +37,8 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password matches an encoded hash. For null, which stands for a user that does not exist, it takes the
- * same time and returns false. Throws ApiError 503 if the queue is full.
+ * Whether the password matches an encoded hash. For null, which means that the user does not exist, it takes the same
+ * time and returns false. Throws ApiError 503 if the queue is full.
  */
 export async function verifyPassword(password: string, encoded: string | null): Promise<boolean> {
   const parsed = encoded === null ? null : parse(encoded);
@@ -46,7 +46,7 @@ export async function verifyPassword(password: string, encoded: string | null): 
   return timingSafeEqual(await derive(password, salt, cost, hash.length), hash) && parsed !== null;
 }
 
-/** Whether the hash was made with a different cost than new hashes. */
+/** Whether the hash was made with a different cost than new hashes are. */
 export function isOutdated(encoded: string): boolean {
   const cost = parse(encoded)?.cost;
   return cost === undefined || cost.ln !== COST.ln || cost.r !== COST.r || cost.p !== COST.p;

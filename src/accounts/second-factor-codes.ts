@@ -1,5 +1,5 @@
-// Creates and verifies second-factor codes. second-factors.ts stores them. Secrets are in plain text only here, while a
-// code is computed.
+// Creates and verifies two-factor codes. second-factors.ts stores the secrets. They are in plain text only here, while
+// a code is being computed.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -36,7 +36,7 @@ export class SecondFactorCodes {
   }
 
   /**
-   * Resolves to the recovery codes, which are not available later. Rejects with ApiError 401 invalid_code, 422, 429.
+   * Resolves to the recovery codes, which cannot be shown again. Rejects with ApiError 401 invalid_code, 422 or 429.
    */
   async enable(user: User, code: string, sessionId: string, actor: Actor): Promise<string[]> {
     await this.attempts.count('code', [user.id]);
@@ -60,7 +60,7 @@ export class SecondFactorCodes {
 
   /**
    * Uses up an authenticator code or a recovery code. Resolves to the number of recovery codes left. Rejects with
-   * ApiError 401 invalid_code, 422, 429.
+   * ApiError 401 invalid_code, 422 or 429.
    */
   async use(user: User, given: string, ip: string): Promise<number> {
     const code = compact(given);
@@ -89,7 +89,7 @@ export class SecondFactorCodes {
     return factor.recovery.length;
   }
 
-  /** Creates new recovery codes, shown once. The previous ones become invalid. */
+  /** Creates new recovery codes, which are shown only once. The previous ones become invalid. */
   async replaceRecovery(user: User, actor: Actor): Promise<string[]> {
     const codes = recoveryCodes();
     if (!(await this.factors.replaceRecovery(user, codes.map(hashOf), actor)))
@@ -98,8 +98,8 @@ export class SecondFactorCodes {
   }
 
   /**
-   * Encrypts secrets with the current key if they were encrypted with an older key that is still known. `lost`: called
-   * with each user whose secret cannot be decrypted.
+   * Encrypts secrets again with the current key if they were encrypted with an older key that is still known. `lost` is
+   * called with each user whose secret cannot be decrypted.
    */
   async reseal(lost: (userId: string) => void): Promise<void> {
     await this.factors.reseal((userId, sealed) => {
@@ -117,7 +117,7 @@ export class SecondFactorCodes {
 
 const wrongCode = (message: string): Error => apiError('invalid_code', message, 'code');
 
-/** Normalizes user input: spaces, dashes, lower case. */
+/** Normalizes user input: removes spaces and dashes, converts to upper case. */
 const compact = (code: string): string => code.replace(/[\s-]/g, '').toUpperCase();
 
 const hashOf = (compacted: string): string =>

@@ -1,4 +1,4 @@
-// Storage port for second factors of users (see docs/internals/storage.md). Each method is one transaction, including
+// Storage port for users' two-factor secrets (see docs/internals/storage.md). Each method is one transaction, including
 // its audit entry, and is durable when it resolves. Encrypted values are opaque here. A step or recovery code can be
 // used only once, even by concurrent requests.
 
@@ -9,16 +9,16 @@ import type { User } from './users.js';
 export const PROPOSAL_MS = 15 * 60_000;
 
 export interface SecondFactor {
-  /** The encrypted secret: see SecretBox. */
+  /** The encrypted secret; see SecretBox. */
   readonly sealed: string;
   readonly since: string; // RFC 3339
   /** Codes up to this step have been used, or may have been. */
   readonly lastStep: number;
-  /** SHA-256 of the remaining recovery codes. */
+  /** SHA-256 hashes of the remaining recovery codes. */
   readonly recovery: readonly string[];
 }
 
-/** A second factor to turn on: the proposal, confirmed by the code of `step`. */
+/** The proposal that turns on two-factor authentication, confirmed by the code for `step`. */
 export interface ProvedFactor {
   readonly sealed: string;
   readonly step: number;
@@ -26,30 +26,30 @@ export interface ProvedFactor {
 }
 
 export interface SecondFactors {
-  /** Null: it is off. */
+  /** Null if two-factor authentication is off. */
   get(userId: string): Promise<SecondFactor | null>;
-  /** Stores a proposed secret; replaces the previous proposal. */
+  /** Stores a proposed secret, replacing any previous proposal. */
   propose(userId: string, sealed: string): Promise<void>;
   /** Null if there was none within PROPOSAL_MS. */
   proposed(userId: string): Promise<string | null>;
   /**
-   * Ends the user's other sessions. False if another secret was proposed in the meantime, or the second factor is
-   * already on.
+   * Ends the user's other sessions. False if another secret was proposed in the meantime, or if two-factor
+   * authentication is already on.
    */
   enable(user: User, proved: ProvedFactor, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** False if the step has already been used. */
   useStep(userId: string, step: number): Promise<boolean>;
   /** Resolves to the number of codes left; null if the code does not exist. */
   useRecovery(user: User, hash: string, ip: string): Promise<number | null>;
-  /** False if it is off. */
+  /** False if two-factor authentication is off. */
   replaceRecovery(user: User, recovery: readonly string[], actor: Actor): Promise<boolean>;
-  /** False if it was off. */
+  /** False if two-factor authentication was already off. */
   disable(user: User, actor: Actor): Promise<boolean>;
   /**
-   * Reset by an operator, for a user who lost it: ends all sessions of the user. False if it was off, or the user does
-   * not exist.
+   * Called by an operator for a user who lost the authenticator. Ends all of the user's sessions. False if two-factor
+   * authentication was off or the user does not exist.
    */
   reset(userId: string, actor: Actor): Promise<boolean>;
-  /** Visits every user's secret: `again` returns the value to replace it with, or null for no change. */
+  /** Visits every user's secret. `again` returns the value with which to replace it, or null to keep it. */
   reseal(again: (userId: string, sealed: string) => string | null): Promise<void>;
 }

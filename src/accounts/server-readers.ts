@@ -1,6 +1,6 @@
-// Decides who may read server-wide data, including other organizations' load: clients with the scrape token, and API
-// keys of operators. An operator's key was created by a user who is an operator or, in the first organization, on the
-// machine itself (first start, settings, command line).
+// Decides who may read server-wide data, including other organizations' load: clients with the scrape token, and
+// operator API keys. An operator API key was created by a user who is an operator or, in the first organization, on the
+// machine itself (first startup, configuration, command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -22,7 +22,7 @@ export class ServerReaders {
     this.#token = token === null ? null : digest(token);
   }
 
-  /** Rejects with ApiError 401, 403. */
+  /** Rejects with ApiError 401 or 403. */
   async check(exchange: Exchange): Promise<void> {
     const who = await identify<Identity | null>(
       (name) => exchange.header(name),
@@ -38,7 +38,7 @@ export class ServerReaders {
       );
   }
 
-  /** Like check(), for data of which other clients see a reduced version. */
+  /** Like check(), but for data of which other clients see a reduced version. */
   async has(exchange: Exchange): Promise<boolean> {
     try {
       await this.check(exchange);
@@ -62,5 +62,5 @@ export class ServerReaders {
   }
 }
 
-// Hashes to a fixed length, so that the comparison's timing reveals nothing.
+// Hashes to a fixed length, so that the timing of the comparison reveals nothing.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

@@ -4,7 +4,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** Maximum number per user; the least recently used one is ended. */
+/** Maximum number of sessions per user. Beyond that, the least recently used one is ended. */
 export const MAX_SESSIONS = 50;
 /** Resolution of the time of last use. One write per request would cost too much. */
 export const SEEN_MS = 60_000;
@@ -19,14 +19,14 @@ export interface Session {
   userAgent: string;
 }
 
-/** In milliseconds. Using the session moves its end. */
+/** When the session ends, in milliseconds. Using it moves its end. */
 export function sessionEnd(session: Session): number {
   return Math.min(session.createdAt + SESSION_MS, session.lastSeenAt + SESSION_IDLE_MS);
 }
 
 /**
- * The CSRF token that changing requests must send. Derived from the cookie, which scripts cannot read, so it needs no
- * storage.
+ * The CSRF token that requests with side effects must send. Derived from the cookie, which scripts cannot read, so it
+ * needs no storage.
  */
 export function csrfToken(secret: string): string {
   return createHmac('sha256', secret).update('monolith csrf token').digest('base64url');

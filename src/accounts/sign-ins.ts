@@ -1,5 +1,6 @@
-// Storage port for users, their sessions and passwords (see docs/internals/storage.md). Each method is one transaction,
-// including its audit entry, and is durable when it resolves. Sessions of other users are treated as unknown.
+// Storage port for users, their sessions and their passwords (see docs/internals/storage.md). Each method is one
+// transaction, including its audit entry, and is durable when it resolves. Other users' sessions are treated as
+// unknown.
 
 import type { Actor } from './audit.js';
 import type { Session } from './sessions.js';
@@ -19,17 +20,19 @@ export interface Client {
 export type Refused = 'changed' | 'locked';
 
 export interface SignIns {
-  /** The user of a cookie, in current state; null if the session has ended, or the user is locked or deleted. */
+  /** The user of a cookie, in the current state. Null if the session has ended, or if the user is locked or deleted. */
   find(cookie: string): Promise<SignedIn | null>;
-  /** Records that a session is used. This is not durable immediately, and a failure does not affect the request. */
+  /**
+   * Records that a session is being used. This is not durable immediately, and a failure does not affect the request.
+   */
   seen(cookie: string, session: Session): void;
-  /** `email`: in the form that normalEmail() returns. */
+  /** `email`: as returned by normalEmail(). */
   withEmail(email: string): Promise<User | null>;
   /**
    * Starts a session after a correct password, and ends the session of `before`, another cookie. `upgraded`: the new
-   * password hash, if it changes. `counted`: attempts to cancel, because the sign-in succeeded; null: nothing to
-   * cancel. 'changed': the password has changed in the meantime, or a second factor that has not been checked was
-   * turned on.
+   * password hash, if it changes. `counted`: the attempts to cancel because the sign-in succeeded; null: nothing to
+   * cancel. 'changed': the password has changed in the meantime, or two-factor authentication was turned on and no code
+   * has been checked.
    */
   begin(
     known: User,
@@ -38,34 +41,34 @@ export interface SignIns {
     before: string | null,
     counted: CountedLogin | null,
   ): Promise<{ user: User; cookie: string } | Refused>;
-  /** Cancels the count of a sign-in whose password was not wrong. */
+  /** Cancels the counted attempts of a sign-in whose password was not wrong. */
   resetAttempts(counted: CountedLogin): Promise<void>;
-  /** Last used first. */
+  /** Most recently used first. */
   sessions(userId: string): Promise<Session[]>;
   /**
-   * False if the user has no such session. `actor`: for the audit entry; null: the user signed out, which is not
+   * False if the user does not have this session. `actor`: for the audit entry; null: the user signed out, which is not
    * logged.
    */
   end(userId: string, sessionId: string, actor: Actor | null): Promise<boolean>;
   /** Null if the user no longer exists. */
   rename(user: User, name: string, actor: Actor): Promise<User | null>;
-  /** The user of a password reset link. Rejects with ApiError 400 invalid_token. */
+  /** The user for whom a password reset link was created. Rejects with ApiError 400 invalid_token. */
   userOfResetLink(token: string): Promise<string>;
   /**
-   * Uses up the link, ends every session of the user, and invalidates links that change the e-mail address. Rejects
+   * Uses up the link, ends all of the user's sessions, and invalidates links that change the e-mail address. Rejects
    * with ApiError 400 invalid_token.
    */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;
   /**
-   * Ends every other session of the user, and invalidates all links except those that confirm the address. False if the
-   * password changed in the meantime.
+   * Ends all of the user's other sessions, and invalidates all links except those that confirm the address. False if
+   * the password has changed in the meantime.
    */
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** Rejects with ApiError 400 invalid_token. */
   verifyEmail(token: string, ip: string): Promise<void>;
-  /** Creates the token of a link that is sent only by mail; replaces the previous token. */
+  /** Creates the token for a link that is sent only by mail, replacing the previous token. */
   mailedToken(userId: string, purpose: 'password' | 'email'): Promise<string>;
-  /** Creates the token of a link that an operator passes on. Null if the user does not exist. */
+  /** Creates the token for a link that an operator passes on. Null if the user does not exist. */
   handedToken(userId: string, actor: Actor): Promise<string | null>;
 }
 

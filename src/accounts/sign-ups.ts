@@ -1,6 +1,6 @@
-// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction: a user, an organization or
-// membership, a session, and the audit entries; durable when it resolves. If several users sign up concurrently, one of
-// them becomes the first user. Each e-mail address and invitation can be used only once.
+// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction, durable when it resolves: a
+// user, an organization or membership, a session, and the audit entries. If several users sign up concurrently, one of
+// them becomes the first user. Each e-mail address and each invitation can be used only once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -11,14 +11,14 @@ import type { Client } from './sign-ins.js';
 import type { User } from './users.js';
 
 export interface SignUpPolicy {
-  /** Sign-up needs no invitation. */
+  /** Whether users can sign up without an invitation. */
   open: boolean;
-  /** Only this machine can reach the server, so the first user needs no code. */
+  /** Whether only this machine can reach the server. If so, the first user needs no code. */
   local: boolean;
 }
 
 export interface SignUp {
-  email: string; // in the form that normalEmail() returns
+  email: string; // as returned by normalEmail()
   name: string;
   organizationName: string | null;
   invite: string | null;
@@ -35,12 +35,12 @@ export interface SignedUp {
 }
 
 export interface SignUps {
-  /** No user exists yet. */
+  /** Whether there are no users yet. */
   awaitsFirst(): Promise<boolean>;
-  /** The setup code of the first user's link, created if needed; it survives restarts. Null: a user exists. */
+  /** The setup code in the first user's link, created if needed. It survives restarts. Null if a user exists. */
   firstCode(): Promise<string | null>;
   /**
-   * Rejects with ApiError 403, 400 or 422 if this sign-up is not allowed. Does not check whether the address is taken.
+   * Rejects with ApiError 400, 403 or 422 if this sign-up is not allowed. Does not check whether the address is taken.
    */
   check(policy: SignUpPolicy, request: SignUp): Promise<void>;
   /** Repeats the checks of check(), because the state may have changed. Rejects with ApiError. */

@@ -1,4 +1,4 @@
-// Single-use tokens of links: set a new password, or confirm a current or new e-mail address.
+// Single-use tokens for links that set a new password, or confirm a current or new e-mail address.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -13,7 +13,7 @@ export interface Token {
   userId: string;
   purpose: TokenPurpose;
   expiresAt: number; // milliseconds
-  /** The token was sent only by mail, so its holder can read mail to that address. */
+  /** Whether the token was sent only by mail. If so, its holder can evidently read mail to that address. */
   mailed: boolean;
   /** For 'new-email': the new address. */
   email?: string;

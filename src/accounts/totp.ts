@@ -1,31 +1,33 @@
-// Time-based one-time codes (RFC 6238, RFC 4226): HMAC-SHA-1, six digits, 30 seconds, which every authenticator app
-// supports. Pure.
+// Time-based one-time passwords (RFC 6238, RFC 4226) with HMAC-SHA-1, six digits and 30-second steps, which every
+// authenticator app supports. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export const STEP_MS = 30_000;
 const DIGITS = 6;
-/** Steps before and after the current one that are accepted, for clock differences and slow typing. */
+/**
+ * Number of steps before and after the current one that are accepted, to allow for clock differences and slow typing.
+ */
 const SKEW = 1;
-/** Maximum number of steps between a step accepted now and one accepted earlier. */
+/** Maximum number of steps between one accepted now and one accepted earlier. */
 export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
 
-/** Number of 30-second steps since 1970. */
+/** Number of 30-second steps since the Unix epoch. */
 export const stepAt = (milliseconds: number): number => Math.floor(milliseconds / STEP_MS);
 
-/** The code of a step. */
+/** The code for a step. */
 export function codeAt(secret: Uint8Array, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(step));
   const mac = createHmac('sha1', secret).update(counter).digest();
-  // RFC 4226, 5.3: four bytes at the offset in the last byte
+  // RFC 4226, 5.3: four bytes at the offset given by the last byte
   const number = mac.readUInt32BE(mac.readUInt8(19) & 15) & 0x7fff_ffff;
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** The step of a code around the current time; null if it matches none. */
+/** The step near the current time to which a code belongs; null if there is none. */
 export function stepOf(secret: Uint8Array, code: string, milliseconds: number): number | null {
   if (!/^\d{6}$/.test(code)) return null;
   const now = stepAt(milliseconds);
@@ -38,7 +40,7 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
 
 /**
  * Whether a step found by stepOf() must be rejected because it or a later one has been used. If the last step is too
- * far in the future, it was stored while the clock was ahead, and it must not lock the account.
+ * far in the future, it was stored while the clock was ahead, and must not lock the account.
  */
 export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 
@@ -50,7 +52,7 @@ export function base32(bytes: Uint8Array): string {
   return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32.charAt(Number.parseInt(five.padEnd(5, '0'), 2))).join('');
 }
 
-/** The URI in the setup QR code. `issuer` and `account` are shown by the app. */
+/** The URI in the setup QR code. The app shows `issuer` and `account`. */
 export function otpauthUri(secret: Uint8Array, issuer: string, account: string): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
   return `otpauth://totp/${label}?secret=${base32(secret)}&issuer=${encodeURIComponent(issuer)}&algorithm=SHA1&digits=${DIGITS}&period=${STEP_MS / 1000}`;

@@ -1,10 +1,10 @@
-// Number of unknown API keys that each address sent in the last minute, counted for all threads of a process in shared
-// memory. An entry is one 64-bit word that is changed by compare-and-swap, so threads never wait:
+// Number of unknown API keys that each address sent in the last minute, counted across all threads of a process in
+// shared memory. An entry is a 64-bit word that is changed by compare-and-swap, so threads never wait:
 //
 //   32 bits of the address's hash | 24 bits: second in which its minute began | 8 bits: count
 //
-// A set of WAYS entries holds the addresses with the same set index. If all are in use, the entry with the lowest count
-// is replaced.
+// Addresses with the same set index share a set of WAYS entries. If all of them are in use, the entry with the lowest
+// count is replaced.
 
 import { hash } from 'node:crypto';
 import { addressGroup } from './attempts.js';
@@ -17,15 +17,15 @@ const SECONDS = 1 << 24;
 
 export const UNKNOWN_KEY_BYTES = SETS * WAYS * BigInt64Array.BYTES_PER_ELEMENT;
 
-/** One origin for the whole process: performance.now() starts at a different time in each thread. */
+/** Uses one time origin for the whole process, because performance.now() starts at a different time on each thread. */
 const elapsedS = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
 
 export class UnknownKeys {
   readonly #words: BigUint64Array;
 
   /**
-   * `buffer`: UNKNOWN_KEY_BYTES, initially zero, shared by all threads. `seed`: the same for all threads, unknown to
-   * clients. `now`: monotonic seconds.
+   * `buffer`: UNKNOWN_KEY_BYTES bytes, initially zero, shared by all threads. `seed`: the same on all threads, unknown
+   * to clients. `now`: monotonic seconds.
    */
   constructor(
     buffer: SharedArrayBuffer,
@@ -36,7 +36,7 @@ export class UnknownKeys {
   }
 
   /**
-   * Counts one key of this address. Returns 0 or, if the address is at its limit, the wait in milliseconds; in that
+   * Counts one key for this address. Returns 0 or, if the address is at its limit, the wait in milliseconds; in that
    * case, nothing is counted.
    */
   take(address: string): number {
@@ -46,7 +46,7 @@ export class UnknownKeys {
       const index = this.#find(place, now);
       const at = index ?? this.#room(place, now);
       const before = Atomics.load(this.#words, at);
-      if (index !== null && !isOf(before, place, now)) continue; // another thread has just replaced it
+      if (index !== null && !isOf(before, place, now)) continue; // another thread has just replaced the entry
       const { began, count } = index === null ? { began: now, count: 0 } : entryOf(before);
       if (count >= MAX_UNKNOWN_KEYS) return waitMs(began, now);
       if (Atomics.compareExchange(this.#words, at, before, wordOf(place.tag, began, count + 1)) === before) return 0;
@@ -63,7 +63,7 @@ export class UnknownKeys {
     return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
   }
 
-  /** Reverts one take(): the key was known after all, or could not be looked up. */
+  /** Reverts one take(): the key turned out to be known, or could not be looked up. */
   giveBack(address: string): void {
     const place = this.#slotOf(address);
     for (;;) {
@@ -86,14 +86,14 @@ export class UnknownKeys {
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }
 
-  /** The entry of the address, if its minute has not ended. */
+  /** The address's entry, if its minute has not ended. */
   #find(place: Place, now: number): number | null {
     for (let at = place.first; at < place.first + WAYS; at++)
       if (isOf(Atomics.load(this.#words, at), place, now)) return at;
     return null;
   }
 
-  /** A free or expired entry, otherwise the one with the lowest count. */
+  /** A free or expired entry, or else the one with the lowest count. */
   #room({ first }: Place, now: number): number {
     let least = first;
     for (let at = first; at < first + WAYS; at++) {

@@ -1,5 +1,5 @@
 // Storage port for users as operators manage them (see docs/internals/storage.md). Each method is one transaction,
-// including its audit entry, and is durable when it resolves. Users' own operations are in sign-ins.ts.
+// including its audit entry, and is durable when it resolves. Operations by users themselves are in sign-ins.ts.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/organizations.js';
@@ -10,24 +10,24 @@ export interface User {
   id: string; // user_…
   email: string; // lower case; unique
   name: string;
-  /** Encoded with its parameters, see passwords.ts. */
+  /** Encoded with its parameters; see passwords.ts. */
   passwordHash: string;
   emailVerified: boolean;
   operator: boolean;
   locked: boolean;
   createdAt: string; // RFC 3339
   lastLoginAt: string | null;
-  /** Sign-in requires a code: see second-factors.ts. Absent in old rows. */
+  /** Whether sign-in requires a code; see second-factors.ts. Absent in old rows. */
   secondFactor?: boolean;
 }
 
-/** With the user's organizations, oldest membership first. */
+/** A user with their organizations, oldest membership first. */
 export interface ListedUser {
   readonly user: User;
   readonly organizations: { id: string; name: string; role: Role }[];
 }
 
-/** What an operator may change; undefined fields do not change. */
+/** What an operator may change. Undefined fields do not change. */
 export interface UserRights {
   locked: boolean | undefined;
   operator: boolean | undefined;
@@ -35,16 +35,18 @@ export interface UserRights {
 
 export interface Users {
   get(id: string): Promise<User | null>;
-  /** Ordered by id, starting after `after`. */
+  /** Ordered by ID, starting after `after`. */
   page(limit: number, after: string | null): Promise<Page<ListedUser>>;
   /**
    * Locking a user ends all their sessions. `by`: the operator; null: the operator token. Rejects with ApiError 404, or
-   * 422 if the target is the operator themself or the last operator who can sign in.
+   * with 422 if operators target themselves or the last operator who can sign in.
    */
   change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser>;
 }
 
-/** Checks a change of rights. `otherOperator`: whether another operator exists who can sign in. Throws ApiError 422. */
+/**
+ * Checks a change of rights. `otherOperator`: whether there is another operator who can sign in. Throws ApiError 422.
+ */
 function checkRights(
   user: User,
   { locked, operator }: { locked: boolean; operator: boolean },
@@ -62,7 +64,7 @@ function checkRights(
     throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
 
-/** The rights after a change; null: no difference. Throws ApiError 422. */
+/** The rights after a change; null if they do not differ. Throws ApiError 422. */
 export function changedRights(
   user: User,
   rights: UserRights,
@@ -78,7 +80,7 @@ export function changedRights(
 
 export const noSuchUser = (): Error => apiError('resource_not_found', 'User not found.', 'user');
 
-/** Canonical form of an address: lower case, composed characters. */
+/** An address in canonical form: lower case, with composed characters. */
 export function normalEmail(email: string): string {
   return email.trim().normalize('NFKC').toLowerCase();
 }

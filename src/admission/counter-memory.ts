@@ -1,18 +1,19 @@
-// Sizes of the shared memory of admission: one table of records for all threads, and for each HTTP worker a ledger of
-// its own reservations in that table.
+// Sizes of admission's shared memory: one table of records for all threads, and a ledger per HTTP worker of its own
+// reservations in that table.
 
 import { tableBytes } from './record-table.js';
 
 const RECORDS = 131_072;
 
-/** Size of the table in bytes. Untouched pages cost no memory. */
+/** Size of the table in bytes. Untouched pages do not use memory. */
 export const COUNTER_BYTES = tableBytes(RECORDS);
 
-/** Size of the ledgers of `threads` threads in bytes. */
+/** Size in bytes of the ledgers for `threads` threads. */
 export const ledgerBytes = (threads: number): number => threads * RECORDS * Int32Array.BYTES_PER_ELEMENT;
 
 /**
- * The ledger of thread `index` (1 and up): its unfinished requests, which are released if it terminates unexpectedly.
+ * The ledger of thread `index`, which starts at 1: its unfinished requests, which are released if the thread terminates
+ * unexpectedly.
  */
 export const ledgerOf = (buffer: SharedArrayBuffer, index: number): Int32Array =>
   new Int32Array(buffer, (index - 1) * RECORDS * Int32Array.BYTES_PER_ELEMENT, RECORDS);

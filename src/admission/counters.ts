@@ -1,11 +1,11 @@
-// Token buckets in the records of the shared table. They are changed with Atomics only, so any number of HTTP workers
+// Token buckets in the records of the shared table. They are changed only with Atomics, so any number of HTTP workers
 // can use them.
 //
-// A bucket is stored as a single number instead of level and timestamp (generic cell rate algorithm): the time at which
+// Instead of a level and a timestamp, a bucket stores a single number (generic cell rate algorithm): the time at which
 // it will be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and the bucket is full when full_at
-// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. One 64-bit
-// compare-and-swap therefore updates level and refill together. The capacity is one minute of refill, so the number
-// expresses the empty fraction of the bucket. A changed limit takes effect immediately and keeps that fraction.
+// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. So a single 64-bit
+// compare-and-swap updates both level and refill. The capacity is one minute's refill, so the number also determines
+// what fraction of the bucket is empty. A changed limit takes effect immediately and preserves that fraction.
 
 import type { RecordTable } from './record-table.js';
 
@@ -25,7 +25,7 @@ export class Counters {
 
   /**
    * Takes `amount` and returns 0 if the bucket has enough. Otherwise, takes nothing and returns the milliseconds until
-   * it will have enough. `now` in ns.
+   * it will have enough. `now` is in ns.
    */
   take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);
@@ -54,7 +54,7 @@ export class Counters {
     }
   }
 
-  /** `record` negative: no record exists, so the bucket is full. */
+  /** If `record` is negative, no record exists, so the bucket is full. */
   state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
     const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
     return bucketState(limit, fullAt > now ? Number(fullAt - now) : 0);
@@ -63,7 +63,7 @@ export class Counters {
 
 /** The state of a bucket that will be full in `missingNs`. */
 export function bucketState(limit: number, missingNs: number): BucketState {
-  // Rounded to a thousandth first, so that a division error cannot lose a whole unit (1 − 59.999999999 / 60 of a
+  // Rounded to a thousandth first, so that a division error cannot lose a whole unit (as in 1 − 59.999999999 / 60 of a
   // limit).
   const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };

@@ -1,9 +1,9 @@
 // Limits the event-loop time that one organization's requests may use for parsing, validation and rendering: a share of
-// every second with a burst of some seconds' worth. Rejected requests count too, because they take time but count
-// toward no other limit. Each thread has its own instance.
+// every second, plus a burst of 10 seconds' worth. Rejected requests count too, because they take time but do not count
+// toward any other limit. Each thread has its own instance.
 //
-// A bucket is stored as the time at which it will be full again, as in counters.ts. It may be overdrawn, because the
-// cost of an operation is only known afterwards.
+// A bucket is stored as the time at which it will be full again, as in counters.ts. It may be overdrawn, because an
+// operation's cost is known only afterwards.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../shared/errors.js';
@@ -17,7 +17,7 @@ export class EventLoopBudget {
   readonly #fullAt = new Map<string, number>();
   #lookAt = MANY;
 
-  /** `msPerSecond` null: no limit. `now` in milliseconds from any origin. */
+  /** `msPerSecond` null: no limit. `now`: milliseconds from any origin. */
   constructor(
     private readonly msPerSecond: number | null,
     private readonly now: () => number = () => performance.now(),

@@ -1,15 +1,15 @@
-// The rate-limit headers of generation endpoints, with the names and units of each format. Pure.
+// The rate-limit headers of the generation endpoints, with each format's names and units. Pure.
 
 import type { ErrorFormat } from '../shared/errors.js';
 import type { BucketState } from './counters.js';
 
 export interface LimitState {
-  requests: BucketState | null; // null: the limit is off and sends no header
+  requests: BucketState | null; // null: the limit is off, and no header is sent
   tokens: BucketState | null;
   concurrency: { limit: number; remaining: number } | null;
 }
 
-/** Combines two limits that both apply: for each kind of limit, the one with less remaining. */
+/** Combines two limits that both apply, by using the one with less remaining for each kind of limit. */
 export function tighter(one: LimitState, other: LimitState): LimitState {
   return {
     requests: less(one.requests, other.requests),
@@ -24,7 +24,7 @@ function less<T extends { limit: number; remaining: number }>(one: T | null, oth
   return one.limit <= other.limit ? one : other;
 }
 
-/** `nowMs`: wall clock, for the reset times in the messages format. */
+/** `nowMs`: wall-clock time, for the reset times in the messages format. */
 export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
@@ -46,7 +46,7 @@ export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: 
   return headers;
 }
 
-/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up, so that the bucket is certainly full after that time. */
+/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up, so that the bucket is certain to be full after that time. */
 export function duration(ms: number): string {
   const whole = Math.ceil(ms);
   if (whole < 1000) return `${whole}ms`;

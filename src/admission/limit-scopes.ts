@@ -1,5 +1,5 @@
-// Selects the limits that apply to a request: those of its organization on the model and, if the key has limits of its
-// own, those of the key. Both sets of limits must admit the request. Pure; evaluated for each request.
+// Selects the limits that apply to a request: its organization's limits for the model and, if the key has its own
+// limits, those too. Both sets of limits must admit the request. Pure; evaluated for each request.
 
 import type { Config } from '../config/settings.js';
 import type { Limited, LimitedOrganization } from './admission.js';
@@ -14,7 +14,7 @@ export interface LimitScope {
 }
 
 export class LimitScopes {
-  /** `part`: returns this process's share of the limits. Absent: the whole limits apply. */
+  /** `part` returns this process's share of the limits. Absent: the full limits apply. */
   constructor(
     private readonly settings: Config['limits'],
     private readonly part: ((limits: Limits) => Limits) | null = null,
@@ -36,7 +36,7 @@ export class LimitScopes {
     };
   }
 
-  /** Returns the whole limits, not this process's share. */
+  /** Returns the full limits, not this process's share. */
   limitsOf(organization: LimitedOrganization, model: string): Limits {
     return organizationLimits(this.settings, organization.organizationId, organization.limits, model);
   }

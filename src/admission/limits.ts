@@ -1,5 +1,5 @@
-// Resolves the limits of organizations and keys from the settings, the operator's limits and the key's limits. Pure;
-// evaluated for each request.
+// Resolves the limits of organizations and keys from the configuration, the operator's limits and the key's limits.
+// Pure; evaluated for each request.
 
 import type { LimitOverride } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
@@ -14,7 +14,7 @@ export interface Limits {
 type Layer = Readonly<Record<string, LimitOverride>> | undefined;
 
 /**
- * An organization's limits on a model. For each field, the most specific value applies: the operator's limit for the
+ * An organization's limits for a model. For each field, the most specific value applies: the operator's limit for the
  * organization and model, then for all its models, then `limits.overrides` for the organization and for `*`, then the
  * general settings.
  */
@@ -28,7 +28,7 @@ export function organizationLimits(
   return resolve([set, overrides[organizationId], overrides['*']], model, settings);
 }
 
-/** The additional limits of a key, or null if it has none. */
+/** A key's additional limits, or null if it has none. */
 export function keyLimits(set: Layer | null, model: string): Limits | null {
   if (set === null || set === undefined) return null;
   const limits = resolve([set], model, OFF);

@@ -1,5 +1,6 @@
-// Admission within one process. All counters are in shared memory, each thread has a LocalAdmission on it, and nearly
-// all calls are synchronous. If one set of limits rejects the request, everything taken from the other is returned.
+// Admission within one process. All counters are in shared memory, on which each thread has its own LocalAdmission, and
+// nearly all calls are synchronous. If one set of limits rejects the request, everything taken from the other set is
+// returned.
 
 import { apiError } from '../shared/errors.js';
 import type { ErrorFormat } from '../shared/errors.js';
@@ -30,18 +31,18 @@ import {
 export interface LocalOptions {
   /** Monotonic nanoseconds. Tests replace the clock. */
   now?: () => bigint;
-  /** Milliseconds since 1970, which determine the month. */
+  /** Milliseconds since the Unix epoch, which determine the month. */
   wall?: () => number;
   buffer?: SharedArrayBuffer;
-  /** The ledger of this thread, see ledgerOf(). */
+  /** This thread's ledger; see ledgerOf(). */
   ledger?: Int32Array;
-  /** Reads the stored tokens of a month, which are the initial value of a cap's counter. */
+  /** Reads a month's stored tokens, which are the initial value of a cap's counter. */
   storedMonth?: StoredMonth;
-  /** Returns this process's share of the limits, if other processes have shares too. Absent: the whole limits apply. */
+  /** Returns this process's share of the limits, if other processes have shares too. Absent: the full limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
-/** A limit scope that has counted the request. `tokens`: reserved there. */
+/** A limit scope that has counted the request. `tokens`: how many are reserved there. */
 interface Taken {
   readonly record: number;
   readonly limits: Limits;
@@ -101,7 +102,7 @@ export class LocalAdmission implements Admission {
       const at = this.now();
       if (!refunded) {
         for (const one of taken) {
-          one.request = false; // stays counted after the end
+          one.request = false; // stays counted after the request ends
           this.table.took(one.record, Number(at - now) / 1e6);
         }
         this.months.add(identity.organizationId, tokens, identity.monthlyTokenCap !== null);
@@ -133,7 +134,7 @@ export class LocalAdmission implements Admission {
     this.table.leaveAll(ledger);
   }
 
-  /** Sum of all unfinished requests. Walks the whole table. */
+  /** Total number of unfinished requests. Walks the whole table. */
   unfinished(): number {
     return this.table.unfinished();
   }
@@ -245,7 +246,8 @@ export class LocalAdmission implements Admission {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model } = request;
-    // This rejection is permanent, so it requires an exact count. A long estimate reserves the whole bucket instead.
+    // This rejection is permanent, so it requires an exact count. With an estimate, the prompt reserves the whole
+    // bucket instead.
     if (promptTokens.exact && promptTokens.tokens > tpm)
       throw promptTooLong(owner, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
@@ -261,7 +263,7 @@ export class LocalAdmission implements Admission {
     return (format) => this.headers(identity, model, format);
   }
 
-  /** The time until all buckets have enough for the request, not only the first one that rejected it. */
+  /** The time until all buckets have enough for the request, not only the one that rejected it first. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
     for (const {
@@ -270,7 +272,7 @@ export class LocalAdmission implements Admission {
       request,
       tokens,
     } of taken) {
-      // Buckets from which this request has already taken are skipped, because that amount will be returned.
+      // Skips buckets from which this request has already taken, because that amount will be returned.
       if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
       if (tpm !== null && tokens === 0)
         wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));

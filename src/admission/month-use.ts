@@ -1,19 +1,19 @@
 // Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
 // from the stored usage, so it survives restarts. Any thread.
 //
-// The record also contains the month. The first thread that finds an old month in it claims the new one by storing a
+// The record also contains the month. The first thread to find an old month there claims the new one, by storing a
 // negative number while it reads the stored usage. Tokens used in the meantime are already counted. Other threads wait
-// until the month is set, and claim it themselves after a timeout. Once the month is set, no promise is needed.
+// until the month is set, and claim it themselves after a timeout. Once the month is set, calls are synchronous.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL } from './record-table.js';
 import type { RecordTable } from './record-table.js';
 import { recordKey } from './record-key.js';
 
-// If the claim is older than this, the claiming thread may have terminated.
+// If a claim is older than this, the claiming thread may have terminated.
 const PATIENCE_MS = 5_000;
 const LOOK_MS = 2;
-// Successive claims of a month have different numbers, so that an abandoned claim can be recognized.
+// Successive claims on a month have different numbers, so that an abandoned claim can be recognized.
 const CLAIMS = 1_000;
 
 /** Returns 202611 for November 2026. */
@@ -32,7 +32,7 @@ export function nextMonth(ms: number): Date {
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1));
 }
 
-/** Reads an organization's stored tokens of a month. */
+/** Reads an organization's stored tokens for a month. */
 export type StoredMonth = (organizationId: string, month: string) => Promise<number>;
 
 const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + (attempt % CLAIMS));
@@ -50,8 +50,8 @@ export class MonthUse {
   ) {}
 
   /**
-   * Returns the tokens used. If it is a promise, the number is not known yet; call again after it has resolved. Null:
-   * the table is full.
+   * Returns the tokens used, or null if the table is full. A promise means that the number is not known yet; call again
+   * after it has resolved.
    */
   used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
@@ -65,8 +65,8 @@ export class MonthUse {
   }
 
   /**
-   * Without a cap, tokens are counted only if a counter exists: the organization had a cap, and may have one again this
-   * month.
+   * Without a cap, tokens are counted only if a counter exists, which means that the organization had a cap and may get
+   * one again this month.
    */
   add(organizationId: string, tokens: number, capped = true): void {
     const key = recordKey('month', organizationId);
@@ -74,8 +74,8 @@ export class MonthUse {
     const record = this.table.enter(key, 1, null);
     if (record <= FULL) return;
     try {
-      // Starts the month before these tokens are added, and therefore before they are recorded as usage. If starting it
-      // fails, the next request with a cap tries again.
+      // Starts the month before these tokens are added, and so before they are recorded as usage. If that fails, the
+      // next request with a cap tries again.
       const month = monthNumber(this.wall());
       const state = this.table.month(record);
       if (state !== month && !isClaimOf(state, month)) this.begin(organizationId).catch(() => undefined);
@@ -85,14 +85,14 @@ export class MonthUse {
     }
   }
 
-  /** Sets the count that the shared counters reported. */
+  /** Sets the count to the one reported by the shared counters. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
     try {
       const month = monthNumber(this.wall());
       const claim = this.claim(record, month, false);
-      if (claim === null && this.table.month(record) !== month) return; // another thread starts it
+      if (claim === null && this.table.month(record) !== month) return; // another thread is starting it
       this.table.store(record, 'tokens', BigInt(Math.round(tokens)));
       if (claim !== null) this.table.turnMonth(record, claim, month);
     } finally {
@@ -124,8 +124,8 @@ export class MonthUse {
   }
 
   /**
-   * Claims the month and returns the claim, or null if another thread has claimed it or it has started. `restart`:
-   * takes over another thread's claim.
+   * Claims the month and returns the claim. Returns null if another thread has claimed it or it has already started.
+   * `restart`: takes over another thread's claim.
    */
   private claim(record: number, month: number, restart: boolean): number | null {
     const found = this.table.month(record);
@@ -137,7 +137,7 @@ export class MonthUse {
     const before = this.table.load(record, 'tokens');
     const claim = claimOf(month, 0);
     if (!this.table.turnMonth(record, found, claim)) return null;
-    this.table.add(record, 'tokens', -before); // tokens of another month
+    this.table.add(record, 'tokens', -before); // tokens from another month
     return claim;
   }
 
@@ -145,7 +145,7 @@ export class MonthUse {
     try {
       const stored = BigInt(Math.round(await this.stored(organizationId, monthName(month))));
       this.table.add(record, 'tokens', stored);
-      // another thread started it
+      // another thread has started it
       if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored);
     } catch (error) {
       this.table.turnMonth(record, claim, 0);
@@ -153,7 +153,7 @@ export class MonthUse {
     }
   }
 
-  /** Waits for the thread that has claimed the month. */
+  /** Waits for the thread that claimed the month. */
   private async claimed(organizationId: string, record: number, month: number): Promise<void> {
     for (const since = performance.now(); performance.now() - since < this.patienceMs; ) {
       if (!isClaimOf(this.table.month(record), month)) return;

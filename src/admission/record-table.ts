@@ -1,8 +1,9 @@
-// A lock-free hash table in shared memory, used for admission. Each key has a record of 64 bytes, which any number of
-// threads find and create concurrently with Atomics alone.
+// A lock-free hash table in shared memory, used for admission. Each key has a 64-byte record, which any number of
+// threads can find and create concurrently using only Atomics.
 //
 //   record        int32  0…3   key, see record-key.ts; all 0: the slot is empty
-//                        4     requests admitted and not finished; they pin the record. REPLACING: about to be reassigned
+//                        4     requests admitted and not finished; they pin the record. REPLACING: about to be
+//                        reassigned
 //                        5     mean duration of a request in milliseconds
 //                 int64  3     rpm bucket, see counters.ts
 //                        4     tpm bucket
@@ -11,11 +12,12 @@
 //
 // Open addressing with a bounded probe: a key is stored in one of the WINDOW slots that start at its hash. Slots never
 // become empty again, so all threads that look for a key see the same slots in the same order. Two threads that insert
-// the same key compete for the same empty slot, which is decided by one compare-and-swap per word of the key.
+// the same key compete for the same empty slot, and one compare-and-swap per word of the key decides which one wins.
 //
-// If a window has no empty slot, a record that is indistinguishable from a new one is reassigned. That is rare and done
-// by one thread at a time, under a lock word that contains its expiry time, so a thread that dies meanwhile blocks the
-// others no longer than that. Threads that find the lock taken retry. Lookups of existing keys never wait for it.
+// If a window has no empty slot, a record that is indistinguishable from a new one is reassigned. That is rare and is
+// done by one thread at a time, under a lock word that contains its own expiry time, so a thread that dies while
+// holding it blocks the others only until then. Threads that find the lock taken retry. Lookups of existing keys never
+// wait for it.
 
 const INTS = 16;
 const WORDS = 8;
@@ -27,29 +29,29 @@ const MONTH = 12;
 const REPLACING = -1;
 const REPLACE_NS = 1_000_000_000n;
 /**
- * Number of attempts on a window that other threads are changing, before it counts as full. All of them together take
- * some milliseconds.
+ * Number of attempts on a window that other threads are changing, before it counts as full. All of them together take a
+ * few milliseconds.
  */
 const TRIES = 20_000;
 
 /** Size in bytes of a table with `records` records. */
 export const tableBytes = (records: number): number => HEADER_BYTES + records * INTS * 4;
 
-/** The position of a record's 64-bit words. */
+/** A record's 64-bit words. */
 export type Word = 'rpm' | 'tpm' | 'tokens';
 const WORD: Readonly<Record<Word, number>> = { rpm: 3, tpm: 4, tokens: 5 };
 
-/** No free slot for another record at the moment. */
+/** There is currently no free slot for another record. */
 export const FULL = -1;
 /** The count would exceed its limit. */
 export const OVER = -2;
 
 export interface TableOptions {
-  /** Monotonic nanoseconds, the same clock in all threads of the process. */
+  /** Monotonic nanoseconds; the same clock on all threads of the process. */
   now: () => bigint;
-  /** Returns the current month, as in month-use.ts. Records of the current month are not replaced. */
+  /** Returns the current month, as in month-use.ts. Records of the current month are not reassigned. */
   month: () => number;
-  /** The ledger of this thread's open counts, to which only this thread writes: one word per record. */
+  /** The ledger of this thread's open counts: one word per record, written only by this thread. */
   ledger?: Int32Array | undefined;
 }
 
@@ -70,7 +72,7 @@ export class RecordTable {
     this.replacing = new BigInt64Array(buffer, 0, 1);
   }
 
-  /** Returns the record of a key without pinning it, so it may only be read, or FULL if there is none. */
+  /** Returns a key's record, or FULL if there is none. The record is not pinned, so it may only be read. */
   find(key: Int32Array): number {
     const first = this.home(key);
     for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
@@ -82,8 +84,8 @@ export class RecordTable {
   }
 
   /**
-   * Adds `count` (at least 1) to the record of a key, creating the record if needed, unless that would exceed `limit`.
-   * The record stays pinned to the key until leave(). FULL or OVER: nothing was added.
+   * Adds `count` (at least 1) to a key's record, creating it if needed, unless that would exceed `limit`. The record
+   * stays pinned to the key until leave(). FULL or OVER means that nothing was added.
    */
   enter(key: Int32Array, count: number, limit: number | null): number {
     for (let tries = 0; tries < TRIES; tries++) {
@@ -103,7 +105,7 @@ export class RecordTable {
           this.note(record, count);
           return record;
         }
-        Atomics.sub(this.ints, at, count); // reassigned since claim()
+        Atomics.sub(this.ints, at, count); // it was reassigned after claim()
         break;
       }
     }
@@ -165,7 +167,7 @@ export class RecordTable {
     return Atomics.compareExchange(this.words, record * WORDS + WORD[word], before, after) === before;
   }
 
-  /** Sum of all counts, i.e. of all unfinished requests. Walks the whole table. */
+  /** Sum of all counts, that is, of all unfinished requests. Walks the whole table. */
   unfinished(): number {
     let sum = 0;
     for (let record = 0; record < this.capacity; record++) sum += this.count(record);
@@ -173,8 +175,8 @@ export class RecordTable {
   }
 
   /**
-   * Visits every record with a bucket that is not full at `now`, with its key and the time in ns until each bucket is
-   * full. Walks the whole table.
+   * Visits every record with a bucket that is not full at `now`, passing its key and the time in ns until each bucket
+   * is full. Walks the whole table.
    */
   forEachAhead(now: bigint, visit: (key: Int32Array, rpm: bigint, tpm: bigint) => void): void {
     for (let record = 0; record < this.capacity; record++) {
@@ -206,8 +208,8 @@ export class RecordTable {
   }
 
   /**
-   * Returns the key's record and creates it if needed. FULL: all slots of its window are in use. OVER: another thread
-   * is changing the window, so retry.
+   * Returns the key's record, creating it if needed. FULL: all slots in its window are in use. OVER: another thread is
+   * changing the window, so retry.
    */
   private claim(key: Int32Array): number {
     const first = this.home(key);
@@ -219,8 +221,8 @@ export class RecordTable {
   }
 
   /**
-   * Whether the slot contains the key, or was empty and now contains it. The slot is claimed word by word. A key that
-   * loses a word to another key continues with the next slot.
+   * Whether the slot contains the key, or was empty and now contains it. The slot is claimed word by word; a key that
+   * loses a word to another key moves on to the next slot.
    */
   private takes(record: number, key: Int32Array): boolean {
     const at = record * INTS;
@@ -240,7 +242,7 @@ export class RecordTable {
     const until = Atomics.load(this.replacing, 0);
     if (until > now || Atomics.compareExchange(this.replacing, 0, until, now + REPLACE_NS) !== until) return OVER;
     try {
-      const made = this.find(key); // inserted by the previous lock holder
+      const made = this.find(key); // the previous lock holder inserted it
       if (made !== FULL) return made;
       for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
         const record = (first + step) % this.capacity;

@@ -1,4 +1,4 @@
-// Errors for requests that exceed a limit, for local and shared counters. Pure.
+// Errors for requests that exceed a limit, for both local and shared counters. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError, ErrorFormat } from '../shared/errors.js';
@@ -61,7 +61,7 @@ export const tooManyTokens = (
     { retryAfterMs, headers },
   );
 
-/** A permanent rejection: waiting does not help. */
+/** A permanent rejection, because waiting does not help. */
 export const promptTooLong = (
   owner: LimitOwner,
   model: string,
@@ -76,7 +76,7 @@ export const promptTooLong = (
     { headers },
   );
 
-/** `month`: 202611. */
+/** `month` is a number such as 202611. */
 export const capUsed = (cap: number, month: number, headers: HeadersOf): ApiError =>
   apiError('insufficient_quota', `This organization has used its ${cap} tokens for ${monthName(month)}.`, null, {
     headers,

@@ -1,4 +1,4 @@
-// The server to measure, with an API key.
+// The server to be measured, with an API key.
 
 import type { Config } from '../config/settings.js';
 import { apiUrl } from '../bench/load/prepare.js';
@@ -15,8 +15,8 @@ export interface Peer {
 }
 
 /**
- * Returns the server at `wanted.url`, or the server that uses the data folder; in that case, creates a key that close()
- * revokes. `command`: the command's name, for errors.
+ * Returns the server at `wanted.url` or, if absent, the server that uses the data directory, for which it creates a key
+ * that close() revokes. `command`: the command's name, for errors.
  */
 export async function findPeer(
   command: string,

@@ -1,4 +1,4 @@
-// Progress of a load test: one line that is redrawn in a terminal, otherwise a line every few seconds.
+// Progress of a load test: in a terminal, one line that is redrawn; otherwise, a line every few seconds.
 
 import type { LoadProgress } from '../bench/load/types.js';
 import type { ProgressOutput } from './progress.js';
@@ -16,7 +16,7 @@ export class BenchProgress {
   #isDrawn = false;
   #before: LoadProgress | null = null;
 
-  /** `label` precedes each line and names the run. */
+  /** `label` names the run and precedes each line. */
   constructor(
     private readonly out: ProgressOutput,
     private readonly label: string,
@@ -47,7 +47,7 @@ export class BenchProgress {
     this.#isDrawn = true;
   }
 
-  /** Clears the progress line, so that the next output starts on a line of its own. */
+  /** Clears the progress line, so that the next output starts on its own line. */
   end(): void {
     if (this.#isDrawn) this.out.write('\r\u001b[K');
     this.#isDrawn = false;

@@ -1,4 +1,4 @@
-// Parses the flags of `monolith bench serve`. Reads workload files; does not contact a server.
+// Parses the flags of `monolith bench serve`. Reads workload files, but does not contact a server.
 
 import { readFileSync } from 'node:fs';
 import { LoadError } from '../bench/load/load-error.js';
@@ -71,7 +71,7 @@ function numberOf(given: Given, flag: Flag, fallback: number, least: number, isW
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** In milliseconds; a number without a unit is seconds. */
+/** Returns milliseconds. A number without a unit is in seconds. */
 function timeOf(given: Given, flag: Flag, fallback: number): number {
   const value = last(given, flag);
   return value === undefined ? fallback : time(value, flag);
@@ -105,14 +105,14 @@ export interface Wanted {
   readonly warmup: RunLength;
   readonly graceMs: number;
   readonly runs: number;
-  /** How many times each run's requests are sent, one round after the other. */
+  /** How many times each run's requests are sent, one round after another. */
   readonly rounds: number;
   readonly seed: number;
   readonly threads: number;
   readonly conversation: 'history' | 'stored';
   readonly objectives: readonly Objective[];
   readonly workload: WorkloadSpec;
-  /** Description of the workload, for the report. */
+  /** A description of the workload, for the report. */
   readonly about: string;
   readonly out: string;
   readonly isJson: boolean;

@@ -63,7 +63,7 @@ Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95
                                AIPerf's tools (default bench-DATE); --json prints result.json
 `;
 
-/** Exit code if the test ran and at least one run missed an objective. */
+/** Exit code if the test ran but at least one run missed an objective. */
 const MISSED = 3;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -114,8 +114,8 @@ export async function benchServe(argv: string[]): Promise<number> {
 }
 
 /**
- * Each run has its own prompts, so that no run benefits from the prefix cache of another. The rounds of a run share
- * their prompts.
+ * Each run has its own prompts, so that no run benefits from another's prefix cache. The rounds of a run share their
+ * prompts.
  */
 async function once(
   wanted: Wanted,

@@ -1,6 +1,6 @@
-// monolith bench tune: finds the best settings and load of a running server under latency objectives. This process
-// generates the load and changes the settings through the operator API. A signal ends the run and restores the previous
-// settings.
+// monolith bench tune: finds the best settings and load for a running server under latency objectives. This process
+// generates the load, and changes the settings through the operator API. A signal ends the run and restores the
+// previous settings.
 
 import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -80,7 +80,7 @@ export async function benchTune(argv: string[]): Promise<number> {
   const stop = new AbortController();
   const onSignal = (signal: NodeJS.Signals): void => {
     const code = 128 + constants.signals[signal];
-    // On a second signal, exits immediately: the server restores the settings by itself.
+    // On a second signal, exits immediately, because the server restores the settings on its own.
     if (stop.signal.aborted) process.exit(code);
     process.exitCode = code;
     stop.abort();
@@ -128,7 +128,7 @@ export async function benchTune(argv: string[]): Promise<number> {
       signal: stop.signal,
       onChange: (now) => {
         const snapshot = structuredClone(now);
-        // shown on the dashboard, if it is enabled
+        // shown on the dashboard if that is enabled
         reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
         for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
         reported = now.trials.length;

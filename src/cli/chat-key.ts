@@ -10,7 +10,8 @@ import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /**
- * If less lifetime than this is left, the key is extended before the next message, because a response may take long.
+ * If less lifetime than this is left, the key is extended before the next message, because a response may take a long
+ * time.
  */
 const ENOUGH_MS = LIFE_MS / 2;
 
@@ -24,13 +25,13 @@ export interface KeyUse {
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /**
- * Runs `work` on the accounts of a server in this process, or of the data folder, which is opened while `work` runs.
+ * Runs `work` on the accounts of a server in this process, or of the data directory, which is opened while `work` runs.
  */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
 /**
- * Creating a key needs no further permission: a user who can read the data folder, or has the URL of the shared
- * database, can create keys anyway.
+ * Creating a key needs no further permission, because a user who can read the data directory or has the shared
+ * database's URL can create keys anyway.
  */
 export function accountsOf(config: Pick<Config, 'data_dir' | 'database'>): WithAccounts {
   return (work) => withStores(config, ({ accounts }) => work(accounts));
@@ -40,7 +41,7 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  /** `use`: the key's name and scopes; the defaults are those for a conversation. */
+  /** `use`: the key's name and scopes. The defaults are those for a conversation. */
   constructor(
     private readonly withAccounts: WithAccounts,
     private readonly now: () => number = Date.now,

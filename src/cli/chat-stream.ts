@@ -1,4 +1,4 @@
-// A small client of POST /v1/chat/completions that streams one response as text deltas.
+// A small client for POST /v1/chat/completions that streams one response as text deltas.
 
 import { SseParser } from '../shared/sse-parser.js';
 
@@ -20,15 +20,15 @@ interface ChunkBody {
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
-/** Describes why a server is unreachable. fetch() throws only "fetch failed"; the reason is in the error's `cause`. */
+/** Describes why a server is unreachable. fetch() only throws "fetch failed"; the reason is in the error's `cause`. */
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;
-  // if several addresses refused, the error has no message
+  // if several addresses refused the connection, the error has no message
   return `${url} cannot be reached: ${message || code || String(cause)}`;
 }
 
-/** Throws an Error with the reason if the server refuses the request, fails, or disconnects. */
+/** Throws an Error that gives the reason if the server refuses the request, fails, or disconnects. */
 export async function* streamChat(
   peer: { url: string; key: string },
   request: { model: string; messages: readonly ChatMessage[] },

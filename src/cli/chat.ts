@@ -1,5 +1,5 @@
-// monolith chat: a conversation in the terminal, streamed over HTTP from the server at --url, the one that runs on the
-// data folder, or a server started in this process for the duration of the conversation.
+// monolith chat: a conversation in the terminal, streamed over HTTP from the server at --url, from the server that uses
+// the data directory, or from a server started in this process for the duration of the conversation.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
@@ -49,7 +49,7 @@ export interface Peer {
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  // --model NAME selects a model of the server; --model NAME=SOURCE is the setting and may be repeated.
+  // --model NAME selects one of the server's models; --model NAME=SOURCE is the setting and may be repeated.
   const models = loadConfig({ argv }, { ...FLAGS, '--model': 'values' }).own.lists.get('--model') ?? [];
   const isSetting = models.length > 0 && models.every((model) => model.includes('='));
   const { config: asked, values, words } = commandConfig(argv, isSetting ? FLAGS : { ...FLAGS, '--model': 'value' });
@@ -162,7 +162,9 @@ async function modelsOf(peer: Peer): Promise<Listed[]> {
   return body.data;
 }
 
-/** Writes everything except the response. Goes to stderr if stdin is a pipe, so that stdout contains only responses. */
+/**
+ * Writes everything except the responses. Goes to stderr if stdin is a pipe, so that stdout contains only responses.
+ */
 const notes = (text: string): void => {
   (process.stdin.isTTY ? process.stdout : process.stderr).write(text);
 };
@@ -201,7 +203,7 @@ async function converse(
     answering?.abort();
     terminal.close();
   });
-  // Input may end while some of its lines still wait for a response.
+  // Input may end while some of its lines are still waiting for a response.
   let ended = false;
   terminal.on('close', () => {
     ended = true;
@@ -237,8 +239,8 @@ async function converse(
 }
 
 /**
- * Switches the model and keeps the conversation. Without a name, lists the models. Returns the model to use from now
- * on.
+ * Switches the model while keeping the conversation. Without a name, lists the models. Returns the model to use from
+ * now on.
  */
 async function changeModel(peer: Peer, model: string, wanted: string): Promise<string> {
   let models: Listed[];
@@ -257,7 +259,7 @@ async function changeModel(peer: Peer, model: string, wanted: string): Promise<s
   return model;
 }
 
-/** Prints the response while it streams. Returns its text, without the reasoning. */
+/** Prints the response as it streams. Returns its text, without the reasoning. */
 async function send(peer: Peer, model: string, history: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
   let answer = '';
   let reasoned = false;

@@ -1,10 +1,10 @@
-// The settings of a command other than serve, which logs instead of writing to stderr.
+// The settings of any command other than serve, which writes log lines rather than notices to stderr.
 
 import type { OwnArguments, OwnFlags } from '../config/arguments.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 
-/** Like loadConfig, but also writes a notice to stderr for each former setting name. */
+/** Like loadConfig(), but also writes a notice to stderr for each former setting name. */
 export function commandConfig(argv: readonly string[], flags: OwnFlags): { config: Config } & OwnArguments {
   const { config, own, renamed } = loadConfig({ argv }, flags);
   for (const { old, new: current, source } of renamed)

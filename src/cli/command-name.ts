@@ -5,7 +5,7 @@ import { packageRoot } from '../engine/load-addon.js';
 
 /**
  * `monolith` after installation. In a checkout, the path of its launch script: `./monolith` from the root of the
- * checkout, `../monolith` and so on from folders next to or inside it, otherwise the absolute path.
+ * checkout, `../monolith` and so on from directories next to or inside it, and otherwise the absolute path.
  */
 export function commandName(root: string = packageRoot, cwd: string = process.cwd()): string {
   const script = join(root, 'monolith');

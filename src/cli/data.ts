@@ -1,5 +1,5 @@
-// monolith data: verifies the database, backs it up while a server runs, restores a backup, and confirms a clock that
-// jumped ahead.
+// monolith data: verifies the database, backs it up while a server is running, restores a backup, and confirms a clock
+// that jumped ahead.
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -79,7 +79,7 @@ function needed(action: string, path: string | undefined, what: string): string 
   return path;
 }
 
-/** If `path` is a folder, returns the path of a new file in it, named after the current time. */
+/** If `path` is a directory, returns the path of a new file in it that is named after the current time. */
 function fileFor(path: string): string {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder

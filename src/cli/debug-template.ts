@@ -1,9 +1,10 @@
-// monolith debug template: renders a chat template for contexts on stdin, as Jinja2 would with transformers' settings.
+// monolith debug template: renders a chat template for contexts read from stdin, as Jinja2 would with transformers'
+// settings.
 import { readFile } from 'node:fs/promises';
 import { UsageError } from '../config/arguments.js';
 import { templateRenderer } from '../generation/render-template.js';
 
-/** Prints one JSON line per context: its text, or an error. */
+/** Prints one JSON line per context, with its text or an error. */
 export async function debugTemplate(path: string): Promise<number> {
   let source: string;
   try {

@@ -87,7 +87,7 @@ function piece(entry: DebugVisionPiece): object {
   };
 }
 
-/** The image's pixels: 8 bits, alpha removed without blending, grey expanded to RGB, no rotation. */
+/** The image's pixels: 8-bit RGB, with alpha removed without blending, grayscale expanded to RGB, and no rotation. */
 async function decoded(path: string): Promise<RgbImage> {
   try {
     const { data, info } = await sharp(path)

@@ -1,4 +1,4 @@
-// monolith debug: values for comparing with other engines, as JSON on stdout.
+// monolith debug: prints values for comparison with other engines, as JSON on stdout.
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';

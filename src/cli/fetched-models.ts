@@ -1,4 +1,4 @@
-// Downloads the hub models that the settings name (--model NAME=hf:OWNER/REPO) before anything is served.
+// Downloads the hub models that the settings name (--model NAME=hf:OWNER/REPO), before anything is served.
 
 import type { Config } from '../config/settings.js';
 import { showBytes } from '../config/kinds.js';

@@ -1,5 +1,5 @@
-// monolith inspect PATH: shows what a model file or folder contains, and the memory that serving it with the current
-// settings would take. The numbers come from the code that allocates the memory.
+// monolith inspect PATH: shows what a model file or directory contains, and how much memory it would take to serve it
+// with the current settings. The numbers come from the code that allocates the memory.
 
 import { basename } from 'node:path';
 import { commandConfig } from './command-config.js';
@@ -56,14 +56,18 @@ export async function inspect(argv: string[]): Promise<number> {
 }
 
 /**
- * For models with a sliding window: pages per token range, because pages of older tokens are freed during a request.
+ * For models with a sliding window, the pages per token range, because pages of older tokens are freed during a
+ * request.
  */
 function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   if (windowPages === 0) return '';
   return `16 tokens take ${fullPages}${fullPages > 0 ? '; in addition,' : ';'} the last ${window} tokens of a request take ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
 }
 
-/** The share of page bytes that is padding, because layers of different sizes share pages; '' if there is none. */
+/**
+ * The percentage of page bytes that is padding, which exists because layers of different sizes share pages; '' if there
+ * is none.
+ */
 function pagesIdle({ pagesFilled }: MemoryPlan): string {
   const idle = 100 * (1 - pagesFilled);
   return idle < 0.05 ? '' : `${idle.toFixed(1)} % padding, because layers differ in size; `;

@@ -1,5 +1,5 @@
-// monolith keys: changes the data folder or the shared database, whether or not a server runs on it. A running server
-// picks up a change within a second.
+// monolith keys: changes the data directory or the shared database, whether or not a server is running on it. A running
+// server picks up a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -87,7 +87,7 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  // On a new data folder, this creates the organization, and the key created here is its first.
+  // On a new data directory, this creates the organization, and the key created below is its first one.
   await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes)
@@ -118,8 +118,8 @@ async function create(
 }
 
 /**
- * Warns about unknown model names. This is not an error: the server may have models that these settings do not name, or
- * may get them later.
+ * Warns about unknown model names. They are not an error, because the server may have models that these settings do not
+ * name, or may get them later.
  */
 async function warnUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
   const asked = [...names].filter((name) => name !== '*');
@@ -133,7 +133,7 @@ async function warnUnknown(names: ReadonlySet<string>, known: () => Promise<stri
   }
 }
 
-/** The organization given by --organization; undefined without the flag. */
+/** The organization specified by --organization; undefined without the flag. */
 async function organization(
   { organizations }: Accounts,
   values: ReadonlyMap<string, string>,
@@ -170,7 +170,7 @@ function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>)
   return 0;
 }
 
-/** Milliseconds of 90d, 12h, 30m, 45s or 0. */
+/** Converts 90d, 12h, 30m, 45s or 0 to milliseconds. */
 function span(text: string): number | null {
   const [, count, unit = ''] = /^(\d{1,6})([dhms]?)$/.exec(text) ?? [];
   const each = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 }[unit];

@@ -1,6 +1,6 @@
-// monolith models: lists the models that the current settings would serve and other models on disk, with the memory
-// that each would need. Reads no weights and does not contact the hub. Serving one of them changes only the data
-// folder; a running server sees the change.
+// monolith models: lists the models that would be served with the current settings, and other models on disk, with the
+// memory that each would need. Reads no weights and does not contact the hub. Serving a model changes only the data
+// directory; a running server picks up the change.
 
 import { commandName } from './command-name.js';
 import { commandConfig } from './command-config.js';
@@ -105,7 +105,7 @@ export async function models(argv: string[]): Promise<number> {
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
 }
 
-/** Leaves out the upstream's API key, because the result is displayed. */
+/** Omits the upstream's API key, because the result is displayed. */
 function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
   return {

@@ -2,7 +2,7 @@
 
 import { asksForHelp, UsageError } from '../config/arguments.js';
 
-/** Columns padded to their widest entry, two spaces apart. */
+/** Columns padded to their widest entry, with two spaces in between. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];
   for (const row of rows)
@@ -21,7 +21,7 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
   return true;
 }
 
-/** Reports the addon's errors as usage errors, because they are about a file or argument that the user gave. */
+/** Reports the addon's errors as usage errors, because they are about a file or argument that the user specified. */
 export async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();

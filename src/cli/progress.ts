@@ -5,7 +5,7 @@ import { showBytes } from '../config/kinds.js';
 
 const REDRAW_MS = 100;
 const LINE_MS = 10_000;
-/** Time span over which the speed is averaged. */
+/** Time window over which the speed is averaged. */
 const WINDOW_MS = 10_000;
 const BAR = 24;
 
@@ -51,7 +51,7 @@ export class Progress {
     this.#isDrawn = true;
   }
 
-  /** Ends the progress line, so that the next output starts on a line of its own. */
+  /** Ends the progress line, so that the next output starts on its own line. */
   end(): void {
     if (this.#isDrawn) this.out.write('\n');
     this.#isDrawn = false;

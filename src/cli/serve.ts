@@ -14,12 +14,12 @@ import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from '../config/arguments.js';
 
-// With npm or timeout, Ctrl-C reaches the process twice: from the terminal and from the parent process. A second signal
+// With npm or timeout, Ctrl-C reaches the process twice, from the terminal and from the parent process. A second signal
 // within this time is ignored.
 const DUPLICATE_MS = 50;
 /**
- * Time for HTTP workers to close their connections when the process must exit immediately; otherwise, the HTTP library
- * would abort it.
+ * How long HTTP workers may take to close their connections when the process must exit immediately. Without that, the
+ * HTTP library would abort the process.
  */
 const EXIT_MS = 1_000;
 
@@ -50,7 +50,7 @@ async function runServer(argv: string[]): Promise<number> {
   if (file !== null) telemetry.log.info({ file }, 'settings read');
   for (const one of renamed) telemetry.log.warn(one, 'setting renamed, update the configuration');
 
-  // Signals are handled from the start, because loading a large model may take long.
+  // Signals are handled from the start, because loading a large model may take a long time.
   let server: Server | null = null;
   let signalledAt: number | null = null;
   const ended = new Promise<void>((resolve, reject) => {
@@ -70,8 +70,8 @@ async function runServer(argv: string[]): Promise<number> {
     process.on('SIGINT', onSignal);
   });
 
-  // After an uncaught exception, the state of this thread is unknown. Running requests may finish, then the process
-  // exits so that a supervisor restarts it.
+  // After an uncaught exception, the state of this thread is unknown. Running requests may finish; then the process
+  // exits, so that a supervisor restarts it.
   let exitCode = 0;
   const failed = new Promise<void>((resolve, reject) => {
     process.on('uncaughtException', (error) => {
@@ -88,18 +88,18 @@ async function runServer(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tuneCollector();
-  // downloads may take hours, so the addresses are checked first; startServer checks them again
+  // downloads may take hours, so the addresses are checked first; startServer() checks them again
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
   HeapRest.start(server.http); // runs until the process ends
-  await stderrLog.flush(); // so that the log lines of the start precede the startup message
+  await stderrLog.flush(); // so that the log lines written during startup precede the startup message
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   const lost = server.lost.then(async () => {
     await server?.drain();
     telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
     await stderrLog.flush();
-    // LMDB must not be used any more: closing it would sync again and report data as written that the disk may have
+    // LMDB must not be used any more: closing it would sync again, and report data as written that the disk may have
     // lost.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);

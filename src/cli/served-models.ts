@@ -1,5 +1,5 @@
-// monolith models serve and unserve: changes the data folder or the shared database, whether or not a server runs on
-// it. A running server sees a change within a second.
+// monolith models serve and unserve: changes the data directory or the shared database, whether or not a server is
+// running on it. A running server picks up a change within a second.
 
 import { existsSync } from 'node:fs';
 import type { Actor } from '../accounts/audit.js';
@@ -19,7 +19,7 @@ import { noWords, UsageError } from '../config/arguments.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
-/** Models that operators serve in addition to those of the settings; empty if there is no data folder yet. */
+/** Models that operators serve in addition to the configured ones; empty if there is no data directory yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
   if (config.database.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
   return await withServed(config, (served) => served.all());
@@ -83,7 +83,7 @@ const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promi
   withStores(config, ({ served }) => work(served));
 
 /**
- * Names of the models and aliases in this command's settings. A server with other settings reports conflicts in its
+ * Names of the models and aliases in this command's settings. A server with different settings reports conflicts in its
  * log. Throws CatalogError.
  */
 export async function configuredNames(config: Config): Promise<string[]> {

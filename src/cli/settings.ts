@@ -1,4 +1,4 @@
-// monolith settings: prints docs/reference/settings.md, or with --short a table of the common settings.
+// monolith settings: prints docs/reference/settings.md or, with --short, a table of the common settings.
 
 import { settingsMarkdown, settingsSummary } from '../config/help.js';
 import { noWords, readArguments } from '../config/arguments.js';

@@ -1,4 +1,4 @@
-// monolith state: imports the content of one server's data folder into the database that several servers share.
+// monolith state: imports the content of one server's data directory into the database that several servers share.
 
 import { commandConfig } from './command-config.js';
 import { importFolder } from '../server/lmdb-import.js';

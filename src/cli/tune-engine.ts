@@ -1,4 +1,4 @@
-// Leases a server's engine through the operator API while settings are tried.
+// Leases a server's engine through the operator API while settings are being tried.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldEngine, TuneRanges } from '../bench/tune/ports.js';
@@ -11,7 +11,7 @@ import { UsageError } from '../config/arguments.js';
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
 const ANSWER_WITHIN_MS = 20_000;
-/** Maximum attempts to release the lease while the server does not respond. */
+/** Maximum number of attempts to release the lease while the server does not respond. */
 const TRIES = 3;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
 
@@ -51,7 +51,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // not a response from Monolith: only the status is meaningful
+      // not a response from Monolith, so only the status is meaningful
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
@@ -139,7 +139,7 @@ export class ApiEngine implements HeldEngine {
         await this.api.call('DELETE', this.#path(`/hold?id=${this.id}`));
         return;
       } catch (error) {
-        // When the lease expires, the server restores the settings by itself.
+        // When the lease expires, the server restores the settings on its own.
         if (tries >= TRIES)
           throw new Error(
             `${(error as Error).message} (the server restores its settings by itself within ${HOLD_S} seconds)`,

@@ -1,4 +1,4 @@
-// Splits a command line into flags and words. All commands use it, so their error messages are the same.
+// Splits a command line into flags and words. All commands use it, so their error messages are consistent.
 
 import { parseArgs } from 'node:util';
 import { didYouMean } from './did-you-mean.js';
@@ -27,7 +27,7 @@ export interface Flag {
 
 export interface GivenFlag {
   readonly name: string;
-  /** Null for a flag without a value. */
+  /** Null if the flag has no value. */
   readonly value: string | null;
 }
 
@@ -42,16 +42,16 @@ export type OwnFlags = Readonly<Record<string, FlagKind>>;
 
 /** The values of a command's own flags, and its words. */
 export interface OwnArguments {
-  /** The last value of each given flag; empty for a switch. */
+  /** The last value of each flag given; empty for a switch. */
   readonly values: ReadonlyMap<string, string>;
-  /** All values of each given flag, in the order given. */
+  /** All values of each flag given, in the order given. */
   readonly lists: ReadonlyMap<string, readonly string[]>;
   readonly words: readonly string[];
 }
 
 const BOOLEAN = /^(true|false|on|off|yes|no|1|0)$/i;
 
-/** `--flag=value` without the value. */
+/** The name of a flag, without the value in `--flag=value`. */
 const nameOf = (argument: string): string => argument.replace(/=.*$/s, '');
 
 /** Whether --help or -h is among the flags. It takes precedence over other arguments. */
@@ -65,9 +65,9 @@ export function asksForHelp(argv: readonly string[]): boolean {
  * missing or unexpected value, and a repeated flag that takes a single value.
  */
 export function readArguments(argv: readonly string[], known: ReadonlyMap<string, Flag>): Arguments {
-  // In the loose mode, parseArgs reports unknown flags and missing values as tokens instead of throwing its own errors.
-  // It has no optional values: a boolean flag is declared without a value, and its value arrives as the next
-  // positional.
+  // In non-strict mode, parseArgs reports unknown flags and missing values as tokens instead of throwing its own
+  // errors. It does not support optional values, so a boolean flag is declared without a value, and its value arrives
+  // as the next positional.
   const { tokens } = parseArgs({
     args: [...argv],
     strict: false,
@@ -108,11 +108,11 @@ export function readArguments(argv: readonly string[], known: ReadonlyMap<string
   return { flags, words };
 }
 
-/** `known`: null if the value is part of the argument, as in `--flag=value`. */
+/** `known` is null if the value is part of the argument, as in `--flag=value`. */
 function check(name: string, kind: FlagKind, value: string | null, known: ReadonlyMap<string, Flag> | null): void {
   if (kind === 'switch' && value !== null) throw new UsageError(`${name}: does not take a value.`);
   if (kind !== 'value' && kind !== 'values') return;
-  // If the next argument is the name of a flag, the value was most likely left out. `--flag=--other` is accepted.
+  // If the next argument is the name of a flag, the value was most likely omitted. `--flag=--other` is accepted.
   if (value === null || (known !== null && (value === '--' || known.has(nameOf(value)))))
     throw new UsageError(`${name}: requires a value.`);
 }
@@ -125,7 +125,7 @@ function unknownFlag(name: string, known: ReadonlyMap<string, Flag>): UsageError
   return new UsageError(`${name}: unknown flag.${didYouMean(name, [...suggested, '--help'])}`);
 }
 
-/** Selects the flags listed in `own`; the arguments may contain other flags too. */
+/** Selects the flags listed in `own`. The arguments may also contain other flags. */
 export function ownArguments({ flags, words }: Arguments, own: OwnFlags): OwnArguments {
   const lists = new Map<string, string[]>();
   for (const { name, value } of flags)

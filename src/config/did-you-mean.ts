@@ -1,6 +1,6 @@
 // Suggestions for misspelled names.
 
-/** ` Did you mean ...?` with the closest name by edit distance, or an empty string if no name is close. */
+/** Returns ` Did you mean ...?` with the closest name by edit distance, or an empty string if no name is close. */
 export function didYouMean(name: string, candidates: readonly string[]): string {
   let best = '';
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;

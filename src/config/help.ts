@@ -45,7 +45,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
 const sectionOf = ({ key }: Declared): string =>
   key.includes('.') || Object.hasOwn(SECTIONS, key) ? (key.split('.')[0] as string) : '';
 
-/** The settings part of --help: the common settings, or with `all` every setting by section. */
+/** The settings part of --help: the common settings or, with `all`, every setting, by section. */
 export function settingsHelp({ all = false } = {}): string {
   const rows = declared
     .filter((one) => all || one.setting.main === true)

@@ -1,10 +1,10 @@
-// The user's home directory: expands ~ in settings and locates defaults.
+// The user's home directory, which is used to expand ~ in settings and to locate defaults.
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 
 /**
- * The user's home directory, from $HOME or the user database. `/` if neither has one, as in some containers: a server
- * that runs as a systemd dynamic user or a bare user ID works if its directories are configured explicitly.
+ * The user's home directory, from $HOME or the user database. If neither has one, as in some containers, `/`: a server
+ * that runs as a systemd dynamic user or a bare user ID then works if its directories are configured explicitly.
  */
 export function home(): string {
   try {
@@ -15,8 +15,7 @@ export function home(): string {
 }
 
 /**
- * The absolute form of a path. ~ stands for the home directory. Relative paths are resolved against the working
- * directory.
+ * A path in absolute form. ~ expands to the home directory. Relative paths are resolved against the working directory.
  */
 export function expanded(path: string): string {
   return resolve(path.replace(/^~(?=\/|$)/, home()));

@@ -47,7 +47,7 @@ export function url(...schemes: string[]): Kind<string> {
   };
 }
 
-/** A PostgreSQL URL. The host may be the directory of a Unix socket: postgres://user@/name?host=/run/postgresql. */
+/** A PostgreSQL URL. The host may be a Unix socket's directory: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
   schema: z
     .string()
@@ -75,7 +75,7 @@ export function integer(min: number, max: number): Kind<number> {
   };
 }
 
-/** A fraction. */
+/** A fraction from 0 to 1. */
 export const share: Kind<number> = {
   schema: z
     .union([
@@ -192,7 +192,7 @@ export const device: Kind<string> = {
   metavar: 'auto|cpu|cuda[:N]',
 };
 
-/** The given type, or one of off, null and none, which all mean null. */
+/** Accepts the given type, or one of `off`, `null` and `none`, all of which mean null. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
   const off = z.union([
     z.null(),
@@ -221,13 +221,13 @@ export const list: Kind<readonly string[]> = {
 
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
-/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or an upstream server's URL as it was configured. */
+/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or an upstream server's URL as configured. */
 export interface ModelFile {
   readonly name: string;
   readonly path: string;
 }
 
-/** Whether `path` of a ModelFile is the URL of an upstream server. */
+/** Whether a ModelFile's `path` is the URL of an upstream server. */
 export const isUpstreamAddress = (path: string): boolean => /^https?:\/\//.test(path);
 
 const modelFile = z.string().transform((value, context): ModelFile => {
@@ -287,7 +287,7 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
     try {
       return JSON.parse(value) as unknown;
     } catch {
-      // The parser's own message is left out because it quotes the text, which may contain an upstream API key.
+      // The parser's own message is omitted because it quotes the text, which may contain an upstream API key.
       context.addIssue({ code: 'custom', message: 'The value is not valid JSON.' });
       return z.NEVER;
     }
@@ -306,7 +306,7 @@ export const MAX_IDLE_MINUTES = 44_640;
 
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
-/** Undefined: the general limit applies. Null: unlimited. */
+/** Undefined: the more general limit applies. Null: unlimited. */
 export interface LimitOverride {
   readonly rpm?: number | null | undefined;
   readonly tpm?: number | null | undefined;

@@ -1,6 +1,6 @@
 // Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable,
 // file, default. Config.given records the source of each value that is not a default. A renamed setting is also
-// accepted by its former names (Setting.renamedFrom); the order of precedence is the same for both.
+// accepted under its former names (Setting.renamedFrom), with the same order of precedence.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { defaultDataDir } from './settings/server.js';
 import type { Config, Declared, FormerNames } from './settings.js';
 import type { Setting } from './settings/setting.js';
 
-/** An invalid setting; the message starts with the source of the value. */
+/** An invalid setting. The message starts with the source of the value. */
 export class ConfigError extends Error {
   constructor(source: string, problem: string) {
     super(`${source}: ${problem}`);
@@ -33,40 +33,40 @@ export interface Loaded {
   own: OwnArguments;
   /** Path of the configuration file that was read. */
   file: string | null;
-  /** One entry for each former name that the flags, the environment or the file contain. */
+  /** One entry for each former name found in the flags, the environment or the file. */
   renamed: readonly Renamed[];
 }
 
-/** A setting that is set by a former name. */
+/** A setting that was set under a former name. */
 export interface Renamed {
-  /** Always keys, whatever the source. */
+  /** Always file keys, whatever the source. */
   readonly old: string;
   readonly new: string;
-  /** The flag, variable or file position. */
+  /** The flag, the variable, or the position in the file. */
   readonly source: string;
 }
 
 interface Value {
   raw: unknown;
   source: string;
-  /** The name as written in the source: a flag, a variable or a key. */
+  /** The name as written in the source: a flag, a variable or a file key. */
   name: string;
   /** The former key, if `name` is a former name. */
   former: string | null;
 }
 
-/** The values of one source by key. */
+/** The values from one source, by key. */
 type Values = Map<string, Value>;
 
-/** A setting, and whether it was found by a former name. */
+/** A setting, and whether it was found under a former name. */
 interface Named {
   one: Declared;
   isFormer: boolean;
 }
 
 /**
- * Reads flags, environment variables and the file. `ownFlags` declares flags of a command that are not settings; such a
- * flag hides the setting's flag of the same name. Throws ConfigError, or UsageError for an invalid command line.
+ * Reads flags, environment variables and the file. `ownFlags` declares a command's flags that are not settings; such a
+ * flag hides a setting's flag of the same name. Throws ConfigError, or UsageError for an invalid command line.
  */
 export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {}): Loaded {
   const env = sources.env ?? process.env;
@@ -94,7 +94,7 @@ export function loadConfig(sources: ConfigSources = {}, ownFlags: OwnFlags = {})
   };
 }
 
-/** The defaults with some values replaced, validated like file keys. For tests and embedding. */
+/** The defaults with some values replaced, validated like values in the file. For tests and embedding. */
 export function configWith(overrides: object = {}): Config {
   const values: Values = new Map();
   flatten(overrides, '', 'configWith', values);
@@ -116,7 +116,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
-  // For a value inside a JSON object, the path to it is more helpful than a description of the whole object.
+  // For a value inside a JSON object, its path is more helpful than a description of the whole object.
   if (typeof issue?.path[0] === 'string')
     throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
@@ -125,7 +125,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${why === null ? '' : ` ${why}`}`);
 }
 
-/** The first message that the type's own schema reports, or null. */
+/** The first message reported by the type's own schema, or null. */
 function messageOf(issues: readonly z.core.$ZodIssue[]): string | null {
   for (const issue of issues) {
     const message =
@@ -160,11 +160,11 @@ function byName(
   return all;
 }
 
-/** Names to suggest, without former names. */
+/** Names to suggest, excluding former names. */
 const currentNames = (all: ReadonlyMap<string, Named>): string[] =>
   [...all].filter(([, { isFormer }]) => !isFormer).map(([name]) => name);
 
-/** Replaces an earlier value. Throws ConfigError if one source sets both the name and a former name of a setting. */
+/** Replaces an earlier value. Throws ConfigError if one source sets both a setting's name and its former name. */
 function put(values: Values, { one, isFormer }: Named, name: string, raw: unknown, source = name): void {
   const value: Value = { raw, source, name, former: isFormer ? (one.former?.key ?? null) : null };
   const before = values.get(one.key);
@@ -178,12 +178,12 @@ function put(values: Values, { one, isFormer }: Named, name: string, raw: unknow
   values.set(one.key, value);
 }
 
-/** The flags of all settings, including those that switch a boolean setting off. */
+/** The flags of all settings, including those that turn a boolean setting off. */
 const settingFlags: ReadonlyMap<string, Flag> = new Map([
   ['--config', { kind: 'value' }],
   ...[...byFlag].flatMap(([name, { one, isFormer }]): [string, Flag][] => {
     const { bare, repeatable } = one.setting.kind;
-    // put() reports a setting that is set by both names.
+    // put() reports a setting that is set under both names.
     const target = isFormer ? `former ${one.key}` : one.key;
     const kind = bare === true ? 'boolean' : repeatable === true ? 'values' : 'value';
     const negated: [string, Flag] = [`--no-${name.slice(2)}`, { kind: 'switch', target, isHidden: true }];
@@ -251,7 +251,7 @@ function readFile(path: string, required: boolean): { values: Values; path: stri
   return { values, path };
 }
 
-/** Accepts nested objects and dotted keys: {"http": {"keepalive_ms": 1}} and {"http.keepalive_ms": 1}. */
+/** Accepts both nested objects and dotted keys: {"http": {"keepalive_ms": 1}} and {"http.keepalive_ms": 1}. */
 function flatten(content: object, prefix: string, path: string, values: Values): void {
   for (const [name, value] of Object.entries(content) as [string, unknown][]) {
     const key = prefix + name;

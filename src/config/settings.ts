@@ -48,7 +48,7 @@ type ValueOf<T> = T extends { kind: Kind<infer V> } ? V : { readonly [K in keyof
 
 /** The validated, frozen settings of one process. Properties are named like file keys: `config.http.max_body_bytes`. */
 export type Config = ValueOf<typeof settings> & {
-  /** Settings that were set explicitly: key to the flag, variable or file position that set it. */
+  /** Settings that were set explicitly: maps each key to the flag, variable or file position that set it. */
   readonly given: Readonly<Record<string, string>>;
 };
 
@@ -58,9 +58,9 @@ export interface Declared {
   variable: string; // MONOLITH_HTTP_KEEPALIVE_MS
   aliasFlag: string | null;
   aliasVariable: string | null;
-  /** Environment variables of other tools, read if the setting's own variables are not set. */
+  /** Environment variables of other tools, which are read if the setting's own variables are not set. */
   others: readonly string[];
-  /** Names that the setting had before it was renamed; null if it was never renamed. */
+  /** Names that the setting had before it was renamed; null if it never was. */
   former: FormerNames | null;
   setting: Setting<unknown>;
 }

@@ -1,7 +1,7 @@
-// Schema of `models.<id>.upstream`: the servers of an upstream model and the API that they speak. Pure.
+// Schema of `models.<id>.upstream`: the servers of an upstream model, and the API that they speak. Pure.
 import { z } from 'zod';
 
-/** API formats of upstream servers; each is also the path below the server's URL. */
+/** API formats of upstream servers. Each is also a path relative to the server's URL. */
 export const UPSTREAM_APIS = ['chat-completions', 'completions', 'responses', 'messages'] as const;
 export type UpstreamApi = (typeof UPSTREAM_APIS)[number];
 
@@ -30,9 +30,9 @@ export interface Upstream {
   readonly thinking: 'reasoning_effort' | 'enable_thinking' | 'none';
   /** The field that carries the reasoning of earlier turns. */
   readonly thinking_field: 'reasoning_content' | 'reasoning' | 'none';
-  /** Structured-output feature that the servers enforce. Other formats are validated by this process. */
+  /** The structured-output feature that the servers enforce. Other formats are validated by this process. */
   readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'monolith' | 'none';
-  /** Name of the output-token limit parameter. */
+  /** Name of the parameter that limits output tokens. */
   readonly cap_field: 'max_tokens' | 'max_completion_tokens';
 }
 
@@ -53,7 +53,7 @@ const serverFields = {
   api: z.enum(UPSTREAM_APIS).optional(),
   model: z.string().min(1).max(256).optional(),
   key: visible.max(4096).nullable().optional(),
-  /** Environment variable that contains the key. */
+  /** Name of the environment variable that contains the key. */
   key_variable: z
     .string()
     .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be the name of an environment variable')
@@ -139,12 +139,12 @@ export const UPSTREAM_HELP: Readonly<
   },
 };
 
-/** An unset key variable is an error: the server would reject every request without its key. */
+/** An unset key variable is an error, because the server would reject every request without its key. */
 export const upstreamSchema: z.ZodType<Upstream> = z
   .strictObject({
     ...serverFields,
     url: url.optional(),
-    /** Several servers. Fields that a server omits are taken from the object around the list. */
+    /** Several servers. Fields that a server omits are taken from the object that contains the list. */
     servers: z
       .array(z.strictObject({ ...serverFields, url }))
       .min(1)

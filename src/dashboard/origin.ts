@@ -1,4 +1,4 @@
-// The address of the dashboard, and the check of a request's Origin header.
+// The dashboard's address, and the check of a request's Origin header.
 
 import type { Config } from '../config/settings.js';
 import { apiError } from '../shared/errors.js';
@@ -13,19 +13,18 @@ export class DashboardOrigin {
   }
 
   /**
-   * The dashboard's address as the client of this request uses it, without a trailing slash. For links shown to that
-   * user.
+   * The dashboard's address as this request's client uses it, without a trailing slash. For links shown to that user.
    */
   base(exchange: Exchange): string {
     return this.fixed ?? `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`;
   }
 
-  /** The host of that address, with port. */
+  /** The host in that address, including the port. */
   host(exchange: Exchange): string {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** The configured address, regardless of the request; null if none is configured. For links in mail. */
+  /** The configured address, whatever the request; null if none is configured. For links in mail. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }
@@ -41,7 +40,7 @@ export class DashboardOrigin {
     );
   }
 
-  /** Whether, according to the settings, only this machine can reach the server. */
+  /** Whether, according to the configuration, only this machine can reach the server. */
   get isLocal(): boolean {
     const { config, configured } = this;
     // A configured host name means that clients come through a proxy or tunnel.

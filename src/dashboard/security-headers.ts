@@ -1,4 +1,4 @@
-// Security headers of the dashboard, for the API and for the page.
+// The dashboard's security headers, for the API and for the page.
 
 import type { HeaderList } from '../shared/errors.js';
 

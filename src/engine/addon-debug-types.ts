@@ -1,4 +1,4 @@
-// What `monolith debug` reads from the native addon (addon-types.ts): logits, and the steps of image processing.
+// What `monolith debug` reads from the native addon (addon-types.ts): logits, and the stages of image processing.
 
 export interface DebugLogits {
   tokens: number[];
@@ -6,7 +6,7 @@ export interface DebugLogits {
   continuation: { tokens: number[]; logits: number[]; last: { position: number; logits: Float32Array } } | null;
 }
 
-/** A decoded image: 8-bit red, green and blue, row by row without gaps. */
+/** A decoded image: 8-bit RGB, row by row without padding. */
 export interface RgbImage {
   width: number;
   height: number;
@@ -23,19 +23,19 @@ export interface DebugVisionPiece {
   tokens?: undefined;
   image: number;
   part: 'image' | 'tile' | 'overview';
-  row: number; // row and column of a tile, from 1; otherwise 0
+  row: number; // row and column of a tile, starting at 1; otherwise 0
   column: number;
-  width: number; // pixels passed to the vision encoder
+  width: number; // size in pixels, as passed to the vision encoder
   height: number;
   nTokens: number;
   nPositions: number;
   bidirectional: boolean;
-  positions: Int32Array | null; // time, row and column of each token, for models with three-part positions
+  positions: Int32Array | null; // time, row and column of each token, for models with three-dimensional positions
   hash: string;
   pixelsU8Sha256: string;
   pixelsF32Sha256: string;
   embeddingSize: number;
-  embeddings: Uint8Array; // float32, little-endian: [nTokens][embeddingSize]
+  embeddings: Uint8Array; // little-endian float32: [nTokens][embeddingSize]
 }
 
 export interface DebugVision {

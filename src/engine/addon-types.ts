@@ -1,8 +1,8 @@
 // The complete, typed interface of the native addon. Everything that the addon checks or throws is documented here, in
-// addon-grammar-types.ts and in addon-debug-types.ts. In src/, only the files of this folder use the addon.
+// addon-grammar-types.ts and in addon-debug-types.ts. Within src/, only the files in this directory use the addon.
 //
 // Every function throws a TypeError that names the argument if an argument has the wrong type or is out of range. All
-// other failures are Errors whose `code` is one of NativeErrorCode.
+// other failures are Errors with a `code` from NativeErrorCode.
 
 import type { DebugLogits, DebugVision, RgbImage } from './addon-debug-types.js';
 import type { CompiledGrammar, GrammarOptions, NativeGrammar } from './addon-grammar-types.js';
@@ -30,49 +30,47 @@ export interface LoadOptions {
   // if batchInvariant is false: 'auto' (use cuBLASLt if installed) or the library's path; absent = not used
   cublaslt?: string;
   kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
-  quantize?: Quantize; // quantize F32, F16 and BF16 matrices to this type while loading; absent = keep the file's types
-  // draft model with the same vocabulary, for speculative decoding; not loaded with speculation 'off'; absent = none
+  quantize?: Quantize; // quantize F32, F16 and BF16 matrices to this type on load; absent = keep the file's types
+  // draft model with the same vocabulary, for speculative decoding; not loaded if speculation is 'off'; absent = none
   draftPath?: string;
   draftQuantize?: Quantize; // like `quantize`, for the draft model
-  // GGUF file with the model's vision encoder and projector ("mmproj"), or a folder that contains them; absent = no
+  // GGUF file with the model's vision encoder and projector ("mmproj"), or a directory that contains them; absent = no
   // image input
   visionPath?: string;
-  // true: a vision encoder that does not fit the model is ignored, see NativeEngine.visionProblem; absent = it is an
-  // error
+  // true: a vision encoder that does not fit the model is ignored (see NativeEngine.visionProblem); absent = an error
   visionOptional?: boolean;
-  visionMaxPixels?: number; // maximum pixels of an input image; absent = 2 ** 27
-  visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as the vision encoder's file specifies
-  // image preprocessing to use; absent = the original one for a Hugging Face folder where it is implemented, else
-  // llama.cpp's
+  visionMaxPixels?: number; // maximum pixels per input image; absent = 2 ** 27
+  visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as specified in the vision encoder's file
+  // image preprocessing to use; absent = the original one for a Hugging Face directory if implemented, else llama.cpp's
   visionResize?: 'llama.cpp' | 'original';
-  visionPrecision?: 'fast' | 'exact'; // arithmetic of 16-bit vision weights; absent = fast
+  visionPrecision?: 'fast' | 'exact'; // arithmetic for 16-bit vision weights; absent = fast
   // budget for cached image embeddings, and the same amount again for running requests; absent = 256 MiB
   embeddingBytes?: number;
-  maxContext: number; // 0 = the file's context length, as far as memory allows
-  kvBytes: number; // budget of the page pool in bytes; 0 = enough for a few full contexts
+  maxContext: number; // 0 = the file's context length, if memory allows, otherwise less
+  kvBytes: number; // size of the page pool in bytes; 0 = enough for a few full contexts
   maxBatchTokens: number; // tokens per step; 0 = the device's default
   maxSequences: number;
-  stepMs: number; // target upper bound on the inter-token latency caused by other requests' prefill; 0 = no bound
-  queueMax: number; // maximum waiting requests
-  queueMaxTokens: number; // maximum prompt tokens of all waiting requests; a single prompt may always wait
+  stepMs: number; // target upper bound on inter-token latency caused by other requests' prefill; 0 = no bound
+  queueMax: number; // maximum number of waiting requests
+  queueMaxTokens: number; // maximum prompt tokens across all waiting requests; a single prompt may always wait
   prefixCache: boolean;
   snapshotTokens?: number; // recurrent models: distance between state snapshots of a prompt, in tokens; absent = 1024
-  profile?: boolean; // record the cost of each operation of a step, for NativeEngine.profile(); absent = no
-  // auto: draft only where measurements show a gain; always: even if it is slower
+  profile?: boolean; // record the cost of each operation in a step, for NativeEngine.profile(); absent = no
+  // auto: draft only where measurements show a speedup; always: draft even if it is slower
   speculation: 'off' | 'auto' | 'always';
-  // the same for the model's own multi-token-prediction layer, if its file has one; off: it is not loaded; absent =
+  // the same for the model's own multi-token-prediction layer, if the file has one; off: it is not loaded; absent =
   // auto
   mtp?: 'off' | 'auto' | 'always';
 }
 
 /**
- * Everything that a model file declares, and what loading it would allocate, computed by the code that allocates it.
+ * Everything that a model file declares, and what loading it would allocate, as computed by the code that allocates it.
  */
 export interface Inspection {
   fileBytes: number;
-  // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB); identifies the weights
+  // 16 hex digits over metadata, tensor infos and data (only samples of it above 64 MiB); identifies the weights
   fileHash: string;
-  // arrays: value null, count set
+  // for arrays, value is null and count is set
   metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];
   tensors: { name: string; type: string; shape: number[]; bytes: number }[];
   model: ModelInfo | null; // null if this build cannot run the model; `reason` says why
@@ -90,7 +88,8 @@ export interface InspectedVision {
 }
 
 /**
- * Memory in bytes. `claimed`: the part of `available` that models, loaded or loading, have planned but not used yet.
+ * Memory in bytes. `claimed`: the part of `available` that models being loaded or already loaded have reserved but not
+ * used yet.
  */
 export interface MachineMemory {
   total: number;
@@ -99,25 +98,25 @@ export interface MachineMemory {
 }
 
 /**
- * Upper bounds on what a load allocates. KV pages use memory only after their first use. Every 16 tokens take
+ * Upper bounds on what loading a model allocates. KV pages use memory only after their first use. Every 16 tokens take
  * `fullPages` pages; the last `window` tokens of a request take `windowPages` more.
  */
 export interface MemoryPlan {
   weightBytes: number;
   kvBytes: number;
   activationBytes: number;
-  kvStartBytes: number; // part of kvBytes allocated by the load; the rest is allocated when pages are first used
-  // part of weightBytes that belongs to the multi-token-prediction layer; 0: there is none, or it is not loaded
+  kvStartBytes: number; // part of kvBytes that is allocated on load; the rest is allocated when pages are first used
+  // part of weightBytes for the multi-token-prediction layer; 0: there is none, or it is not loaded
   draftWeightBytes: number;
   hugeBytes: number; // weight bytes of a loaded model that are in 2 MiB pages; 0: unknown
   pageBytes: number; // keys and values of 16 tokens, for all layers or for those that share a page
   pages: number;
-  slotBytes: number; // recurrent state of one sequence or one snapshot; 0: the model has none
+  slotBytes: number; // recurrent state of one sequence or snapshot; 0: the model has none
   slots: number;
-  context: number; // maximum tokens of a request
+  context: number; // maximum tokens per request
   fullPages: number; // 0 if all layers use a sliding window
   windowPages: number; // 0 if no layer uses a sliding window
-  window: number; // size of the sliding window, in tokens; 0: no layer uses one
+  window: number; // sliding window size in tokens; 0: no layer uses one
   pagesFilled: number; // fraction of the page bytes that hold data; 1 = no padding
 }
 
@@ -126,7 +125,7 @@ export interface ModelInfo {
   name: string | null;
   parameters: number;
   contextLength: number; // as declared in the file
-  draftLayers: number; // multi-token-prediction layers in the file, after the regular layers
+  draftLayers: number; // multi-token-prediction layers in the file, which follow the regular layers
   layers: number;
   heads: number;
   kvHeads: number;
@@ -141,29 +140,30 @@ export interface ModelInfo {
   bos: string | null;
   eos: string | null; // token texts
   endOfGeneration: number[];
-  specialTokens: string[]; // texts of control tokens, and of user-defined tokens that begin with '<' or '['
+  specialTokens: string[]; // texts of control tokens, and of user-defined tokens that start with '<' or '['
 }
 
 /** How an image of a given size is processed. */
 export interface PlannedImage {
-  readonly tokens: number; // prompt tokens that it takes: embeddings and the markers around them
+  readonly tokens: number; // prompt tokens that it takes: its embeddings and the markers around them
   readonly columns: number; // tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview
   readonly rows: number;
   readonly pieces: readonly ImagePiece[]; // in the order in which the model reads them
 }
 
 export interface ImagePiece {
-  // image: the whole image as the only piece; tile: a part of it; overview: the whole image in addition to tiles
+  // image: the whole image as the only piece; tile: one part of the image; overview: the whole image, in addition to
+  // tiles
   readonly part: 'image' | 'tile' | 'overview';
   readonly row: number;
-  readonly column: number; // row and column of a tile, from 1; otherwise 0
+  readonly column: number; // row and column of a tile, starting at 1; otherwise 0
   readonly width: number;
-  readonly height: number; // pixels passed to the vision encoder
+  readonly height: number; // size in pixels, as passed to the vision encoder
   readonly tokens: number; // number of embeddings
 }
 
 /**
- * An image that has been cut and resized for one engine's vision encoder. Using it with another engine throws a
+ * An image that has been split and resized for one engine's vision encoder. Using it with another engine throws a
  * TypeError. Any number of requests may share it.
  */
 export interface NativeImage extends PlannedImage {
@@ -177,7 +177,7 @@ export interface SubmitOptions {
    * position. Absent = none.
    */
   images?: { at: number; image: NativeImage }[];
-  organization: number; // the organization's number, 32-bit
+  organization: number; // the organization's 32-bit number
   n: number;
   maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
   // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector is refused
@@ -193,7 +193,7 @@ export interface SubmitOptions {
   logitBias: { token: number; bias: number }[];
   topLogprobs: number; // -1 = no logprobs
   promptLogprobs?: number; // the same for the prompt's tokens, as 'prompt' events; not with images; absent = -1
-  // minimum tokens before an end token or a stop string takes effect; a grammar takes precedence; absent = 0
+  // minimum tokens before an end token or stop string takes effect; a grammar takes precedence; absent = 0
   minTokens?: number;
   returnTokens?: boolean; // emit 'tokens' events; absent = false
   stop: string[];
@@ -203,13 +203,13 @@ export interface SubmitOptions {
   queueWaitMs: number;
   generationMs: number;
   /**
-   * Samples single-token markers of reasoning and tool calls only where they are valid: the opening marker before any
-   * content (and not with a budget of 0), the closing marker or a call inside the reasoning. Absent: false.
+   * Single-token markers of reasoning and tool calls are sampled only where they are valid: the opening marker before
+   * any content (and not with a budget of 0), the closing marker or a call inside the reasoning. Absent: false.
    */
   markersInPlace?: boolean;
   /**
-   * Ends the generation with `repetition` when a run of up to 64 tokens repeats this many times in a row and covers at
-   * least 16 tokens. 0 or absent: never.
+   * Ends the generation with `repetition` when a sequence of up to 64 tokens repeats this many times in a row and the
+   * repetitions cover at least 16 tokens. 0 or absent: never.
    */
   maxRepeats?: number;
   reasoning: {
@@ -223,66 +223,70 @@ export interface SubmitOptions {
   calls?: CallOptions | null; // absent or null: no tool calls
   /**
    * Constrains the content to this grammar. The content starts after the reasoning, if there is any. If tool calls are
-   * neither forbidden nor required, the content is either text that matches the grammar, or a call. The end of the turn
-   * is sampled only where the text may end, and it is chosen without sampling where nothing else can follow. Absent or
+   * neither forbidden nor required, the content is either text that matches the grammar or a call. The end of the turn
+   * is sampled only where the text may end; where nothing else can follow, it is chosen without sampling. Absent or
    * null: unconstrained.
    */
   format?: NativeGrammar | null;
   /**
-   * Header before the constrained text, for models whose content has a header, like their calls; at most 256 bytes.
-   * When the content begins, the engine writes the header or the beginning of a call, and samples where the two differ.
-   * Absent or '': none.
+   * Header before the constrained text, for models whose content has a header, as their calls do; at most 256 bytes.
+   * When the content starts, the engine writes either this header or the beginning of a call, sampling where the two
+   * differ. Absent or '': none.
    */
   formatHead?: string;
 }
 
 /**
- * Tool calls within the content. The text from the opening marker through the closing marker goes to section 'tool',
- * with the tokens written out: texts of markers and control tokens are included, stop strings do not apply, and there
- * are no logprobs. If the vocabulary has a control or user-defined token with the marker's text, only that token counts
- * as the marker; otherwise the text does.
+ * Tool calls within the content. The text from the opening marker through the closing marker goes to the 'tool'
+ * section, with tokens written out: the texts of markers and control tokens are included, stop strings do not apply,
+ * and there are no logprobs. If the vocabulary has a control or user-defined token with the marker's text, only that
+ * token counts as the marker; otherwise the text does.
  */
 export interface CallOptions {
   open: string; // e.g. '<tool_call>'; 1 to 256 bytes
   close: string; // '' = the section lasts until the end of the turn
-  /** The opening marker counts only at the start of the content. White space before it then belongs to the section. */
+  /** The opening marker counts only at the start of the content. Whitespace before it then belongs to the section. */
   atStart: boolean;
   /**
    * Texts, one of which must follow the opening marker, e.g. '\n{"name": "a", "arguments":'. The engine writes their
-   * common part and samples where they differ. Applies after every opening marker that is a token; after one that is
-   * text only if `required`, or if a token ends with it. [] = unconstrained. At most 128 of 1 to 1024 bytes.
+   * common part and samples where they differ. Applies after every opening marker that is a token. After a marker that
+   * is text, applies only if `required`, or if a token ends with the marker. [] = unconstrained. At most 128 texts of 1
+   * to 1024 bytes each.
    */
   prefixes: string[];
   /**
    * Parallel to `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including the closing
    * marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is enforced.
-   * For an opening marker that is not a token, that is where the call is `required`, replaces the format, follows
-   * another call with a grammar, or where a token ends with the marker. After a call with a grammar comes the end of
-   * the turn or another call; with `atStart` or without a closing marker, only the end of the turn. After a call
-   * without a grammar, anything may follow.
+   * For an opening marker that is not a token, it applies where the call is `required`, replaces the format or follows
+   * another call with a grammar, or where a token ends with the marker. After a call with a grammar, the turn ends or
+   * another call follows; with `atStart` or without a closing marker, the turn always ends. After a call without a
+   * grammar, anything may follow.
    */
   grammars?: (NativeGrammar | null)[];
   /**
-   * For sections that hold several calls. `next`: the text that begins another call after a grammar has ended; entry i
-   * modulo the number of entries belongs to grammar i. `end`: the text that ends the section, closing marker included.
-   * With `end`, no grammar's suffix contains the closing marker.
+   * For sections that contain several calls. `next`: the text that starts another call after a grammar has ended; the
+   * entry for grammar i is i modulo the number of entries. `end`: the text that ends the section, including the closing
+   * marker. With `end`, no grammar's suffix contains the closing marker.
    */
   next?: string[];
   end?: string;
   /**
-   * The text after the opening marker that ends the section and starts content, for models whose content has a header
-   * that starts like a call. Absent: none.
+   * The text after the opening marker that ends the section and starts the content, for models whose content has a
+   * header that starts like a call. Absent: none.
    */
   answer?: string;
-  /** Without a closing marker: a section ends with its grammar, and the turn continues as after a closing marker. */
+  /**
+   * Without a closing marker: a section ends with its grammar, and the turn continues as it would after a closing
+   * marker.
+   */
   endsItself?: boolean;
   /**
-   * The content must begin with a call: the engine writes the opening marker and a prefix, after the reasoning if there
+   * The content must start with a call: the engine writes the opening marker and a prefix, after the reasoning if there
    * is any.
    */
   required: boolean;
   /**
-   * Tool calls are disabled: a marker that is a token is never sampled, and no section is separated. Excludes
+   * Tool calls are disabled: a marker that is a token is never sampled, and no section is split off. Excludes
    * `required`.
    */
   forbidden: boolean;
@@ -291,20 +295,20 @@ export interface CallOptions {
 export interface NativeStats {
   waiting: number;
   running: number;
-  waitingTokens: number; // prompt tokens of waiting requests
+  waitingTokens: number; // prompt tokens in waiting requests
   pagesTotal: number;
   pagesFree: number;
   pagesCached: number;
-  kvUsedBytes: number; // memory of pages used at least once; on a GPU, of all pages
+  kvUsedBytes: number; // memory of all pages that have ever been used; on a GPU, of all pages
   lastStepAgeMs: number;
   maxBatchTokens: number;
   maxSequences: number;
   failed: boolean;
-  note: string; // condition that an operator should know about; empty: none
+  note: string; // a condition that an operator should know about; empty: none
   stepMs: number;
   queueMax: number;
   queueMaxTokens: number;
-  loadedBatchTokens: number; // maxBatchTokens at load time
+  loadedBatchTokens: number; // maxBatchTokens when loaded
   mostBatchTokens: number;
   mostSequences: number; // allocated maximums, to which configure() clamps
   steps: number;
@@ -313,11 +317,11 @@ export interface NativeStats {
   decodeTokens: number;
   cachedTokens: number;
   imagePieces: number;
-  imagePiecesCached: number; // image pieces computed by the vision encoder, and found in the cache
+  imagePiecesCached: number; // image pieces encoded by the vision encoder, and found in the cache
   promptTokens: number;
   promptTokensCached: number; // prompt tokens of started requests, and how many of them were found in the prefix cache
   draftTokens: number;
-  acceptedTokens: number; // draft tokens computed, and accepted
+  acceptedTokens: number; // draft tokens computed, and how many were accepted
   requests: number;
   finished: number;
   failedRequests: number;
@@ -328,17 +332,17 @@ export interface NativeStats {
   stepSeconds: number;
 }
 
-/** Totals over all calls of one operation of the forward pass. */
+/** Totals over all calls to one operation of the forward pass. */
 export interface OpFigures {
   name: string; // a matmul includes its shape: 'matmul 2048 x 2560'
   calls: number;
   nanoseconds: number;
   bytes: number; // bytes that must be read from memory at least once
-  operations: number; // multiplications and additions of its matmuls
+  operations: number; // multiplications and additions in its matmuls
 }
 
 /**
- * Settings that may change while an engine runs; absent members stay unchanged. Ranges, in order: 1 to 65536, 1 to
+ * Settings that can be changed while an engine runs; absent members stay unchanged. Ranges, in order: 1 to 65536, 1 to
  * 4096, 0 to 60000, 1 to 1e6, 1 to 1e9.
  */
 export interface NativeTunables {
@@ -363,7 +367,7 @@ export interface NativeChannel {
    * `finished` record follow. Has no effect if the choice is unknown or has ended.
    */
   finish(request: number, choice: number): void;
-  close(): void; // cancels all requests of this channel; no events afterwards
+  close(): void; // cancels all requests on this channel; no events follow
 }
 
 export interface NativeEngine {
@@ -372,22 +376,23 @@ export interface NativeEngine {
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
-  /** The vision encoder; null: the engine has none. */
+  /** The vision encoder; null if the engine has none. */
   readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
-  /** Why the configured vision encoder was ignored; null if it was not ignored, or if none was configured. */
+  /** Why the configured vision encoder was ignored; null if it was not, or if none was configured. */
   readonly visionProblem: string | null;
   /**
-   * Returns how an image of this size would be processed, without its pixels. `low`: use as few tokens as the model
-   * allows. Throws `invalid_argument` if no piece can have these dimensions, `unsupported` without a vision encoder.
+   * Returns how an image of this size would be processed, without needing its pixels. `low`: use as few tokens as the
+   * model allows. Throws `invalid_argument` if no piece can have these dimensions, and `unsupported` without a vision
+   * encoder.
    */
   planImage(width: number, height: number, low: boolean): PlannedImage;
   /**
-   * Prepares an image: 8-bit red, green and blue, row by row. Runs off the event loop; `pixels` must not change until
-   * it resolves.
+   * Prepares an image given as 8-bit RGB, row by row. Runs off the event loop; `pixels` must not change until it
+   * resolves.
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
-   * `onEvents` gets one packed buffer (native/engine/events.h) per step, and the age of its first event in
+   * `onEvents` receives one packed buffer (native/engine/events.h) per step, and the age of its first event in
    * milliseconds. It is called on this thread and owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
@@ -397,19 +402,19 @@ export interface NativeEngine {
   findToken(spelling: string): number; // -1 if there is none
   /**
    * Compiles off the event loop, within limits on memory, work and time; recent results are cached. If a grammar cannot
-   * be compiled, the promise still resolves: `grammar` is null, and `problems` says why.
+   * be compiled, the promise still resolves, with a null `grammar` and the reasons in `problems`.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string; // renders all tokens, including special ones
   stats(): NativeStats;
-  /** Cost of each operation since the start; null without LoadOptions.profile. For benchmarks. */
+  /** Cost of each operation since the engine started; null without LoadOptions.profile. For benchmarks. */
   profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
   drain(): void;
   close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }
 
-/** A tokenizer without weights; vocabulary-only files work. */
+/** A tokenizer without weights. Vocabulary-only files are supported. */
 export interface NativeTokenizer {
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   detokenize(tokens: Int32Array): string;
@@ -417,26 +422,26 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  readonly isas: string[]; // instruction sets that this processor supports, simplest first
+  readonly isas: string[]; // instruction sets that this processor supports, from simplest to most advanced
   /**
-   * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read like the GGUF file that it would be
-   * converted to.
+   * `path`, here and below: a GGUF file, or a Hugging Face directory, which is read like the GGUF file to which it
+   * would be converted.
    */
   inspect(path: string, options: LoadOptions): Promise<Inspection>; // off the event loop
   /**
-   * The sampling values recommended by a GGUF file's authors (keys `general.sampling.*`), unchanged. Values that are
+   * The sampling values recommended by a GGUF file's authors (`general.sampling.*` keys), unchanged. Values that are
    * absent or not numbers are omitted. Throws if the file cannot be read.
    */
   recommendedSampling(
     path: string,
   ): Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>;
   /**
-   * The tensors that a GGUF file's model needs, derived from its metadata and its list of optional tensors. The data is
-   * not read. For tools that write models.
+   * The tensors that a GGUF file's model needs, derived from its metadata and the list of optional tensors. The tensor
+   * data is not read. For tools that write models.
    */
   wantedTensors(path: string): { name: string; shape: number[]; vector: boolean }[];
   loadTokenizer(path: string): NativeTokenizer;
-  /** Loads off the event loop. Loading the same `name` in another worker thread attaches to the existing engine. */
+  /** Loads off the event loop. Loading the same `name` on another worker thread attaches to the existing engine. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(
     path: string,
@@ -445,7 +450,7 @@ export interface Addon {
     positions: Int32Array,
     continueTokens: number,
   ): Promise<DebugLogits>;
-  /** Runs a text model with a vision file on a prompt that has `<__media__>` in place of each image. */
+  /** Runs a text model with a vision file on a prompt that contains `<__media__>` in place of each image. */
   debugVision(
     path: string,
     visionPath: string,
@@ -456,25 +461,25 @@ export interface Addon {
   ): Promise<DebugVision>;
   /**
    * Locks an open file for the holder of this descriptor. Returns false if another holder has it. The kernel releases
-   * the lock when the descriptor is closed, or when the process ends for any reason. Throws `io` if the file system has
-   * no locks.
+   * the lock when the descriptor is closed, or when the process ends for any reason. Throws `io` if the file system
+   * does not support locks.
    */
   lockFile(descriptor: number): boolean;
   /**
-   * Repairs a heap overflow in the lmdb package that a full disk triggers. Call after lmdb is loaded, on any thread.
-   * Returns how many imports were rebound.
+   * Repairs a heap overflow in the lmdb package that a full disk triggers. Call it after lmdb has been loaded, on any
+   * thread. Returns how many imports were rebound.
    */
   guardLmdbErrors(): number;
-  /** Memory available to models, within the limits of this process's control groups. */
+  /** Memory available to models, within this process's cgroup limits. */
   memory(): MachineMemory;
   /**
-   * Bytes per second that a plain read loop of `threads` threads reaches over a buffer of `bytes`; the best of
-   * `repeats`. For benchmarks.
+   * Bytes per second that a simple read loop with `threads` threads achieves over a buffer of `bytes`; the best of
+   * `repeats` runs. For benchmarks.
    */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /**
    * Multiplications and additions per second of the vector units, for 8-bit integer and float matmuls; the best of
-   * `repeats`. For benchmarks.
+   * `repeats` runs. For benchmarks.
    */
   arithmeticPeak(isa: string, threads: number, repeats: number): Promise<{ integer8: number; float32: number }>;
 }

@@ -1,4 +1,4 @@
-// The models that a server offers: from models/catalog.json, or files and folders named on the command line.
+// The models that a server offers, from models/catalog.json or from files and directories named on the command line.
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -23,59 +23,59 @@ const id = z
 
 const catalogModel = z.strictObject({
   id,
-  /** A GGUF file or a Hugging Face folder, relative to the catalog. Models with the same file share one loaded copy. */
+  /**
+   * A GGUF file or a Hugging Face directory, relative to the catalog. Models with the same file share one loaded copy.
+   */
   file: z.string().min(1),
-  /** Type to which float matrices are quantized while loading; absent or null: unchanged. */
+  /** Type to which float matrices are quantized on load; absent or null: unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
-   * The draft model for speculative decoding: another, smaller model with the same vocabulary, or an EAGLE-3 head.
-   * Relative to the catalog, or to the working directory if it comes from a setting.
+   * The draft model for speculative decoding: a smaller model with the same vocabulary, or an EAGLE-3 head. Relative to
+   * the catalog, or to the working directory if it comes from a setting.
    */
   draft: z.string().min(1).max(4096).nullable().optional(),
   /**
    * GGUF file of the vision encoder ("mmproj"). Relative to the catalog, or to the working directory if it comes from a
-   * setting. null: no image input. Absent: a file with a usual name next to the model file (vision-file.ts).
+   * setting. Null: no image input. Absent: a file with one of the usual names next to the model file (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
-  /** Image preprocessing to use where the two differ: llama.cpp's (the default) or the model authors' original. */
+  /** Image preprocessing to use if the two differ: llama.cpp's (the default) or the model authors' original. */
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
-  /** Arithmetic of 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
+  /** Arithmetic for 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** A small model for trying out the service, not for real work. Clients and users are informed that it is one. */
+  /** A small model for trying out the service, not for real work. Clients and users are told so. */
   demonstration: z.boolean().optional(),
-  /** Release time, in seconds since 1970. */
+  /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),
   lifecycle: z.enum(['active', 'deprecated', 'retired']),
   /** The model's deprecation and retirement dates, and its successor. */
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: id.nullable().optional(),
-  /** `demand`: loaded on the first request instead of at server start. */
+  /** `demand`: loaded on the first request instead of at server startup. */
   load: z.enum(['start', 'demand']).optional(),
-  /**
-   * Unloaded after this many minutes without a request, and loaded again on the next request; absent or null: never.
-   */
+  /** Unloaded after this many minutes without a request, and loaded again on the next one; absent or null: never. */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
-  /** Never unloaded, neither when idle nor to free memory for another model. */
+  /** If true, the model is never unloaded, neither when idle nor to free memory for another model. */
   pinned: z.boolean().optional(),
   /** Maximum prompt plus output tokens; null: as many as the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /**
-   * Maximum output tokens, and the default if the client sets none; null: the rest of the context, up to
+   * Maximum output tokens, and the default if the client does not set a limit; null: the rest of the context, up to
    * MAX_OUTPUT_TOKENS.
    */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
-  /** Ends a response when the same run of tokens repeats this many times in a row; absent or null: never. */
+  /** Ends a response when the same sequence of tokens repeats this many times in a row; absent or null: never. */
   max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
   /**
-   * How a model without a vision encoder treats images: `refuse` them, or replace each with a `note` (one line of
+   * How a model without a vision encoder handles images: `refuse` them, or replace each with a `note` (one line of
    * text).
    */
   image_input: z.enum(['refuse', 'note']).default('refuse'),
   /**
-   * White space in responses constrained to JSON; overrides structured_outputs.white_space. For models that degrade
+   * Whitespace in responses constrained to JSON; overrides structured_outputs.white_space. For models that degrade
    * without the formatting they were trained on.
    */
   white_space: z.enum(['compact', 'flexible']).optional(),
@@ -84,7 +84,7 @@ const catalogModel = z.strictObject({
 });
 
 const catalog = z.strictObject({
-  /** Highest tier first: the order of GET /v1/models. */
+  /** Highest tier first, which is also the order in GET /v1/models. */
   models: z
     .array(catalogModel)
     .min(1)
@@ -99,7 +99,7 @@ const catalog = z.strictObject({
 });
 
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
-  /** The upstream, if the model does not run here. Such a model has no file. */
+  /** The upstream, if the model does not run here. Upstream models have no file. */
   readonly upstream?: Upstream | undefined;
   /** The part of `sampling` that an operator has set. */
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
@@ -129,7 +129,7 @@ export type CatalogOverride = {
     | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
-/** An unusable catalog or model file. The message names the file and the position in the file. */
+/** An unusable catalog or model file. The message names the file and the position within it. */
 export class CatalogError extends Error {
   constructor(where: string, problem: string) {
     super(`${where}: ${problem}`);
@@ -139,7 +139,7 @@ export class CatalogError extends Error {
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
 
-/** Reads a catalog. The models' files are returned as absolute paths; they are known to exist. Throws CatalogError. */
+/** Reads a catalog. Model files are returned as absolute paths and are known to exist. Throws CatalogError. */
 export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   let json: unknown;
   try {
@@ -165,7 +165,7 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   });
 }
 
-/** Defaults for models whose authors recommend no sampling: the unmodified distribution. */
+/** Defaults for models whose authors do not recommend sampling values: the unmodified distribution. */
 export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
   temperature: 1,
   top_p: 1,
@@ -174,7 +174,7 @@ export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
   repetition_penalty: 1,
 };
 
-/** The authors' recommendations. Values outside the supported ranges are ignored one by one. */
+/** The authors' recommendations. Each value outside its supported range is ignored on its own. */
 const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
 const recommendation = z.object({
   do_sample: z.boolean().optional().catch(undefined),
@@ -186,9 +186,9 @@ const recommendation = z.object({
 });
 
 /**
- * The sampling that a model's authors recommend: generation_config.json in a Hugging Face folder, or the keys
- * `general.sampling.*` of a GGUF file. Empty if they are missing or damaged: they are optional, and loading the model
- * reports what is wrong with the file.
+ * The sampling values that a model's authors recommend, from generation_config.json in a Hugging Face directory or from
+ * the `general.sampling.*` keys of a GGUF file. Empty if they are missing or corrupt: they are optional, and loading
+ * the model reports what is wrong with the file.
  */
 function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
   let found: unknown;
@@ -205,13 +205,13 @@ function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogMo
   return given(values);
 }
 
-/** GGUF files store 32-bit floats. Rounds them to the decimal number that was meant, such as 0.6. */
+/** GGUF files store 32-bit floats. Rounds each to the decimal number that was meant, such as 0.6. */
 const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
 /**
- * Bytes of a model's weights: the file including all its parts, or all *.safetensors files in the folder; null if it
- * does not exist.
+ * Size of a model's weights in bytes: the file including all its parts, or all *.safetensors files in the directory.
+ * Null if it does not exist.
  */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });
@@ -239,13 +239,15 @@ function bytesOf(folder: string, names: readonly string[]): number {
 const isModelFolder = (path: string, stat: Stats): boolean =>
   stat.isDirectory() && existsSync(join(path, 'config.json'));
 
-/** Null if the name is valid, otherwise why it is not. */
+/** Returns null if the name is valid, otherwise the reason why it is not. */
 export function nameProblem(name: string): string | null {
   const checked = id.safeParse(name);
   return checked.success ? null : (checked.error.issues[0]?.message ?? 'is not a valid name');
 }
 
-/** A model given only by a name and a file or folder; everything else comes from the file. Throws CatalogError. */
+/**
+ * A model specified only by a name and a file or directory; everything else is read from the file. Throws CatalogError.
+ */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
   const problem = nameProblem(name);
@@ -264,7 +266,7 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     max_output_tokens: null,
     input_modalities: ['text'],
     image_input: 'refuse',
-    // Has no effect on models without reasoning.
+    // has no effect on models without reasoning
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
@@ -291,7 +293,7 @@ export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   };
 }
 
-/** Applies an operator's settings to the models. Throws CatalogError for settings of an unknown model. */
+/** Applies an operator's settings to the models. Throws CatalogError if there are settings for an unknown model. */
 export function withOverrides(
   models: readonly CatalogModel[],
   overrides: Readonly<Record<string, CatalogOverride>>,
@@ -315,10 +317,10 @@ export function withOverrides(
   });
 }
 
-/** A draft model's file: another model's, or one of its own. */
+/** A draft model's file: that of another model, or a separate one. */
 export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
 
-/** The draft of each model that has one. Throws CatalogError if a draft does not exist or has a draft itself. */
+/** The draft model of each model that has one. Throws CatalogError if a draft does not exist or itself has a draft. */
 export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
   const byName = new Map(models.map((model) => [model.id, model]));
   const drafts = new Map<string, DraftFile>();
@@ -341,7 +343,7 @@ export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<stri
   return drafts;
 }
 
-/** Checks that every alias refers to a known model and does not equal a model's name. Throws CatalogError. */
+/** Checks that every alias refers to a known model and does not equal any model's name. Throws CatalogError. */
 export function checkedAliases(
   models: readonly CatalogModel[],
   aliases: Readonly<Record<string, string>>,
@@ -358,7 +360,7 @@ export function checkedAliases(
   return new Map(Object.entries(aliases));
 }
 
-/** Removes the properties that are undefined. */
+/** Removes properties whose value is undefined. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -1,5 +1,5 @@
-// A running engine. All requests of this thread share one event channel; each step's packed events are dispatched to
-// the requests they belong to. Event-loop thread only.
+// A running engine. All requests on this thread share one event channel; each step's packed events are dispatched to
+// the requests to which they belong. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { CompiledGrammar, GrammarOptions } from './addon-grammar-types.js';
 import type {
@@ -20,17 +20,17 @@ import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../shared/thread-count.js';
 
 /**
- * Texts up to this length are tokenized on the event loop. That takes about 0.1 ms, less than a round trip to another
- * thread.
+ * Texts up to this length are tokenized on the event loop, because at about 0.1 ms that is faster than a round trip to
+ * another thread.
  */
 const kSyncTextLength = 4_096;
 
-/** Maximum number of prompt log-probabilities delivered in one call. Delivering them takes about a millisecond. */
+/** Maximum number of prompt log probabilities delivered in one call, which takes about a millisecond. */
 const kPromptRows = 16;
 
 export interface Generation {
   readonly id: number;
-  /** Cancels the request before the engine's next step; no event follows. Idempotent; has no effect after the end. */
+  /** Cancels the request before the engine's next step; no events follow. Idempotent; has no effect after the end. */
   cancel(): void;
   /**
    * Ends one choice as `end_of_turn` before the engine's next step. Its text so far and its `finished` event are still
@@ -42,9 +42,9 @@ export interface Generation {
 interface Listener {
   onEvent: (event: EngineEvent) => void;
   choicesLeft: number;
-  /** Events to deliver later, in order of arrival; null: none. */
+  /** Events to be delivered later, in order of arrival; null: none. */
   late: EngineEvent[] | null;
-  /** The last event has been delivered, or the request was cancelled. */
+  /** Whether the last event has been delivered or the request was cancelled. */
   over: boolean;
 }
 
@@ -57,7 +57,7 @@ export class Engine {
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
   /**
-   * Called after each step's events and the microtasks of their listeners, with the time since the engine produced the
+   * Called after each step's events and their listeners' microtasks, with the time since the engine produced the
    * events.
    */
   onDelivered: ((delayMs: number) => void) | null = null;
@@ -88,7 +88,7 @@ export class Engine {
     return this.#native.maxContext;
   }
 
-  /** The vision encoder; null: the model has none. */
+  /** The vision encoder; null if the model has none. */
   get vision(): NativeEngine['vision'] {
     return this.#native.vision;
   }
@@ -99,13 +99,13 @@ export class Engine {
   planImage(width: number, height: number, low: boolean): PlannedImage {
     return this.#native.planImage(width, height, low);
   }
-  /** Prepares an image for SubmitOptions.images of this engine. Off the event loop. */
+  /** Prepares an image for SubmitOptions.images with this engine. Runs off the event loop. */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage> {
     return this.#native.prepareImage(pixels, width, height, low);
   }
 
   /**
-   * Queues a request. `onEvent` is called on this thread, never before this function returns: one `started`, then
+   * Queues a request. `onEvent` is called on this thread, and never before this function returns: one `started`, then
    * texts, and one `finished` per choice; or one `failed`, which ends the request. Throws like NativeChannel.submit.
    */
   generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Generation {
@@ -116,7 +116,7 @@ export class Engine {
       id,
       cancel: () => {
         if (listener.over) return;
-        // The engine may reuse the id of an ended request.
+        // The engine may have reused the ID if the request has ended.
         const runs = this.#listeners.get(id) === listener;
         if (runs) this.#listeners.delete(id);
         this.#forget(listener);
@@ -136,19 +136,19 @@ export class Engine {
   tokenBytes(token: number): Uint8Array {
     return this.#native.tokenBytes(token);
   }
-  /** The token with exactly this text in the vocabulary, or -1. */
+  /** The ID of the token with exactly this text in the vocabulary, or -1. */
   findToken(spelling: string): number {
     return this.#native.findToken(spelling);
   }
   detokenize(tokens: Int32Array): string {
     return this.#native.detokenize(tokens);
   }
-  /** Compiles a grammar for SubmitOptions.format or CallOptions.grammars of this engine. Off the event loop. */
+  /** Compiles a grammar for SubmitOptions.format or CallOptions.grammars with this engine. Runs off the event loop. */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar> {
     return this.#native.compileGrammar(options);
   }
   /**
-   * Milliseconds until the requests that are waiting now will have left the queue, estimated from the recent pace of
+   * Estimated milliseconds until the requests that are waiting now have left the queue, based on the recent pace of
    * this thread's requests.
    */
   queueDrainMs(): number {
@@ -157,13 +157,13 @@ export class Engine {
   stats(): NativeStats {
     return this.#native.stats();
   }
-  /** Cost of each operation since the start; null unless the engine was loaded with `profile`. */
+  /** Cost of each operation since the engine started; null unless it was loaded with `profile`. */
   profile(): OpFigures[] | null {
     return this.#native.profile();
   }
   /**
    * Takes effect with the next step or submission, for every thread that uses this engine. Clamped to what was
-   * allocated at load.
+   * allocated on load.
    */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
@@ -174,7 +174,7 @@ export class Engine {
   }
 
   /**
-   * Cancels this thread's requests without an event and releases the engine, which stops when its last user closes it.
+   * Cancels this thread's requests without events, and releases the engine, which stops when its last user closes it.
    */
   close(): Promise<void> {
     if (this.#closed === null) {
@@ -191,8 +191,8 @@ export class Engine {
     try {
       decodeEvents(events, (id, event) => this.#hand(id, event));
     } catch (error) {
-      // An error here means a broken event stream, because #hand() isolates errors of listeners. Its remaining events
-      // are lost, so all requests fail.
+      // Errors from listeners are isolated by #hand(), so an error here means a corrupt event stream. Its remaining
+      // events are lost, so all requests fail.
       const listeners = [...this.#listeners.entries()];
       const message = error instanceof Error ? error.message : String(error);
       for (const [id, listener] of listeners) {
@@ -223,7 +223,7 @@ export class Engine {
     }
   }
 
-  /** Delivers part of the delayed events. Returns false if none are left. */
+  /** Delivers some of the delayed events. Returns false if none are left. */
   #notifyLate(listener: Listener): boolean {
     const [event] = listener.late ?? [];
     if (event === undefined) return false;
@@ -249,8 +249,8 @@ export class Engine {
   }
 
   /**
-   * Also clears the listener: the map's outgrown hash tables may still reference it, and through it the whole request
-   * (see ActiveSet).
+   * Also clears the listener, because old hash tables of the map may still reference it and, through it, the whole
+   * request (see ActiveSet).
    */
   #forget(listener: Listener): void {
     this.#late.delete(listener);

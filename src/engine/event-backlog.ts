@@ -1,6 +1,6 @@
-// Delivers events that take long to process, such as the thousands of log-probabilities of a prompt, without blocking
-// other requests of this thread. Delivery runs in slices, and requests take turns. After each slice, other work gets
-// the event loop for as long as the slice took. Event-loop thread only.
+// Delivers events that take long to process, such as thousands of prompt log probabilities, without blocking this
+// thread's other requests. Events are delivered in slices, with requests taking turns. After each slice, other work
+// gets the event loop for as long as the slice took. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Maximum time per slice, in ms. */
@@ -10,7 +10,7 @@ const SLICE_MS = 5;
 export type EmitSome = () => boolean;
 
 export class EventBacklog {
-  readonly #lines = new Set<EmitSome>(); // the request whose turn it is comes first
+  readonly #lines = new Set<EmitSome>(); // the request whose turn is next comes first
   #busy = false;
 
   add(emit: EmitSome): void {

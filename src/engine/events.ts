@@ -1,6 +1,6 @@
-// Decodes the packed event stream of one wake-up, record by record (native/engine/events.h describes the bytes).
-// Although the stream comes from our own engine, every bound is checked: a malformed record throws an Error instead of
-// producing wrong events.
+// Decodes the packed event stream of one wake-up, record by record (see native/engine/events.h for the format).
+// Although the stream comes from our own engine, every bound is checked, so a malformed record throws an Error instead
+// of producing wrong events.
 
 export type Section = 'content' | 'reasoning' | 'tool';
 export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition';
@@ -41,14 +41,18 @@ export interface FinishedEvent {
   prefillMs: number;
   decodeMs: number;
 }
-/** Log-probabilities of the prompt's tokens from position `first` on. All of them precede the choices' first events. */
+/**
+ * Log probabilities of the prompt's tokens, starting at position `first`. All of these events precede the choices'
+ * first events.
+ */
 export interface PromptEvent {
   type: 'prompt';
   first: number;
   logprobs: RawTokenLogprob[];
 }
 /**
- * The generated tokens in order, emitted before the first text they produce. Includes the token that ended the choice.
+ * The generated tokens in order, emitted before the first text that they produce. Includes the token that ended the
+ * choice.
  */
 export interface TokensEvent {
   type: 'tokens';
@@ -96,7 +100,7 @@ export class EventStreamError extends Error {
 
 /**
  * Calls `deliver(request, event)` for each record in order. Throws EventStreamError at the first malformed record,
- * after delivering those before it.
+ * after delivering the ones before it.
  */
 export function decodeEvents(buffer: Uint8Array, deliver: (request: number, event: EngineEvent) => void): void {
   const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
@@ -115,7 +119,7 @@ export function decodeEvents(buffer: Uint8Array, deliver: (request: number, even
   }
 }
 
-/** Reads the fields of consecutive records in order, never past the end of a record. */
+/** Reads the fields of consecutive records in order, and never past the end of a record. */
 class RecordReader {
   #start = 0;
   #at = 0;
@@ -195,7 +199,7 @@ class RecordReader {
   #text(): string {
     const length = this.#count(1);
     const start = this.#take((length + 3) & ~3);
-    // A token's text is usually a few ASCII characters, and concatenating them is faster than TextDecoder.
+    // A token's text is usually a few ASCII characters, for which concatenation is faster than TextDecoder.
     if (length <= 12) {
       let text = '';
       for (let i = start; i < start + length; i++) {
@@ -208,7 +212,9 @@ class RecordReader {
     return utf8.decode(this.bytes.subarray(start, start + length));
   }
 
-  /** Reads a count of entries of at least `size` bytes each, which must fit into the rest of the record. */
+  /**
+   * Reads a count of entries that take at least `size` bytes each, and checks that they fit in the rest of the record.
+   */
   #count(size: number): number {
     const count = this.#u32();
     if (count * size > this.#end - this.#at)

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Addon } from './addon-types.js';
 
-/** The folder with package.json, which contains dist/, src/, build/ and models/. */
+/** The directory that contains package.json, dist/, src/, build/ and models/. */
 export const packageRoot: string = findPackageRoot(dirname(fileURLToPath(import.meta.url)));
 
 function findPackageRoot(from: string): string {
@@ -17,7 +17,7 @@ function findPackageRoot(from: string): string {
 
 const kPlaces = ['build/Release/monolith.node', 'build/Debug/monolith.node'];
 
-/** The npm packages that contain the addon for this machine, in order of preference. Made by scripts/package.mjs. */
+/** The npm packages that contain the addon for this machine, in order of preference. Built by scripts/package.mjs. */
 export function addonPackages(): string[] {
   const name = `monolith-server-${process.platform}-${process.arch}`;
   return [`${name}-cuda`, name];
@@ -38,7 +38,7 @@ function installedAddon(): string | undefined {
 let loaded: Addon | undefined;
 
 /**
- * Returns this thread's addon. MONOLITH_ADDON overrides the file; tests use that for an emulated GPU. Throws an Error
+ * Returns this thread's addon. MONOLITH_ADDON overrides the file, which tests use for an emulated GPU. Throws an Error
  * that explains how to build the addon, or why it does not load.
  */
 export function loadAddon(): Addon {

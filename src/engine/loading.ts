@@ -1,4 +1,4 @@
-// Reports the progress of loading models; large ones take minutes.
+// Reports the progress of loading models, because large ones take minutes.
 
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -15,7 +15,7 @@ export interface Loading {
   progress: number;
 }
 
-/** Logs when models start to load, their progress, and when they have loaded. Resolves when no model is loading. */
+/** Logs when models start to load, their progress, and when they have loaded. Resolves when no models are loading. */
 export async function logLoading(
   pool: ModelPool,
   log: Log,

@@ -1,4 +1,4 @@
-// Memory available to models: the machine's memory, limited by this process's control groups.
+// Memory available to models: the machine's memory, limited by this process's cgroup.
 
 import { loadAddon } from './load-addon.js';
 
@@ -6,7 +6,8 @@ import { loadAddon } from './load-addon.js';
 export const totalMemory = (): number => loadAddon().memory().total;
 
 /**
- * Bytes that loading a model could use now without swapping and without taking memory that loaded models have reserved.
+ * Number of bytes that loading a model could use now, without swapping or taking memory that loaded models have
+ * reserved.
  */
 export function availableMemory(): number {
   const { available, claimed } = loadAddon().memory();

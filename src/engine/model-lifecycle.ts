@@ -1,7 +1,7 @@
 // Decides which models are in memory. A model that gets no request for `idle_minutes` is unloaded, and loaded again on
 // the next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded
-// first. One instance per thread. With several threads, each follows the loads and unloads of the others, because the
-// memory is freed only when the last thread releases the engine.
+// first. There is one instance per thread. With several threads, each instance repeats the other threads' loads and
+// unloads, because memory is freed only when the last thread releases the engine.
 
 import { performance } from 'node:perf_hooks';
 import { availableMemory } from './machine-memory.js';
@@ -13,7 +13,7 @@ import type { ModelPool } from './model-pool.js';
 
 const LOOK_MS = 1_000;
 const MINUTE_MS = 60_000;
-/** A model requested within this time is not unloaded: it may be about to be used. */
+/** A model that was requested this recently is not unloaded, because it may be about to be used. */
 const JUST_USED_MS = 10_000;
 
 export type ModelLifecycleEvent =
@@ -23,11 +23,11 @@ export type ModelLifecycleEvent =
 
 export interface ModelLifecycleOptions {
   readonly pool: ModelPool;
-  /** Reports events to the log, and `loading` and `unloaded` to the other threads. */
+  /** Reports events to the log, and also `loading` and `unloaded` to the other threads. */
   report(news: ModelLifecycleEvent): void;
   readonly addon?: Addon;
   readonly now?: () => number;
-  /** Bytes of memory available now. */
+  /** Number of bytes of memory that are available now. */
   readonly available?: () => number;
 }
 
@@ -40,7 +40,7 @@ export class ModelLifecycle {
   readonly #pool: ModelPool;
   readonly #now: () => number;
   readonly #available: () => number;
-  // By engine key, because names that share an engine also share its use.
+  // By engine key, because names that share an engine also share its usage.
   readonly #uses = new Map<string, Use>();
   readonly #loading = new Map<string, Promise<void>>();
   /** Bytes that each load in progress takes in the end, by engine key. They are not yet missing from the free memory. */
@@ -80,7 +80,7 @@ export class ModelLifecycle {
     if (load.isAwaited) await this.#pool.settledOf(model);
   }
 
-  /** An operator's request: starts loading a model that is unloaded or has failed to load. */
+  /** Called for an operator: starts loading a model that is unloaded or has failed to load. */
   load(model: string): void {
     const load = this.#pool.loadOf(model);
     const state = this.#pool.get(model)?.status.state;
@@ -114,7 +114,7 @@ export class ModelLifecycle {
     this.touch(news.model);
   }
 
-  /** Unloads models that have been idle for long enough. */
+  /** Unloads models that have been idle long enough. */
   unloadIdle(): void {
     const now = this.#now();
     const engines = this.#pool.engines();
@@ -123,7 +123,7 @@ export class ModelLifecycle {
       if (status.state !== 'ready') continue;
       const { requests, running, waiting } = status.engine.stats();
       const use = this.#uses.get(key);
-      // The engine's counters include the requests of other threads.
+      // The engine's counters include other threads' requests.
       if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
         this.#uses.set(key, { requests, at: now });
         continue;
@@ -138,8 +138,8 @@ export class ModelLifecycle {
   }
 
   /**
-   * Before a load: reserves its `wanted` bytes, and unloads the least recently used models until there is enough memory
-   * or no other model can be unloaded. Never rejects.
+   * Called before a load. Reserves its `wanted` bytes, and unloads the least recently used models until there is enough
+   * memory or no other model can be unloaded. Never rejects.
    */
   async #freeMemoryFor(model: string, key: string, wanted: number): Promise<void> {
     let room = this.#available() - this.#outstanding();
@@ -167,7 +167,7 @@ export class ModelLifecycle {
       const { plan } = await (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
       return plan === null ? 0 : planBytes(plan);
     } catch {
-      return 0; // loading reports what is wrong with it
+      return 0; // loading it reports what is wrong
     }
   }
 
@@ -196,7 +196,7 @@ export class ModelLifecycle {
     return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
   }
 
-  /** The longest idle time among an engine's names. */
+  /** The longest idle time configured among an engine's names. */
   #idleMs(names: readonly string[]): number {
     const models = this.#models(names);
     if (models.some(({ pinned }) => pinned === true)) return Infinity;

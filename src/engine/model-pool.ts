@@ -1,5 +1,5 @@
-// This thread's models by public name, and their engines. Models that share a file or folder share one engine, which is
-// loaded once per quantization. Loading never blocks. A file that fails to load affects only its own models.
+// This thread's models by public name, and their engines. Models that share a file or directory share one engine, which
+// is loaded once per quantization. Loading never blocks. A file that fails to load affects only the models that use it.
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -15,8 +15,8 @@ export type ModelStatus =
   | { state: 'ready'; engine: Engine }
   | { state: 'elsewhere' } // an upstream model
   | { state: 'failed'; error: Error }
-  | { state: 'idle' } // unloaded because it was not used; loaded on the next request
-  | { state: 'unloaded' }; // unloaded, or about to be unloaded; new requests are rejected
+  | { state: 'idle' } // unloaded because it was idle; loaded on the next request
+  | { state: 'unloaded' }; // unloaded, or about to be; new requests are rejected
 
 export interface PooledModel {
   readonly model: CatalogModel;
@@ -32,24 +32,24 @@ export interface PooledEngine {
   readonly status: ModelStatus;
 }
 
-/** Time for the last events of requests that were ended by force, in ms. */
+/** How long to wait for the last events of requests that were ended by force, in ms. */
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
-/** One file: loading, loaded, failed, or unloaded. */
+/** One file, which is loading, loaded, failed, or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   status: ModelStatus = { state: 'unloaded' };
   /** Resolves when the most recently requested change has been made. Never rejects. */
   settled: Promise<void> = Promise.resolve();
-  /** True if the model is being loaded for a waiting request, not at server start or by an operator. */
+  /** True if the model is being loaded for a waiting request, rather than at startup or by an operator. */
   isAwaited = false;
   #wanted = false;
-  #resting = false; // unloaded until the next request, because it was not used
+  #resting = false; // unloaded until the next request, because it was idle
   #closed = false;
   #leaving: Engine | null = null; // being unloaded while some requests still run on it
 
-  /** `key`: identifies the engine in the process, so that other threads can share it. */
+  /** `key` identifies the engine within the process, so that other threads can share it. */
   constructor(
     private readonly addon: Addon,
     readonly key: string,
@@ -58,14 +58,14 @@ class Slot implements PooledEngine {
     private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>,
   ) {}
 
-  /** Whether the model is loaded, loading, or would be loaded on request. */
+  /** Whether the model is loaded, is loading, or would be loaded on request. */
   get isOffered(): boolean {
     return this.#wanted || this.#resting;
   }
 
   /**
-   * Unloads the model until the next request, if nothing runs on it. If it is not loaded yet, defers loading until
-   * then.
+   * Unloads the model until the next request, if nothing is running on it. If it has not been loaded yet, defers
+   * loading until then.
    */
   unload(): void {
     if (this.#closed || this.#resting || (this.#wanted && this.status.state !== 'ready')) return;
@@ -74,7 +74,7 @@ class Slot implements PooledEngine {
     else this.status = { state: 'idle' };
   }
 
-  /** A request needs the model: loads it if it is unloaded, and retries if loading has failed. */
+  /** A request needs the model: loads it if it is unloaded, and retries if loading failed. */
   load(): void {
     if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
       this.isAwaited = true;
@@ -87,7 +87,7 @@ class Slot implements PooledEngine {
   }
 
   /**
-   * Loads or unloads the model. Repeated calls run one after the other. `graceMs`: how long running requests may
+   * Loads or unloads the model. Repeated calls take effect one after another. `graceMs`: how long running requests may
    * continue.
    */
   want(loaded: boolean, graceMs: number): void {
@@ -96,7 +96,7 @@ class Slot implements PooledEngine {
     this.#wanted = loaded;
     if (!loaded && this.status.state === 'ready') {
       this.#leaving = this.status.engine;
-      this.status = this.#absent(); // effective now, not only when the change's turn in the queue comes
+      this.status = this.#absent(); // effective now, not only when this change is reached in the queue
     } else if (loaded) {
       this.status = { state: 'loading', progress: 0 };
     }
@@ -120,8 +120,8 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // The model was requested again before it was unloaded. Other threads may still use its engine, so it must not be
-      // drained.
+      // The model was requested again before it was unloaded. Other threads may still be using its engine, so it must
+      // not be drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;
@@ -134,7 +134,7 @@ class Slot implements PooledEngine {
     await engine.close();
   }
 
-  /** An operator unloads the model; requests do not load it again. */
+  /** An operator unloads the model, and requests do not load it again. */
   leave(graceMs: number): void {
     this.#resting = false;
     if (this.#wanted) this.want(false, graceMs);
@@ -182,7 +182,7 @@ export class ModelPool {
   readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady` runs after an engine has been loaded. Requests use the engine only after `onReady` has completed. */
+  /** `onReady` runs after an engine has been loaded. Requests use the engine only once `onReady` has completed. */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
@@ -193,7 +193,7 @@ export class ModelPool {
 
   /**
    * Starts loading `model`, or joins the engine that already has its file. If `loaded` is false, only setLoaded() loads
-   * it. `draft` is the model's draft model, which is loaded separately for this model. Throws if the name is taken.
+   * it. `draft` is the model's draft model, which is loaded separately for each model. Throws if the name is taken.
    */
   add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
@@ -201,7 +201,8 @@ export class ModelPool {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // The model's own path is used, not the link's target, because the links to its other parts are next to the link.
+    // Uses the model's own path rather than the link's target, because the links to its other parts are next to the
+    // link.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =
@@ -235,30 +236,30 @@ export class ModelPool {
     else entry.slot.leave(graceMs);
   }
 
-  /** Starts loading a model that is unloaded or failed to load. Has no effect in other states. */
+  /** Starts loading a model that is unloaded or has failed to load. Has no effect in other states. */
   load(name: string): void {
     const entry = this.#models.get(name);
     if (entry?.loaded === true) entry.slot?.load();
   }
 
-  /** Unloads a model until the next request, if nothing runs on it. */
+  /** Unloads a model until the next request, if nothing is running on it. */
   unload(name: string): void {
     const entry = this.#models.get(name);
     const status = entry?.slot?.status;
     if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.unload();
   }
 
-  /** Resolves when the most recently requested change of this model has been made. */
+  /** Resolves when the most recently requested change to this model has been made. */
   async settledOf(name: string): Promise<void> {
     await this.#models.get(name)?.slot?.settled;
   }
 
-  /** The load parameters of a model; undefined for unknown names and upstream models. */
+  /** A model's load parameters; undefined for unknown names and upstream models. */
   loadOf(name: string): { key: string; file: string; options: LoadOptions; isAwaited: boolean } | undefined {
     return this.#models.get(name)?.slot ?? undefined;
   }
 
-  /** Removes a name; the engine is closed with its last name. */
+  /** Removes a name. The engine is closed along with its last name. */
   async remove(name: string): Promise<void> {
     const entry = this.#models.get(name);
     if (entry === undefined) return;
@@ -273,7 +274,7 @@ export class ModelPool {
 
   /**
    * Removes a name immediately. Requests running under it may continue for `graceMs`, then end with `time_limit`.
-   * Resolves when they have ended. The engine is closed with its last name.
+   * Resolves when they have ended. The engine is closed along with its last name.
    */
   async leave(name: string, graceMs: number): Promise<void> {
     const entry = this.#models.get(name);
@@ -299,12 +300,12 @@ export class ModelPool {
     return [...this.#models.values()].map(pooled);
   }
 
-  /** Each engine once, regardless of how many names it has. */
+  /** Lists each engine once, no matter how many names it has. */
   engines(): PooledEngine[] {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
-  /** Resolves when no model is loading; the statuses show the results. */
+  /** Resolves when no model is loading any more; the statuses show the results. */
   async settled(): Promise<void> {
     await Promise.all([...this.#slots.values()].map((slot) => slot.settled));
   }
@@ -315,7 +316,7 @@ export class ModelPool {
   }
 
   async close(): Promise<void> {
-    const slots = [...this.#slots.values()]; // includes slots without names on which requests still run
+    const slots = [...this.#slots.values()]; // includes slots without names on which requests are still running
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
     await Promise.all(slots.map((slot) => slot.close()));
   }
@@ -326,7 +327,7 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | nul
   status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status,
 });
 
-/** A file and the type it is quantized to; identifies a copy in memory. */
+/** A file and the type to which it is quantized, which identify a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>
   quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 
@@ -353,8 +354,8 @@ function optionsFor(
 }
 
 /**
- * Waits until no request of this thread runs on the engine. Returns false after `withinMs`, or when `stop` returns
- * true.
+ * Waits until none of this thread's requests is running on the engine. Returns false after `withinMs`, or when `stop`
+ * returns true.
  */
 async function becomesIdle(engine: Engine, withinMs: number, stop: () => boolean): Promise<boolean> {
   for (const end = performance.now() + withinMs; engine.active > 0; ) {
@@ -368,6 +369,6 @@ function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return path; // loading reports what is wrong with it
+    return path; // loading it reports what is wrong
   }
 }

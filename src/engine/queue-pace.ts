@@ -1,4 +1,4 @@
-// Measures how fast a queue moves, for the Retry-After of rejected requests. Event-loop thread only.
+// Measures how fast a queue moves, for the Retry-After header of rejected requests. Event-loop thread only.
 
 const REMEMBERED = 64;
 /** Older starts are ignored. */
@@ -7,7 +7,7 @@ const WINDOW_MS = 120_000;
 const UNKNOWN_MS = 1_000;
 
 export class QueuePace {
-  readonly #starts: number[] = []; // ring buffer of the latest times at which a request left the queue
+  readonly #starts: number[] = []; // ring buffer of the most recent times at which a request left the queue
   #next = 0;
 
   constructor(private readonly now: () => number = performance.now.bind(performance)) {}

@@ -1,25 +1,29 @@
-// Finds a model's vision encoder: named in its settings, in a file with a usual name next to the model file, or in its
-// own Hugging Face folder. Reads only folders and config.json files.
+// Finds a model's vision encoder: the file named in its settings, a file with one of the usual names next to the model
+// file, or its own Hugging Face directory. Reads only directories and config.json files.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { CatalogModel } from './catalog.js';
 
 export interface VisionFile {
   readonly path: string;
-  /** True: found by its name, not configured. If it does not fit the model, the model is served without it. */
+  /**
+   * True: it was found by its name rather than configured. If it does not fit the model, the model is served without
+   * it.
+   */
   readonly found: boolean;
 }
 
-/** Maximum size of a config.json; models have files of a few kilobytes. */
+/** Maximum size of a config.json. Real ones are a few kilobytes. */
 const MAX_CONFIG_BYTES = 1 << 20;
 
-/** Order of preference, if a folder contains the same vision encoder in several types. */
+/** Order of preference if a directory contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**
  * The vision encoder's file, or null. Candidates have "mmproj" in their name and end in .gguf. For a model file, the
- * candidate's name must contain the model's name (without quantization suffixes), or the folder must contain only one
- * model. A folder without such a file is used itself if its config.json describes a vision encoder.
+ * candidate's name must contain the model's name (without quantization suffixes), or the directory must contain only
+ * one model. If a directory has no such file, the directory itself is used if its config.json describes a vision
+ * encoder.
  */
 export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'vision'>): VisionFile | null {
   if (vision === null) return null;
@@ -32,7 +36,7 @@ export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'visi
       .filter((name) => name.toLowerCase().endsWith('.gguf'))
       .sort();
   } catch {
-    return null; // loading reports what is wrong with it
+    return null; // loading it reports what is wrong
   }
   const encoders = names.filter(isTower);
   const own = isFolder ? encoders : encoders.filter((name) => isOf(name, basename(file)));
@@ -56,7 +60,7 @@ function hasVisionEncoder(folder: string): boolean {
       config.vision_config !== null
     );
   } catch {
-    return false; // loading reports what is wrong with it
+    return false; // loading it reports what is wrong
   }
 }
 

@@ -1,20 +1,20 @@
-// Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, and first for the
-// organization with the fewest running tasks, so that many tasks of one organization cannot delay those of another. The
+// Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, starting with the
+// organization that has the fewest running tasks, so that one organization's many tasks cannot delay another's. The
 // queue is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used
-// it up waits until it has refilled, without delaying others. Event-loop thread only.
+// up its budget waits until it has refilled, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
 /** Identifies an organization. */
 type Organization = number | string;
 
-/** The organization for which a task runs, and its abort signal. */
+/** The organization for which a task runs, and the task's abort signal. */
 export interface Requester<O extends Organization = Organization> {
   readonly organization: O;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Time budget per organization: its capacity, and its refill per millisecond. */
+/** Time budget per organization: its capacity in ms, and its refill per millisecond. */
 export interface TimeBudget {
   readonly ms: number;
   readonly msPerMs: number;
@@ -23,24 +23,24 @@ export interface TimeBudget {
 /** A pool of concurrency slots. */
 export interface SlotPool<O extends Organization> {
   /**
-   * Takes a slot for an organization. `since`: the time at which it started to wait, or null if it has not waited.
-   * Returns false if no slot is free, or if waiting tasks of other threads take precedence.
+   * Takes a slot for an organization. `since`: when it started to wait, or null if it has not waited. Returns false if
+   * no slot is free, or if other threads' waiting tasks take precedence.
    */
   take(organization: O, since: number | null): boolean;
   release(organization: O): void;
-  /** Number of slots that the organization uses. */
+  /** Number of slots that the organization is using. */
   atWork(organization: O): number;
-  /** When the organization last got a slot after waiting in another thread, in units of now(). */
+  /** When the organization last got a slot after waiting on another thread, in units of now(). */
   lastTurn(organization: O): number;
   /** A monotonic time. */
   now(): number;
-  /** Called when no task waits here any longer. */
+  /** Called when no tasks are waiting here any more. */
   nobodyWaits(): void;
   /** After a take() with `since` has failed, calls `notify` once, when another attempt may succeed. */
   whenFree(notify: () => void): void;
 }
 
-/** A pool that is not shared with other threads: each release serves the next waiting task. */
+/** A pool that is not shared with other threads. Each release serves the next waiting task. */
 class LocalSlotPool<O extends Organization> implements SlotPool<O> {
   readonly #atWork = new Map<O, number>();
   #now = 0;
@@ -80,8 +80,8 @@ interface Waiting {
 }
 
 /**
- * Waiting tasks of one organization, in arrival order. `since`: when the queue became non-empty, or when it last got a
- * slot here.
+ * One organization's waiting tasks, in arrival order. `since`: when the queue became non-empty, or when the
+ * organization last got a slot here.
  */
 interface Line {
   readonly waiting: Set<Waiting>;
@@ -95,26 +95,29 @@ const RETRY_AFTER_MS = 2_000;
 
 interface FairSlotsOptions {
   budget?: TimeBudget | undefined;
-  /** Maximum slots per organization even if no others wait, for tasks whose duration depends on the client. */
+  /**
+   * Maximum number of slots per organization, even if no others are waiting. For tasks whose duration depends on the
+   * client.
+   */
   mostOfOne?: number | undefined;
   now?: (() => number) | undefined;
 }
 
 export class FairSlots<O extends Organization = Organization> {
   readonly #lines = new Map<O, Line>();
-  readonly #taken = new Map<O, { ms: number; at: number }>(); // used part of the budget
+  readonly #taken = new Map<O, { ms: number; at: number }>(); // the part of the budget that has been used
   readonly #pool: SlotPool<O>;
   readonly #budget: TimeBudget | undefined;
   readonly #mostOfOne: number;
   readonly #now: () => number;
   #isFull = false; // the waiting tasks had their turn, but no slot was free
-  #looks = false; // waiting for a slot of another thread
+  #looks = false; // waiting for a slot held by another thread
   #weight = 0;
   #wake: NodeJS.Timeout | undefined;
 
   /**
-   * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum weight of one
-   * organization's waiting tasks, in the units of run(); one task may always wait.
+   * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum total weight
+   * of one organization's waiting tasks, in the units of run(); a single task may always wait.
    */
   constructor(
     places: number | SlotPool<O>,
@@ -129,7 +132,7 @@ export class FairSlots<O extends Organization = Organization> {
   }
 
   /**
-   * Runs the task as soon as it has a slot. Throws ApiError capacity_exhausted, the signal's reason, and errors of
+   * Runs the task as soon as it has a slot. Throws ApiError capacity_exhausted, the signal's reason, or any error from
    * `work`.
    */
   async run<T>(requester: Requester<O>, weight: number, work: () => Promise<T>): Promise<T> {
@@ -144,7 +147,7 @@ export class FairSlots<O extends Organization = Organization> {
     }
   }
 
-  /** Takes a slot immediately, as run() does if no task is waiting. Returns false if the task has to wait. */
+  /** Takes a slot immediately, as run() does if no task is waiting. Returns false if the task would have to wait. */
   take(organization: O): boolean {
     return (
       !this.#isFull &&
@@ -162,7 +165,7 @@ export class FairSlots<O extends Organization = Organization> {
   /** Charges this much time to the organization's budget. */
   charge(organization: O, ms: number): void {
     if (this.#budget === undefined || ms <= 0) return;
-    for (const other of this.#taken.keys()) this.#takenBy(other); // forgets organizations with a full budget
+    for (const other of this.#taken.keys()) this.#takenBy(other); // forgets organizations whose budget is full again
     this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.#now() });
   }
 
@@ -175,7 +178,7 @@ export class FairSlots<O extends Organization = Organization> {
     return 0;
   }
 
-  /** Milliseconds until part of its budget is available again. */
+  /** Milliseconds until part of the organization's budget is available again. */
   #delay(organization: O): number {
     return this.#budget === undefined
       ? 0
@@ -200,7 +203,7 @@ export class FairSlots<O extends Organization = Organization> {
         weight,
         resume: () => {
           signal?.removeEventListener('abort', leave);
-          // Deferred, so that many slots freed one after the other do not block the event loop.
+          // Deferred, so that many slots freed in a row do not block the event loop.
           setImmediate(resolve);
         },
       };
@@ -236,7 +239,7 @@ export class FairSlots<O extends Organization = Organization> {
           continue;
         }
         const atWork = this.#pool.atWork(organization);
-        if (atWork >= this.#mostOfOne) continue; // its next task starts when a running one ends
+        if (atWork >= this.#mostOfOne) continue; // its next task starts when one of the running ones ends
         const turn = Math.max(line.since, this.#pool.lastTurn(organization));
         if (atWork < fewest || (atWork === fewest && turn < earliest))
           [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
@@ -270,7 +273,7 @@ export class FairSlots<O extends Organization = Organization> {
     const [waiting] = line?.waiting ?? [];
     if (line === undefined || waiting === undefined) return;
     this.#leave(organization, line, waiting);
-    line.since = this.#pool.now(); // moves the organization behind the others
+    line.since = this.#pool.now(); // moves the organization to the end of the queue
     waiting.resume();
   }
 }

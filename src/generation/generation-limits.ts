@@ -1,6 +1,6 @@
 // The operator's limits for all models of this process's engine. Types only.
 
-/** White space that a model may write in JSON. */
+/** Whitespace that a model may write in JSON. */
 export interface GrammarSettings {
   /** In responses. */
   whiteSpace: 'compact' | 'flexible';
@@ -8,7 +8,7 @@ export interface GrammarSettings {
   callWhiteSpace: 'compact' | 'flexible';
 }
 
-/** Maximum prompt tokens for images. */
+/** Maximum number of prompt tokens for images. */
 export interface ImageTokenLimits {
   perImage: number;
   perRequest: number;

@@ -1,9 +1,9 @@
-// The lifecycle of a model name: active, then deprecated (served, with announced dates), then retired (not served, with
-// a named successor). Declarations contain dates, from which the current state follows. Pure.
+// The lifecycle of a model name: active, then deprecated (still served, with announced dates), then retired (no longer
+// served, with a named successor). Declarations contain dates, from which the current state is derived. Pure.
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 
-/** As declared by the catalog, the settings or an operator. Dates are RFC 3339. */
+/** As declared in the catalog, in the configuration or by an operator. Dates are RFC 3339. */
 export interface DeclaredDeprecation {
   readonly lifecycle: LifecycleState;
   readonly deprecated_at?: string | null | undefined;
@@ -20,13 +20,10 @@ export interface ModelDeprecation {
   readonly successor: string | null;
 }
 
-/** Minimum time between deprecation and retirement, so that users of the model notice in time. */
+/** Minimum time between deprecation and retirement, so that the model's users notice in time. */
 export const NOTICE_DAYS = 90;
 
-/**
- * A date takes effect automatically when it has passed. A state that is declared before its date takes effect
- * immediately.
- */
+/** A date takes effect automatically once it has passed. A state declared before its date takes effect immediately. */
 export function lifecycleAt(
   { lifecycle, deprecated_at = null, retires_at = null, successor = null }: DeclaredDeprecation,
   now: number,
@@ -41,7 +38,7 @@ export function lifecycleAt(
   return { state, deprecatedAt: deprecated_at, retiresAt: retires_at, successor };
 }
 
-/** Headers on responses of a deprecated model. */
+/** Response headers for a deprecated model. */
 export function lifecycleHeaders({ state, retiresAt }: ModelDeprecation): [name: string, value: string][] {
   if (state !== 'deprecated') return [];
   return [

@@ -10,7 +10,7 @@ export interface ModelDescription {
   demonstration: boolean;
   createdAt: Date;
   lifecycle: 'active' | 'deprecated' | 'retired';
-  /** RFC 3339. Null: not decided. */
+  /** RFC 3339. Null if not decided yet. */
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;

@@ -1,5 +1,5 @@
-// Checks of an output format and of tool schemas that need no compilation, mainly of their size. The engine's compiler
-// checks the schemas themselves (grammars.ts). Event-loop thread only.
+// Checks on an output format and on tool schemas that need no compilation, mainly of their size. The schemas themselves
+// are checked by the engine's compiler (grammars.ts). Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
@@ -7,7 +7,7 @@ export const MAX_SCHEMA_CHARACTERS = 256 * 1024;
 /** Sizes of the schemas of running requests, so that each is measured only once. */
 const measured = new WeakMap<JsonSchema, number>();
 
-/** Returns the approximate length of the schema as compact JSON. Stops counting above the limit. */
+/** Returns the approximate length of the schema as compact JSON. Stops counting once the limit is exceeded. */
 export function schemaCharacters(schema: JsonSchema): number {
   let characters = measured.get(schema);
   if (characters === undefined) measured.set(schema, (characters = sizeUpTo(schema, MAX_SCHEMA_CHARACTERS)));
@@ -28,11 +28,11 @@ function checkLength(schema: JsonSchema, path: string): number {
 export const MAX_PATTERN_CHARACTERS = 16 * 1024;
 export const MAX_GRAMMAR_CHARACTERS = 64 * 1024;
 export const MAX_CHOICES = 4_096;
-/** Limits for one choice and for all choices together. */
+/** Limits for a single choice and for all choices in total. */
 export const MAX_CHOICE_CHARACTERS = 16 * 1024,
   MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
 
-/** Throws ApiError 422: invalid_json_schema, invalid_value. */
+/** Throws ApiError 422 invalid_json_schema or invalid_value. */
 export function checkOutputFormat(format: OutputFormat): void {
   if (format.type === 'json_schema') checkLength(format.schema, format.path);
   if (format.type !== 'choice') return;
@@ -45,10 +45,10 @@ export function checkOutputFormat(format: OutputFormat): void {
     );
 }
 
-/** Limit for the schemas of all tools of a request, because writing and compiling them takes time. */
+/** Limit for the schemas of all of a request's tools, because writing and compiling them takes time. */
 const MAX_TOOL_CHARACTERS = 2 * 1024 * 1024;
 
-/** Requires that tool arguments are objects. Throws ApiError 422 invalid_json_schema. */
+/** Requires tool arguments to be objects. Throws ApiError 422 invalid_json_schema. */
 export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
   let characters = 0;
   for (const { parameters, path } of tools) {
@@ -70,7 +70,7 @@ export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
 }
 
 /**
- * Returns null if `text` has the requested format, as far as that can be checked without the schema. Otherwise returns
+ * Returns null if `text` has the requested format, as far as that can be checked without the schema. Otherwise, returns
  * the problem without quoting the text.
  */
 export function formatProblem(format: OutputFormat, text: string): string | null {
@@ -87,8 +87,8 @@ export function formatProblem(format: OutputFormat, text: string): string | null
 }
 
 /**
- * Returns the approximate length of a schema as JSON text, without writing it. Stops counting above `limit`. Iterative, so that depth
- * cannot overflow the stack.
+ * Returns the approximate length of a schema as JSON text, without building the text. Stops counting once `limit` is
+ * exceeded. Iterative, so that deep schemas cannot overflow the stack.
  */
 function sizeUpTo(root: unknown, limit: number): number {
   const open: unknown[] = [root];
@@ -99,7 +99,7 @@ function sizeUpTo(root: unknown, limit: number): number {
     else if (typeof value !== 'object' || value === null) size += 4;
     else if (Array.isArray(value)) {
       size += 1 + Math.max(1, value.length);
-      // Every item has at least one character, so there is no need to collect items beyond the limit.
+      // Every item has at least one character, so no items beyond the limit need to be collected.
       if (size <= limit) for (const item of value) open.push(item);
     } else {
       size += 2;

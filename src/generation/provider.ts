@@ -1,29 +1,29 @@
-// The interface that turns a GenerationRequest into GenerationEvents. It is implemented by the engine of this process
-// (local/local-provider.ts) and by upstreams. Code outside this folder uses only this interface. Providers reject
-// requests and fail with ApiErrors of this server's codes. Event-loop thread only.
+// The interface that turns a GenerationRequest into GenerationEvents. It is implemented by this process's engine
+// (local/local-provider.ts) and by upstreams. Code outside this directory uses only this interface. Providers reject
+// requests and report failures with ApiErrors that use this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.js';
 
-/** Runs work on this many characters and charges its event-loop time to the organization. */
+/** Runs work on this many characters, and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
-/** The requester on whose behalf a request is prepared or counted. */
+/** On whose behalf a request is prepared or counted. */
 export interface RequestContext {
-  /** Identifies the organization; waiting requests are served round-robin by it. */
+  /** Identifies the organization, by which waiting requests are served round-robin. */
   readonly organization: number;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
   readonly charged?: Charged | undefined;
-  /** Set for traced requests: headers that continue the trace in an upstream. */
+  /** Set for traced requests: headers that continue the trace at an upstream. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
-  /** Opens a memory reservation for parts of the response that are kept while it is read. */
+  /** Opens a memory reservation for parts of the response that are kept while it is being read. */
   reserveBuffer?(): BufferReservation | undefined;
 }
 
-/** A model that is ready. Holds no state of requests. */
+/** A model that is ready. Holds no per-request state. */
 export interface Provider {
   /** Maximum prompt plus output, in tokens. */
   readonly contextWindow: number;
@@ -33,7 +33,7 @@ export interface Provider {
   readonly fingerprint: string;
   /** Whether the model supports reasoning. */
   readonly reasons: boolean;
-  /** True: prepare() decodes every image and rejects damaged ones. False: only the image loader decodes them. */
+  /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
 
   /** The model's vocabulary. Absent for upstream models. */
@@ -42,23 +42,23 @@ export interface Provider {
   /** Runs the checks that need neither images nor a prompt. Throws ApiError 422. */
   check(request: GenerationRequest): void;
   /**
-   * Prepares a checked request. Nothing is queued yet. Throws ApiError 400 (too long), 422, 503, or the signal's reason
-   * if it aborts.
+   * Prepares a checked request. Nothing is queued yet. Throws ApiError 400 (too long), 422 or 503, or the signal's
+   * reason if it is aborted.
    */
   prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration>;
   /**
-   * Counts the prompt tokens as prepare() would have them, even if they do not fit. Throws ApiError 422, 503, or the
+   * Counts the prompt tokens that prepare() would produce, even if they do not fit. Throws ApiError 422 or 503, or the
    * signal's reason.
    */
   count(request: GenerationRequest, context: RequestContext): Promise<TokenCount>;
 }
 
-/** The tokens of a model. */
+/** A model's vocabulary. */
 export interface Vocabulary {
   readonly size: number;
   /**
-   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. The text of special tokens is
-   * converted to those tokens.
+   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. If the text contains the text of a
+   * special token, it is converted to that token.
    */
   encode(text: string, addSpecial: boolean): Promise<Int32Array>;
   /** Special tokens are included as text. All IDs must be in the vocabulary. */
@@ -66,36 +66,38 @@ export interface Vocabulary {
   spell(id: number): SpelledToken;
 }
 
-/** A request that is known to fit into the context. Nothing is queued yet. */
+/** A request that is known to fit in the context. Nothing is queued yet. */
 export interface PreparedGeneration {
-  /** Prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
+  /** Number of prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
   readonly promptTokens: TokenCount;
-  readonly maxTokens: number; // effective cap per choice, clamped to model and context
+  readonly maxTokens: number; // effective limit per choice, clamped to model and context
   /** Whether `maxTokens` is less than requested because the context is too small. */
   readonly cappedByContext: boolean;
   readonly n: number;
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
-  /** Paths of schema keywords that are not enforced. They occur only in non-strict schemas and are ignored. */
+  /**
+   * Paths of schema keywords that are ignored because they are not supported. They occur only in non-strict schemas.
+   */
   readonly ignoredKeywords: readonly string[];
-  /** Additional response headers about how the request is served. */
+  /** Additional response headers that describe how the request is served. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**
-   * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then for each choice
-   * its events and `finished`, or at any point `failed` instead of the rest. Throws ApiError (capacity_exhausted and
+   * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then each choice's
+   * events and its `finished`, or at any point `failed` in place of the rest. Throws ApiError (capacity_exhausted and
    * others) synchronously.
    */
   start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
 }
 
 export interface RunningGeneration {
-  /** Stops the generation as soon as possible. No event follows. Idempotent, and has no effect after the end. */
+  /** Stops the generation as soon as possible. No events follow. Idempotent, and has no effect after the end. */
   cancel(): void;
 }
 
-/** What is wrong with a model's chat template. */
+/** A problem with a model's chat template. */
 export interface TemplateProblem {
   readonly reason: string;
-  /** Whether the template cannot be used at all. The model then only serves /v1/completions. */
+  /** Whether the template cannot be used at all, in which case the model serves only /v1/completions. */
   readonly unusable: boolean;
 }

@@ -1,4 +1,4 @@
-// Renders a chat template by itself, without a model, to compare it with Jinja2.
+// Renders a chat template on its own, without a model, to compare the result with Jinja2.
 import { parseJson } from './local/template/json.js';
 import { RenderBudget, TEMPLATE_LIMITS, TemplateError } from './local/template/limits.js';
 import { Program } from './local/template/program.js';
@@ -9,8 +9,8 @@ export type Rendered = { readonly text: string } | { readonly error: string };
 
 /**
  * Returns a function that renders the template for a context: a JSON object with its variables. `now` in a context is
- * the local time that strftime_now() returns, and not a variable. If the template does not parse, each context gets that
- * error.
+ * not a variable, but the local time that strftime_now() returns. If the template does not parse, that error is
+ * returned for every context.
  */
 export function templateRenderer(source: string): (context: string) => Rendered {
   try {

@@ -1,5 +1,5 @@
 // The models that this server offers under their public names, each with its provider. The pool loads them and handles
-// failures; this file converts a pool entry to a provider or the appropriate error. Event-loop thread only.
+// failures; this file converts a pool entry to a provider or to the appropriate error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
@@ -14,24 +14,25 @@ import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
-  /** The name in the client's request, which may be an alias. Responses repeat it. */
+  /** The name in the client's request, which may be an alias and which responses repeat. */
   readonly asked: string;
   readonly lifecycle: ModelDeprecation;
   /** The defaults for parameters that a request does not set. */
   readonly sampling: CatalogModel['sampling'];
   /**
-   * Loads the model if it is unloaded and waits for it. ready() then returns whether it can be used. Throws ApiError
-   * 503 if that takes too long or too many requests wait, or the reason of the waiter's signal if it aborts.
+   * Loads the model if it is unloaded, and waits for it. After that, ready() returns the provider, or throws if the
+   * model cannot be used. Throws ApiError 503 if that takes too long or too many requests are waiting, or the reason of
+   * the waiter's signal if it is aborted.
    */
   ensureLoaded(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
-  /** Throws ApiError 503 while the model is loading or after loading failed. */
+  /** Throws ApiError 503 while the model is loading or after it has failed to load. */
   ready(): Provider;
 }
 
 export class ServedModels {
-  // Also keyed by engine, because a reloaded model gets a new provider.
+  // Keyed by engine as well as by name, because a reloaded model gets a new provider.
   readonly #providers = new WeakMap<Engine, Map<string, LocalProvider>>();
-  // The description of each model when it was last ready, which remains published while the model is unloaded.
+  // The description of each model when it was last ready, which stays published while the model is unloaded.
   readonly #known = new Map<string, Known>();
 
   readonly #waiting = new Map<string, number>();
@@ -70,15 +71,15 @@ export class ServedModels {
     };
   }
 
-  /** Compiles the chat templates of the loaded models. */
+  /** Compiles the chat templates of all loaded models. */
   compileTemplates(): void {
     for (const { model, status } of this.pool.list())
       if (status.state === 'ready') this.#provider(model, status.engine);
   }
 
   /**
-   * The public description of all models, highest tier first. The context window of a model that was never ready is the
-   * catalog's, or 0.
+   * The public descriptions of all models, highest tier first. For a model that has never been ready, the context
+   * window is the catalog's, or 0.
    */
   describe(): ModelDescription[] {
     return this.pool.list().map((pooled) => this.#describe(pooled));
@@ -177,7 +178,7 @@ export class ServedModels {
   }
 }
 
-/** Tracks which models are in memory, see src/engine/model-lifecycle.ts. */
+/** Tracks which models are in memory; see src/engine/model-lifecycle.ts. */
 export interface LoadedModels {
   touch(name: string): void;
   ensureLoaded(name: string): Promise<void>;
@@ -201,7 +202,7 @@ interface Known {
   sees: boolean;
 }
 
-/** Aliases of models, and the operator's lifecycle declarations. */
+/** Model aliases, and the operator's lifecycle declarations. */
 export interface ModelNames {
   /** Alias → model. */
   readonly aliases: ReadonlyMap<string, string>;
@@ -229,7 +230,7 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
 
 const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** Only a rough hint for clients, because the progress does not say how long loading has taken. */
+/** Only a rough hint for clients, because the progress does not show how much longer loading will take. */
 const LOAD_RETRY_MS = 5_000;
 
 function engineOf({ model, status }: PooledModel): Engine {

@@ -1,5 +1,5 @@
-// The internal form of requests and their events. Every API format is converted to a GenerationRequest and encodes
-// GenerationEvents. This file is independent of all formats and of token IDs.
+// The internal form of requests and their events. Every API format is converted to a GenerationRequest, and encodes
+// GenerationEvents. This file does not depend on any format or on token IDs.
 import type { ApiError } from '../shared/errors.js';
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
@@ -9,7 +9,7 @@ export interface TextPart {
   text: string;
 }
 
-/** An image with a decoded header that is within the limits. `bytes` is the original file. */
+/** An image whose header has been decoded and that is within the limits. `bytes` is the original file. */
 export interface LoadedImage {
   readonly bytes: Uint8Array;
   readonly format: 'png' | 'jpeg' | 'webp' | 'gif';
@@ -37,7 +37,7 @@ export interface ToolCall {
   id: string;
   name: string;
   arguments: string;
-} // arguments: JSON text as the model wrote it
+} // `arguments`: JSON text as the model wrote it
 
 /** `path`: the message's path in the client's request, for errors; `messages[i]` if absent. */
 export type Message = { path?: string | undefined } & (
@@ -59,29 +59,29 @@ export interface ToolDefinition {
   name: string;
   description: string | null;
   parameters: JsonSchema | null; // null: an object without properties
-  strict: boolean; // strict: unsupported schema keywords are an error; otherwise they are ignored and reported
+  strict: boolean; // strict: unsupported schema keywords are an error; otherwise, they are ignored and reported
   path: string; // the schema's path in the client's request
 }
 
 export interface ToolChoice {
   mode: 'none' | 'auto' | 'required';
   /**
-   * The only tools that may be called. All tools are still shown to the model. Null: all of them may be called. A
-   * choice that names one tool is `required` with that name.
+   * The only tools that may be called. All tools are still shown to the model. Null: any of them may be called. A
+   * choice that names one tool is `required` with only that name.
    */
   allowed: readonly string[] | null;
 }
 
 /**
- * The format that sampling enforces on the content. It does not apply to reasoning and tool calls. `path`: in the
- * client's request.
+ * The format that sampling enforces on the content. It does not apply to reasoning or tool calls. `path`: its path in
+ * the client's request.
  */
 export type OutputFormat =
   | { type: 'text' }
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string }
   | { type: 'regex'; pattern: string; path: string } // must match the whole text
-  | { type: 'grammar'; grammar: string; path: string } // GBNF rules; the whole text must be derived from root
+  | { type: 'grammar'; grammar: string; path: string } // GBNF rules; the whole text must match root
   | { type: 'choice'; choices: readonly string[]; path: string };
 
 /** Unset fields use the model's own defaults (models/catalog.json, `models.<id>.sampling`). */
@@ -97,7 +97,7 @@ export interface Sampling {
   logitBias?: { token: number; bias: number }[] | undefined;
 }
 
-/** A prompt that is passed to the model without its template. `path`: in the client's request. */
+/** A prompt that is passed to the model without a template. `path`: its path in the client's request. */
 export type RawPrompt =
   /**
    * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: adds the special tokens that the
@@ -109,36 +109,36 @@ export type RawPrompt =
 export interface GenerationRequest {
   model: string; // the public name in the request
   messages: Message[];
-  raw?: RawPrompt | undefined; // instead of messages, which are empty then
-  continueFinal: boolean; // continues the last assistant message instead of starting a turn
+  raw?: RawPrompt | undefined; // replaces messages, which is then empty
+  continueFinal: boolean; // continues the last assistant message instead of starting a new turn
   sampling: Sampling;
   n: number;
-  maxTokens: number | null; // null: no cap in the request; 0: only prepare the prefix cache, generate nothing
+  maxTokens: number | null; // null: the request sets no limit; 0: only fill the prefix cache, generate nothing
   stop: string[];
-  topLogprobs: number | null; // null: no log-probabilities
+  topLogprobs: number | null; // null: no log probabilities
   // null: the model's default; 'enabled': the default, or medium if the default is 'none'
   effort: ReasoningEffort | 'enabled' | null;
   /**
-   * Explicit budget of reasoning tokens. Overrides the effort's budget and is not reduced to leave space for the
+   * Explicit budget of reasoning tokens. Overrides the effort's budget, and is not reduced to leave room for the
    * response.
    */
   reasoningBudget: number | null;
   tools: readonly ToolDefinition[];
-  toolChoice: ToolChoice; // { mode: 'none', allowed: null } without tools
+  toolChoice: ToolChoice; // { mode: 'none', allowed: null } if there are no tools
   parallelToolCalls: boolean; // false: at most one call
   format: OutputFormat;
   /**
-   * 'auto': if the prompt does not fit, the oldest turns are dropped. System messages, the last user message and pairs
-   * of call and result are kept.
+   * 'auto': if the prompt does not fit, the oldest turns are dropped. System messages and the last user message are
+   * kept, and calls are never separated from their results.
    */
   truncation: 'disabled' | 'auto';
-  promptParam: 'messages' | 'input' | 'prompt'; // the field named in errors about the whole prompt
+  promptParam: 'messages' | 'input' | 'prompt'; // the field named in errors about the prompt as a whole
   ignoreEos: boolean; // for benchmarks only
-  /** Minimum tokens before an end token or a stop string takes effect. */
+  /** Minimum number of tokens before an end token or a stop string takes effect. */
   minTokens?: number | undefined;
   /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
-  /** Number of most likely tokens per prompt token in `prompt` events. Null: no such events. */
+  /** Number of most likely tokens to report per prompt token in `prompt` events. Null: no such events. */
   promptLogprobs?: number | null | undefined;
   /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
@@ -153,7 +153,7 @@ export interface TokenLogprob extends Logprob {
   top: Logprob[];
 }
 
-/** A token of the model's vocabulary. `token`: its text, with U+FFFD for incomplete characters. */
+/** A token in the model's vocabulary. `token`: its text, with U+FFFD for incomplete characters. */
 export interface SpelledToken {
   id: number;
   token: string;
@@ -165,9 +165,9 @@ export interface PromptLogprob extends SpelledToken {
 }
 
 /**
- * Why a choice ended. `tool_calls`: the turn ended by itself and contains a complete call. `malformed_call`: the model
- * broke the syntax of a call, which is cut there. `repetition`: the output repeated itself. All but the first three are
- * early ends.
+ * Why a choice ended. `tool_calls`: the turn ended naturally and contains a complete call. `malformed_call`: the model
+ * broke the syntax of a call, which is cut off at that point. `repetition`: the output repeated itself. All but the
+ * first three count as early ends.
  */
 export type EndReason =
   | 'end_of_turn'
@@ -180,7 +180,7 @@ export type EndReason =
   | 'malformed_call';
 
 /**
- * Final counts from a provider that knows them only at the end. The choice's count replaces the sum of its events.
+ * Final counts from a provider that knows them only at the end. The choice's count replaces the sum over its events.
  * `estimated`: the upstream reported nothing, so all counts are estimates.
  */
 export interface Counted {
@@ -195,9 +195,12 @@ export interface ChoiceTimings {
 }
 
 export type GenerationEvent =
-  /** `queueMs` excludes `towerMs`, the time of the vision encoder. Absent: the request has no images. */
+  /**
+   * `queueMs` excludes `towerMs`, the time spent in the vision encoder. `towerMs` is absent if the request has no
+   * images.
+   */
   | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }
-  // If requested: log-probabilities of the prompt's tokens from number `first` on. The first token of the prompt has
+  // If requested: log probabilities of the prompt's tokens, starting with number `first`. The prompt's first token has
   // none. Precedes all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
   // If requested: the generated token IDs, before the text that they start. Includes a token that ends the response.
@@ -211,10 +214,10 @@ export type GenerationEvent =
       tokens: number;
       logprobs: TokenLogprob[] | null;
     }
-  // The events of a call come in this order, and no other events of the choice come in between. `index` counts from 0
-  // per choice.
+  // A call's events come in this order, without any other events of the choice in between. `index` counts from 0 within
+  // each choice.
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
-  // concatenated: JSON text of an object, or the beginning of one
+  // together: the JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
   // `stopSequenceUnknown`: the upstream did not report whether a stop string ended the choice.
@@ -236,5 +239,5 @@ export type GenerationEvent =
       message: string;
       retryAfterMs?: number | undefined;
     }
-  // An error of an upstream server, with a message for the client.
+  // An error from an upstream server, with a message for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };

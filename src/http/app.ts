@@ -1,13 +1,14 @@
-// The HTTP server: one uWebSockets.js app. Every request passes the same checks in the same order, and the first check
-// that fails determines the error. Routes, accounts and limits are passed in; this file knows no endpoint.
+// The HTTP server: one uWebSockets.js app. Every request goes through the same checks in the same order; the first one
+// that fails determines the error. Routes, accounts and limits are passed in; this file does not know any endpoint.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
-// A WebSocket handshake passes the same checks, except those of the body. After the upgrade, uws-sockets.ts takes over.
+// A WebSocket handshake goes through the same checks, except those on the body. After the upgrade, uws-sockets.ts takes
+// over.
 //
-// uWebSockets.js itself responds to requests that its parser cannot read (garbage, oversized headers, HTTP/1.0; see
-// uws.ts), and closes connections whose client stops sending within a request (see docs/reference/limits.md). Neither
-// reaches this code.
+// uWebSockets.js itself responds to requests that its parser rejects (garbage, oversized headers, HTTP/1.0; see
+// uws.ts), and closes connections whose client stops sending in the middle of a request (see docs/reference/limits.md).
+// Neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { EventLoopBudget } from '../admission/event-loop-budget.js';
@@ -46,11 +47,11 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** Counts a /v1 request that does not generate against the key's read limit. Throws ApiError 429. */
+  /** Counts a /v1 request that generates nothing against the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
   /**
    * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
-   * this option, only the connections of this server are counted.
+   * this option, only this server's connections are counted.
    */
   connect?: Connect;
   /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
@@ -67,7 +68,10 @@ export interface HttpOptions {
 
 const BODY_TIMEOUT_MS = 300_000;
 const ANSWER_TIMEOUT_MS = 300_000;
-/** How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes. */
+/**
+ * How long the result of an API key lookup is trusted, in ms. Changes take about as long to reach other processes
+ * anyway.
+ */
 const KNOWN_MS = 1_000;
 /** Maximum time per slice of work on a large request, in ms. */
 const SLICE_MS = 5;
@@ -143,8 +147,8 @@ export class HttpServer {
   }
 
   /**
-   * Port 0 picks any free port. Resolves to the port. If the address cannot be bound, rejects with advice that names
-   * `flag`.
+   * Resolves to the port; port 0 picks any free port. If the address cannot be bound, rejects with an error that says
+   * what to do and mentions `flag`.
    */
   listen(host: string, port: number, flag = '--port'): Promise<number> {
     return new Promise((resolve, reject) => {
@@ -159,26 +163,29 @@ export class HttpServer {
     });
   }
 
-  /** Handle for addThread() on another thread's server. Valid until this server is closed. */
+  /** Handle for another thread's addThread(). Valid until this server is closed. */
   descriptor(): unknown {
     return (this.app as unknown as ChildApps).getDescriptor();
   }
 
   /**
-   * From now on, accepted connections are distributed round-robin to the added threads' servers and no longer served
+   * From now on, accepted connections are distributed round-robin to the added threads' servers instead of being served
    * here.
    */
   addThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
   }
 
-  /** Must be called before that thread closes its server. If no thread remains, connections are served here again. */
+  /**
+   * Must be called before that thread closes its server. If no added thread remains, new connections are served here
+   * again.
+   */
   removeThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).removeChildAppDescriptor(descriptor);
   }
 
   /**
-   * While true, new requests are refused with shutting_down, except health checks. WebSockets are closed when their
+   * While true, new requests except health checks are refused with shutting_down. WebSockets are closed when their
    * current turn ends.
    */
   get draining(): boolean {
@@ -233,13 +240,14 @@ export class HttpServer {
     return exchange;
   }
 
-  // An exception that escapes from here or from upgrade() would make uWebSockets.js end the process.
+  // uWebSockets.js would end the process if an exception escaped from here or from upgrade().
   private receive(res: HttpResponse, req: HttpRequest): void {
     const exchange = this.exchangeOf(res, req);
     const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // Deferred: after an immediate response, the library would parse the bytes after what it takes for the body as a
-      // new request. While the first request has no response, a second one makes the library close the connection.
+      // Deferred: after an immediate response, the library would parse whatever follows the supposed end of the body as
+      // a new request. If a second request arrives while the first has no response yet, the library closes the
+      // connection.
       setImmediate(() => exchange.fail(unclearEnd));
       return;
     }
@@ -250,8 +258,8 @@ export class HttpServer {
     }
   }
 
-  // uWebSockets.js routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is a
-  // plain request.
+  // uWebSockets.js routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is an
+  // ordinary request.
   private upgrade(
     route: SocketRoute,
     res: HttpResponse,
@@ -358,7 +366,7 @@ export class HttpServer {
     else this.enterAs(known, route, exchange, res);
   }
 
-  /** Continues when `pending` resolves. Body data that arrives until then is held. Never rejects. */
+  /** Continues when `pending` resolves. Body data that arrives in the meantime is held. Never rejects. */
   private async later<T>(
     pending: Promise<T>,
     route: Route,
@@ -447,7 +455,10 @@ export class HttpServer {
     else void this.serveAgain(route, exchange);
   }
 
-  /** Receiving the body took so long that the key may have been revoked, so it is looked up again. Never rejects. */
+  /**
+   * Receiving the body took so long that the key may have been revoked in the meantime, so it is looked up again. Never
+   * rejects.
+   */
   private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
     try {
       exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
@@ -509,7 +520,7 @@ export class HttpServer {
   }
 }
 
-/** Processes a request in slices and serves it after the last slice. */
+/** Processes a request in slices, and serves it after the last one. */
 function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Task {
   const slice: Task = () => {
     if (exchange.aborted) return undefined;
@@ -544,7 +555,7 @@ const hasNoBody = (header: (name: string) => string): boolean =>
 const shuttingDown = (): Error =>
   apiError('shutting_down', 'The server is shutting down and does not accept new requests.');
 
-// Removes the library's name and version from responses. The argument is a magic value defined by the library.
+// Removes the library's name and version from responses. The argument is a magic value that the library defines.
 function hideLibraryHeader(uws: Uws): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');
@@ -557,8 +568,8 @@ interface ChildApps {
   removeChildAppDescriptor(descriptor: unknown): void;
 }
 
-// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers can share a port and split its connections. The
-// library accepts host and options together, but its type declarations do not include this overload.
+// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers could bind the same port, and each would get some of
+// its connections. The library accepts a host together with options, but its type declarations lack this overload.
 function listenExclusive(
   app: TemplatedApp,
   host: string,

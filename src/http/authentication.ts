@@ -1,10 +1,10 @@
-// Finds the API key of a request. Both headers are accepted on every path, because clients differ in which header they
-// send. If both are present, one valid key is enough.
+// Extracts and checks a request's API key. Both headers are accepted on every path, because clients differ in which one
+// they send. If both are present, one valid key is enough.
 
 import { apiError } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
 
-/** The client of a request. Its address is computed on first access. */
+/** The client that sent a request. Its address is computed on first access. */
 export interface Sender {
   readonly remoteAddress: string;
 }

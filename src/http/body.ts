@@ -1,6 +1,6 @@
-// Reads one request body from uWebSockets.js. Limits its duration, and its size: by Content-Length, while reading, and
-// while decompressing. Holds at most `max_body_bytes` per request, and the same amount again when decompressed. The
-// memory budget for request bodies limits all requests together.
+// Reads one request body from uWebSockets.js. Limits how long that takes, and the body's size: by Content-Length, while
+// reading, and while decompressing. A request holds at most `max_body_bytes`, plus the same amount when decompressed.
+// The memory budget for request bodies limits the total across all requests.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
@@ -13,33 +13,36 @@ import { tooMuchToRead } from './request-memory-budget.js';
 import type { Reading } from './request-memory-budget.js';
 import type { StartQueue } from './start-queue.js';
 
-// A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response. The
-// server therefore reads and discards the rest of the body for this long before it closes the connection.
+// A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response. So
+// the server reads and discards the rest of the body for this long before it closes the connection.
 const SWALLOW_MS = 2_000;
-// If the organization's event-loop budget is used up, reading and the error response are delayed by this long. A
-// connection that sends a large body over and over is thus read only once per second.
+// If the organization's event-loop budget is used up, reading the body and sending the error are delayed by this long,
+// so that a connection that sends large bodies repeatedly is read only once per second.
 const HOLD_MS = 1_000;
-// uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused socket
-// restarts that timer. Doing this at the following interval makes our own timeout the effective one.
+// uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Pausing and resuming a
+// socket restarts that timer. Doing so at this interval makes our own timeout the effective one.
 const RENEW_MS = 4_000;
-/** A chunk extension makes uWebSockets.js wait for bytes that never arrive, so a silent chunked body times out. */
+/**
+ * With a chunk extension, uWebSockets.js waits for bytes that never arrive, so a chunked body without new data times
+ * out.
+ */
 const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;
 /**
- * Maximum extra capacity that is allocated with a chunk, for the chunks after it. Never more than the bytes gathered so
+ * Maximum extra capacity allocated with a chunk, to make room for later chunks. Never more than the bytes collected so
  * far.
  */
 const MAX_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
-  /** Maximum time from the headers to the last byte; then 400 request_timeout. */
+  /** Maximum time from the headers to the last byte. After that, the request gets a 400 request_timeout. */
   timeoutMs: number;
   /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;
 }
 
-/** `contentType`: null if absent, '' if it is not valid text. */
+/** `contentType`: null if absent, '' if its bytes are not valid text. */
 export interface BodyHeaders {
   contentLength: string;
   contentType: string | null;
@@ -50,12 +53,12 @@ export interface BodyHeaders {
 export interface BodyState {
   gzip: boolean;
   oversized: boolean;
-  /** If set, the body is not read and this error is returned. */
+  /** If set, the body is not read and this error is sent. */
   refused?: ApiError | null;
   chunked?: boolean;
 }
 
-/** Returns how to read the body. Throws ApiError if the headers already show that it is unacceptable. */
+/** Returns how to read the body. Throws ApiError if the headers already show that it must be refused. */
 export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
   if (contentLength !== '' && !/^\d+$/.test(contentLength))
@@ -79,7 +82,7 @@ export function tooLarge(maxBytes: number): ApiError {
   return apiError('request_too_large', `The request body is larger than ${maxBytes} bytes.`);
 }
 
-/** Queues in which a body waits before it is parsed: small bodies in `starts`, large ones in `turns`. */
+/** Queues in which a body waits to be parsed: small bodies in `starts`, large ones in `turns`. */
 export interface BodyQueues {
   turns: ParseQueue;
   starts: StartQueue;
@@ -90,7 +93,8 @@ export interface BodyQueues {
  * - Thread time spent in `done` is charged to `account`. `done` and the slices that it returns must not throw.
  * - `unread` is true if the client may still be sending.
  * - Must be called within the library's route callback, or with a PausedBody.
- * - `onAborted` must already be registered and must call the returned function, which releases everything.
+ * - The caller's `onAborted` handler must already be registered, and must call the returned function, which releases
+ *   everything.
  */
 export function readJsonBody(
   res: BodySource,
@@ -138,7 +142,7 @@ export function readJsonBody(
       const late = overdue();
       if (late === null) {
         res.pause();
-        res.resume(); // resume() without pause() would stop reading
+        res.resume(); // calling resume() without pause() would stop reading
       } else if (settle()) {
         reading.release();
         failed(apiError('request_timeout', late), true);
@@ -148,7 +152,7 @@ export function readJsonBody(
   );
   renewal.unref();
 
-  /** Returns false if the body was settled before. */
+  /** Returns false if the body had already been settled. */
   function settle(): boolean {
     if (settled) return false;
     settled = true;
@@ -239,7 +243,7 @@ export function readJsonBody(
   }
 
   /**
-   * Parses in steps, so that other requests run between the steps of a large body. `whole` joins the body into one
+   * Parses in steps, so that other requests can run between the steps of a large body. `whole` joins the body into one
    * buffer.
    */
   function parse(whole: () => Uint8Array, length: number): void {
@@ -273,7 +277,7 @@ export function readJsonBody(
     return step(() =>
       account.charged(length, () => {
         const body = jsonObject(text);
-        reading.release(); // before `done` reserves its own memory
+        reading.release(); // released before `done` reserves memory of its own
         return done(body, length);
       }),
     );
@@ -295,7 +299,7 @@ export function readJsonBody(
 
 /**
  * Collects copies of the body's chunks, because the library owns the memory of the originals. Even one-byte chunks take
- * little more than one byte each.
+ * little more than a byte of memory each.
  */
 class Gathered {
   private blocks: Buffer[] = [];
@@ -317,8 +321,8 @@ class Gathered {
   }
 
   /**
-   * Returns a function that joins all chunks and `last` into one buffer. Joining copies the body, so it is delayed
-   * until the body is parsed.
+   * Returns a function that joins all chunks and `last` into one buffer. Joining copies the body, so it is done only
+   * when the body is parsed.
    */
   end(last: Uint8Array): () => Buffer {
     if (this.blocks.length === 0) {

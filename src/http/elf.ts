@@ -1,19 +1,20 @@
-// Reads the parts of a little-endian ELF-64 file that are needed to patch a few bytes of it: load addresses,
-// relocations, and symbols imported from other libraries. Pure; any thread. A damaged file throws a RangeError.
+// Reads the parts of a little-endian ELF-64 file that are needed to patch a few of its bytes: load addresses,
+// relocations, and symbols imported from other libraries. Pure; any thread. Throws a RangeError if the file is corrupt.
 // Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
 
 export interface Elf {
-  /** ELF machine number; 62: x86-64; 183: 64-bit ARM. */
+  /** ELF machine number: 62 is x86-64, 183 is 64-bit ARM. */
   machine: number;
-  /** Virtual address of a file offset, or null. */
+  /** The virtual address of a file offset, or null. */
   addressOf(offset: number): number | null;
   offsetOf(address: number): number | null;
   /**
-   * RELA entries whose addend is `address`: the address they write to (`target`), and the file offset of the addend.
+   * RELA entries whose addend is `address`: the address that each one writes to (`target`), and the file offset of its
+   * addend.
    */
   relocationsTo(address: number): { target: number; addendAt: number }[];
   symbols(): ElfSymbol[];
-  /** Symbol versions required from other libraries. */
+  /** Symbol versions that the file requires from other libraries. */
   needs(): ElfNeed[];
 }
 
@@ -23,7 +24,7 @@ export interface ElfSymbol {
   foreign: boolean;
   /** Number of the required version, as in `needs()`. */
   version: number;
-  /** File offsets of the symbol's name offset (32 bits) and of its version number (16 bits). */
+  /** File offsets of the symbol's name offset (32 bits) and its version number (16 bits). */
   nameAt: number;
   versionAt: number;
 }
@@ -32,7 +33,7 @@ export interface ElfNeed {
   library: string;
   version: string;
   number: number;
-  /** File offsets of the version's hash and of its name offset (32 bits each). */
+  /** File offsets of the version's hash and its name offset (32 bits each). */
   hashAt: number;
   nameAt: number;
 }
@@ -100,8 +101,8 @@ export function readElf(file: Buffer): Elf | null {
     needs: () =>
       ofType(VERNEED).flatMap(({ start, size, link }) => {
         const found: ElfNeed[] = [];
-        // Two nested linked lists. A step that is zero or negative ends the loop, so that a damaged file cannot make it
-        // run forever.
+        // Two nested linked lists. A step that is zero or negative ends the loop, so a corrupt file cannot make it run
+        // forever.
         for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
           const library = textAt(link, u32(at + 4));
           for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {

@@ -1,6 +1,6 @@
-// Measures how much of this thread's event-loop time large requests take, and charges it to the requesting
-// organization. The time is recorded with the request. If an organization has used up its share, its request is
-// rejected before it is read (admission/event-loop-budget.ts). Small requests are not measured.
+// Measures how much event-loop time large requests take on this thread, and charges it to the requesting organization.
+// The time is also recorded with the request. If an organization has used up its share, its large requests are rejected
+// before they are read (admission/event-loop-budget.ts). Small requests are not measured.
 
 import { performance } from 'node:perf_hooks';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
@@ -33,33 +33,33 @@ export class EventLoopClock {
     return ms;
   }
 
-  /** Adds time that was measured elsewhere. */
+  /** Adds time measured elsewhere. */
   add(ms: number): void {
     this.#ms += ms;
   }
 
-  /** Milliseconds so far, including a running measurement; undefined if nothing was measured. */
+  /** Milliseconds so far, including any running measurement; undefined if nothing was measured. */
   get ms(): number | undefined {
     const ms = this.#ms + (this.#began === null ? 0 : performance.now() - this.#began);
     return ms > 0 ? ms : undefined;
   }
 }
 
-/** The request, for the log and metrics. */
+/** The request whose log line and metrics receive the time. */
 interface Noted {
   readonly loop: EventLoopClock;
   annotate(fields: RequestRecord['fields']): void;
 }
 
 export class EventLoopMeter {
-  /** `organizationId` '': unknown caller, never charged. */
+  /** An `organizationId` of '' means an unknown caller, who is never charged. */
   constructor(
     private readonly time: EventLoopBudget,
     private readonly organizationId: string,
     private readonly noted: Noted,
   ) {}
 
-  /** The error with which work on `bytes` bytes must be rejected now, or null. */
+  /** The error with which work on `bytes` bytes must be rejected now, or null if it may run. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {
@@ -79,9 +79,9 @@ export class EventLoopMeter {
     return this.charged(bytes, work);
   }
 
-  /** Runs further work on what has been read; never refused. */
+  /** Runs further work on data that has already been read; never refused. */
   charged<T>(bytes: number, work: () => T): T {
-    if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // nested work is already being measured
+    if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // already being measured as part of other work
     this.noted.loop.begin();
     try {
       return work();
@@ -91,7 +91,7 @@ export class EventLoopMeter {
   }
 
   /**
-   * Runs work that builds a response, and charges its time if it takes long. The size of the response is not known in
+   * Runs work that builds a response, and charges its time if that was long, because the response size is not known in
    * advance.
    */
   measured<T>(work: () => T): T {

@@ -1,13 +1,13 @@
-// One server-sent event stream: framing, one write per engine step, keep-alive by timer, and a bounded buffer for slow
+// One server-sent event stream: framing, one write per engine step, timed keep-alives, and a bounded buffer for slow
 // readers.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clean: next send() writes again
 //                ▲                                │
 //                └────── waits while the socket is full (onWritable) ──► over the limit: dropped
 //
-// uWebSockets.js buffers what the socket did not accept from one write. Nothing more is written until that buffer has
-// drained, so a stream's memory is its queue plus at most one write. An event is accepted while the bytes queued before
-// it are within the limit. A single event above the limit can therefore still reach a client that keeps up.
+// uWebSockets.js buffers the part of a write that the socket did not accept. Nothing more is written until that buffer
+// has drained, so a stream's memory is its queue plus at most one write. An event is accepted as long as the bytes
+// queued before it are within the limit, so a single event above the limit can still reach a client that keeps up.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import type { ApiError } from '../shared/errors.js';
@@ -15,12 +15,14 @@ import type { EventStream } from './exchange.js';
 
 export interface StreamOptions {
   keepaliveMs: number;
-  /** Sent after `keepaliveMs` without a write. */
+  /** Sent after `keepaliveMs` without any write. */
   keepalive: string;
   bufferBytes: number;
-  /** Writes status and headers; called inside the cork of the first write. */
+  /** Writes the status and headers. Called inside the cork of the first write. */
   writeHead(): void;
-  /** The response is complete, or the client has read too slowly (`dropped`). Called once; not called after close(). */
+  /**
+   * The response is complete, or the client was too slow to read it (`dropped`). Called once, but not after close().
+   */
   onEnd(dropped: boolean): void;
 }
 
@@ -29,7 +31,7 @@ const due: SseStream[] = [];
 
 function writeDue(): void {
   for (let i = 0; i < due.length; i++) {
-    // Streams added during the loop are written too.
+    // Streams added during the loop are also written.
     try {
       (due[i] as SseStream).flushDue();
     } catch (error) {
@@ -43,11 +45,11 @@ function writeDue(): void {
 
 export class SseStream implements EventStream {
   started = false;
-  /** The error that the last events report. */
+  /** The error reported in the last events. */
   error: ApiError | null = null;
   private queue = '';
   private queueBytes = 0; // counted only while the socket is full
-  private unsentBytes = 0; // upper bound of the bytes that the library still buffers
+  private unsentBytes = 0; // upper bound on the bytes that the library still buffers
   private blocked = false; // the socket is full: wait for onWritable
   private overflowed = false;
   private scheduled = false;
@@ -60,7 +62,7 @@ export class SseStream implements EventStream {
     private readonly res: HttpResponse,
     private readonly options: StreamOptions,
   ) {
-    // Every write restarts the timer, so it measures silence on the connection, not the progress of the engine.
+    // Every write restarts the timer, so it measures silence on the connection, not a lack of progress in the engine.
     this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
     this.clock.unref();
   }
@@ -89,7 +91,7 @@ export class SseStream implements EventStream {
   }
 
   /**
-   * Immediately writes what has been queued in this tick, for callers that need to know whether headers have been sent.
+   * Immediately writes everything queued in this tick, for callers that need to know whether headers have been sent.
    */
   flush(): void {
     this.scheduled = false;
@@ -117,7 +119,7 @@ export class SseStream implements EventStream {
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
-    // All events of one engine step are sent within one callback. The microtask runs right after it.
+    // All events of one engine step are sent within one callback, and the microtask runs right after it.
     if (due.push(this) === 1) queueMicrotask(writeDue);
   }
 
@@ -133,7 +135,7 @@ export class SseStream implements EventStream {
     this.clock.refresh();
     if (this.ending) {
       this.close();
-      if (queue !== '') this.res.write(queue); // end(queue) alone would send a short stream with Content-Length
+      if (queue !== '') this.res.write(queue); // calling only end(queue) would send a short stream with Content-Length
       this.res.end();
       this.options.onEnd(false);
       return;
@@ -144,7 +146,7 @@ export class SseStream implements EventStream {
     this.res.onWritable(() => this.drained());
   }
 
-  // The socket accepts data again. The library sends what it still buffers only together with a new write.
+  // The socket accepts data again. The library sends its remaining buffered bytes only together with a new write.
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;
@@ -156,7 +158,7 @@ export class SseStream implements EventStream {
   private keepAlive(): void {
     if (this.closed) return;
     this.clock.refresh();
-    if (this.blocked) return; // data is already waiting, so the client is not reading
+    if (this.blocked) return; // data is already waiting, which shows that the client is not reading
     this.queue += this.options.keepalive;
     this.flush();
   }

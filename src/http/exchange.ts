@@ -1,5 +1,5 @@
-// A route's view of one HTTP request and its response. Implemented over uWebSockets.js in this folder; protocols depend
-// only on these types. All calls happen on the event-loop thread that owns the socket.
+// A route's view of one HTTP request and its response. Implemented on uWebSockets.js in this directory; protocols
+// depend only on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { ApiError, HeaderList } from '../shared/errors.js';
@@ -10,76 +10,79 @@ export interface Exchange {
   readonly requestId: string; // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
   /**
-   * Attributes the request to this identity from now on, for routes that identify callers by something other than an
+   * Attributes the request to this identity from now on. For routes that identify callers by something other than an
    * API key.
    */
   actAs(identity: Identity): void;
   /**
-   * Charges time and memory (charged(), enqueue(), reserve()) to this organization from now on, for routes that
+   * Charges time and memory (charged(), enqueue(), reserve()) to this organization from now on. For routes that
    * identify callers by something other than an API key.
    */
   onAccountOf(organizationId: string): void;
   /**
-   * The client's address: that of the connection or, with http.trust_proxy, the one that the proxy reports. '' after
-   * the client has disconnected.
+   * The client's address: the peer address of the connection or, with http.trust_proxy, the address that the proxy
+   * reports. '' after the client has disconnected.
    */
   readonly remoteAddress: string;
   readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
   /**
-   * Parsed JSON. Undefined for GET, and after handler() has returned or awaited: because generation must not keep the
-   * body in memory.
+   * Parsed JSON. Undefined for GET, and once handler() has returned or awaited, so that the body is not kept in memory
+   * during generation.
    */
   readonly body: unknown;
   /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;
   readonly query: URLSearchParams;
-  readonly params: Readonly<Record<string, string>>; // values of the path pattern's parameters
+  readonly params: Readonly<Record<string, string>>; // values of the path parameters
   header(name: string): string; // lower-case name; '' if absent
   readonly aborted: boolean;
   /**
-   * Runs work on `bytes` bytes or characters, and charges its time to the organization (limits.event_loop_ms). The
-   * budget may be overdrawn.
+   * Runs work on `bytes` bytes or characters, and charges its time to the organization (limits.event_loop_ms). May
+   * exceed the budget.
    */
   charged<T>(bytes: number, work: () => T): T;
   /**
-   * Queues a read of `bytes` stored bytes or characters. Large reads wait for their turn, round-robin by organization;
-   * their time is charged to the organization. Rejects with ApiError 429 if its budget is used up. Never settles if the
-   * client disconnects first.
+   * Queues a read of `bytes` bytes or characters from storage. Large reads wait their turn, round-robin by
+   * organization, and their time is charged to the organization. Rejects with ApiError 429 if its budget is used up.
+   * Never settles if the client disconnects first.
    */
   enqueue<T>(bytes: number, work: () => Promise<T>): Promise<T>;
   /**
-   * Reserves memory for a response that is not streamed, until the client has read it. Throws ApiError 503, or 422 if
-   * it exceeds the limit of one response.
+   * Reserves memory for a non-streamed response until the client has read it. Throws ApiError 503, or 422 if the
+   * response exceeds the size limit.
    */
   reserve(bytes: number): void;
   /** A reservation for a response that outlives this request. The caller must release it. */
   keeping(): BufferReservation;
-  /** Calls `callback` once if the client disconnects before the response is complete; immediately if it already has. */
+  /**
+   * Calls `callback` once if the client disconnects before the response is complete, or immediately if it already has.
+   */
   onAborted(callback: () => void): void;
-  /** Sets a response header; call before json() or sse(). A second value for a name replaces the first. */
+  /** Sets a response header; call before json() or sse(). A second value for the same name replaces the first. */
   setHeader(name: string, value: string): void;
   /**
-   * Sends a complete response. A JsonText is sent as is. Allowed after sse() as long as nothing of the stream has been
-   * sent.
+   * Sends a complete response. A JsonText is sent as is. Allowed after sse() as long as nothing has been sent on the
+   * stream.
    */
   json(status: number, body: unknown): void;
   /**
    * Sends a complete response of about `bytes` bytes. A large response is serialized in slices when it is the
-   * organization's turn, and is charged to it. Throws like reserve(); later failures are sent as the response.
+   * organization's turn, and its time is charged to the organization. Throws like reserve(); later failures are sent as
+   * the response.
    */
   jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
-   * Starts an event stream. Status 200 and SSE headers are sent with the first write or the first keep-alive.
-   * `onFailure` returns the events that report an error after the stream has started. Without it, the path's error
+   * Starts an event stream. Status 200 and the SSE headers are sent with the first write or the first keep-alive.
+   * `onFailure` returns the events that report an error after the stream has started; without it, the path's error
    * format is used.
    */
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream;
   /**
-   * Ends with an error. If nothing has been sent yet, the error is sent as a status in the path's error format;
-   * otherwise, as the error events of the stream. An error that is not an ApiError is logged and sent as
+   * Ends the response with an error. If nothing has been sent yet, the error is sent with its HTTP status in the path's
+   * error format; otherwise, as error events on the stream. An error that is not an ApiError is logged and sent as
    * internal_error.
    */
   fail(error: unknown): void;
@@ -96,35 +99,36 @@ export interface StreamEvent {
 
 export interface EventStream {
   /**
-   * Queues one event; `event` is the SSE event name, if the format has one. Writes of one engine step are sent
+   * Queues one event; `event` is the SSE event name, if the format has one. Events of one engine step are sent
    * together.
    */
   send(data: string, event?: string): void;
   /**
-   * Sends what is queued and ends the response. `error`: the error reported in the last events, for the request's
-   * outcome.
+   * Sends everything queued and ends the response. `error`: the error reported in the last events, for the request log.
    */
   end(error?: ApiError | null): void;
   /** True after headers have been sent: errors must then be sent as stream events. */
   readonly started: boolean;
-  /** Bytes buffered for a slow reader. Above the limit, the connection is closed and onAborted fires. */
+  /**
+   * Bytes buffered for a slow reader. Above the limit, the connection is closed and the onAborted callback is called.
+   */
   readonly bufferedBytes: number;
 }
 
 export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
-  path: string; // pattern: '/v1/models/:id'
+  path: string; // a pattern such as '/v1/models/:id'
   scope: Scope | null;
-  /** The route itself calls permit() after looking up the model, so that 404 takes precedence over 403. */
+  /** The route itself calls permit() after looking up the model, so that a 404 takes precedence over a 403. */
   checksScope?: true;
   /**
-   * The route generates output: it counts toward the model's limits instead of limits.read_rpm, and rejected requests
-   * appear in the usage.
+   * The route generates output: it counts toward the model's limits instead of limits.read_rpm, and its rejected
+   * requests appear in the usage data.
    */
   generates?: true;
-  /** The path under which this route's generations and refusals are counted, if it differs from `path`. */
+  /** The path under which this route's generations and rejections are counted, if it differs from `path`. */
   countedAs?: string;
-  /** POST, PATCH, PUT: the body may be omitted and is then undefined. */
+  /** For POST, PATCH and PUT: the body may be omitted and is then undefined. */
   bodyOptional?: true;
   /**
    * Served without an API key, and even while the server is draining (health, dashboard). `identity` must not be read
@@ -133,13 +137,15 @@ export interface Route {
   public?: true;
   /** Only for this server's own pages: no CORS headers are sent, so other sites cannot read the response. */
   sameOrigin?: true;
-  /** Set on every response of the route, errors included. */
+  /** Set on all of the route's responses, including errors. */
   headers?: HeaderList;
-  /** Runs before the body is read; reading waits for its promise. An error it throws is sent as the response. */
+  /**
+   * Runs before the body is read, and reading waits for its promise. If it throws, the error is sent as the response.
+   */
   onRequest?(exchange: Exchange): void | Promise<unknown>;
   /**
-   * Validates a large body in steps before preHandler() and handler(), so that other requests run between the steps. It
-   * returns no result and must not throw. Null: there is nothing to validate in advance.
+   * Validates a large body in steps before preHandler() and handler(), so that other requests can run between the
+   * steps. It returns no result and must not throw. Null: there is nothing to validate in advance.
    */
   validateInSlices?(body: unknown): Iterator<unknown> | null;
   /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */

@@ -1,7 +1,7 @@
 // Health and metrics.
-// - /livez: the event loop runs, and no engine has stopped for good.
-// - /readyz: requests would be served now: all models are loaded, the server is not draining, and the engines make
-//   progress. Operators see the values that led to the verdict; other clients see only states.
+// - /livez: the event loop is running, and no engine has stopped permanently.
+// - /readyz: requests would be served now, because all models are loaded, the server is not draining, and the engines
+//   are making progress. Operators see the underlying values; other clients see only states.
 // - /metrics: Prometheus text, for operators.
 
 import { VERSION } from '../shared/version.js';
@@ -16,12 +16,12 @@ import type { ThreadState } from '../shared/thread-states.js';
 export interface ModelHealth {
   name: string;
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
-  /** The model was unloaded and is loading because of a request, which waits for it. */
+  /** The model was unloaded and is now being loaded for a waiting request. */
   awaited: boolean;
-  /** 0 … 1 while loading. */
+  /** 0 to 1 while loading. */
   progress: number;
   error: string | null;
-  /** The engine stopped while serving, after a device error. Only a restart of the process recovers it. */
+  /** The engine stopped while serving, after a device error. Only restarting the process recovers it. */
   stopped: boolean;
   running: number;
   waiting: number;
@@ -39,14 +39,14 @@ export interface Health {
   skew?: ClockSkew | null;
   /** Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
-  /** Why the database in the data folder no longer accepts writes; null or absent: it does. */
+  /** Why the database in the data directory no longer accepts writes. Null or absent: it accepts them. */
   storage?: string | null;
 }
 
 export interface HealthOptions {
   health(): Health;
   telemetry: Telemetry;
-  /** If requests are running or waiting but no step has ended for this long, the model counts as stalled. */
+  /** If requests are running or waiting but no step has finished for this long, the model counts as stalled. */
   stallMs: number;
   metricsPublic: boolean;
   /** Decides which clients may see operator details. */
@@ -58,8 +58,8 @@ export interface HealthOptions {
 }
 
 /**
- * The reason why only a restart would help, or null. A model that failed to load is no such reason: it would fail
- * again.
+ * The reason why only a restart would help, or null. A model that failed to load is not such a reason, because it would
+ * fail again.
  */
 export function notAlive(health: Health): string | null {
   const model = health.models.find(({ stopped }) => stopped);
@@ -68,19 +68,19 @@ export function notAlive(health: Health): string | null {
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
-  // checked first, because it takes precedence over the drain that it causes
+  // checked first, because it also causes a drain and is the more useful reason
   if (health.storage !== null && health.storage !== undefined) return health.storage;
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
-  // With the policy `share`, the process keeps serving. With the policy `refuse`, it would reject every request.
+  // With the `share` policy, the process keeps serving. With the `refuse` policy, it would reject every request.
   if (health.counters?.state === 'away' && health.counters.policy === 'refuse') return 'Redis is unreachable';
-  // A worker that is restarting or lost is reported, but the server stays ready while another worker serves.
+  // A restarting or lost worker is reported, but the server stays ready while another worker is serving.
   if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no HTTP worker is serving';
   for (const model of health.models) {
     if (model.state === 'unloaded' || model.state === 'idle') continue; // unloaded by an operator, or not requested yet
     if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    // Waiting requests count too, because requests that arrive while a step hangs are just as stuck.
+    // Waiting requests count too, because requests that arrive while a step hangs are stuck as well.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)
       return `${model.name} has requests but completed no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
@@ -106,7 +106,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
         });
       },
     },
-    // The path that inference servers commonly provide. Test harnesses poll it until it returns 200.
+    // The path that other inference servers use. Test harnesses poll it until it returns 200.
     {
       method: 'GET',
       path: '/health',
@@ -139,7 +139,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       handler: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        // errors contain file names, and the load reveals information about other clients
+        // errors contain file names, and the load figures reveal information about other clients
         const whole = await options.readers.has(exchange);
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',

@@ -1,5 +1,5 @@
-// Validates the Host header against DNS rebinding. A web page can make its own host name resolve to 127.0.0.1, but it
-// cannot make the browser send a different Host header. IP addresses and loopback names are therefore safe.
+// Validates the Host header as a defense against DNS rebinding. A web page can make its own host name resolve to
+// 127.0.0.1, but it cannot make the browser send a different Host header. So IP addresses and loopback names are safe.
 
 import { isIP } from 'node:net';
 
@@ -8,7 +8,7 @@ export function isLoopback(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || /^127\.\d+\.\d+\.\d+$/.test(name);
 }
 
-/** `host:port`, `[::1]:port` or a bare name → the name in lower case. */
+/** Converts `host:port`, `[::1]:port` or a bare name to the name in lower case. */
 export function hostName(header: string): string {
   const bracketed = /^\[([^\]]*)\]/.exec(header)?.[1];
   const name = bracketed ?? (header.split(':')[0] as string);
@@ -17,7 +17,7 @@ export function hostName(header: string): string {
 
 /**
  * Returns a function that decides whether a Host header is accepted. A server that listens on more than loopback is
- * exposed on purpose, and its host names are unknown, so it checks the header only if names are configured.
+ * exposed on purpose and may have any host name, so the header is checked only if names are configured.
  */
 export function hostGuard(listenHost: string, allowedHosts: readonly string[]): (header: string) => boolean {
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;

@@ -1,15 +1,15 @@
-// Measures a JSON text in its bytes before parsing: nesting depth, number of values and members, and numbers that
-// overflow. JSON.parse turns `{},{},…` into fifty times its size and blocks the event loop for seconds; counting takes
-// only one pass over the bytes. Pure.
+// Measures the complexity of a JSON text before it is parsed: nesting depth, number of values and members, and numbers
+// that overflow. JSON.parse expands `{},{},…` to fifty times its size and blocks the event loop for seconds; counting
+// takes a single pass over the bytes. Pure.
 
-/** Limits of a JSON text. */
+/** Limits for a JSON text. */
 export interface JsonLimits {
   depth: number;
   values: number;
   members: number;
 }
 
-/** The limit that was exceeded; `number` stands for a number that is not finite. */
+/** The limit that was exceeded; `number` means that a number is not finite. */
 export type JsonExcess = keyof JsonLimits | 'number';
 
 // Meaning of a byte outside strings. All other bytes, including UTF-8 bytes above 127, are ignored.
@@ -35,17 +35,17 @@ const QUOTE = 0x22,
   BACKSLASH = 0x5c,
   MINUS = 0x2d;
 /**
- * String bytes scanned one by one before switching to a native search. One native call costs as much as about fifty
- * bytes.
+ * Number of bytes in a string that are scanned one by one before switching to a native search. One native call costs as
+ * much as scanning about fifty bytes.
  */
 const NEAR = 64;
-/** A number with fewer digits is finite unless it has a positive exponent. */
+/** A number with fewer digits than this is finite unless it has a positive exponent. */
 const LONG_NUMBER = 300;
 
 /**
  * Returns the first limit that the text exceeds, or null. Opening brackets and commas are counted as values, which
- * covers every value except the first. For text that is not JSON, the result is arbitrary, but JSON.parse fails before
- * it has created more values than were counted.
+ * covers every value except the first. For invalid JSON, the result is meaningless, but JSON.parse fails before it has
+ * created more values than were counted.
  */
 export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | null {
   // A Buffer uses the C library for searching; a plain Uint8Array does not.
@@ -55,13 +55,13 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
     values = 0,
     members = 0,
     strings = 0;
-  let before = -1; // position of the last bracket, comma, colon or quote
-  let raised = false; // an exponent follows it
+  let before = -1; // last bracket, comma, colon or quote
+  let raised = false; // the number being scanned has a positive exponent
   for (let at = 0; at < bytes.length; at++) {
     const meaning = MEANINGS[bytes[at] as number];
     if (meaning === 0) continue;
     if (meaning === RAISES) {
-      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS; // the e of `true` does not follow a digit
+      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS; // `true` has no digit before its e
       continue;
     }
     if ((raised || at - before > LONG_NUMBER) && isInfinite(bytes, before + 1, at)) return 'number';
@@ -83,7 +83,8 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
         break;
       case QUOTES:
         before = at = endOfString(bytes, at + 1);
-        // The string is not terminated, or strings follow each other without a separator: JSON.parse reports the error.
+        // The string is not terminated, or strings follow each other without a separator. JSON.parse will report the
+        // error.
         if (at < 0 || ++strings > maxStrings) return null;
         break;
     }
@@ -91,7 +92,10 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
   return null;
 }
 
-/** Position of the string's closing quote, or -1 if there is none. `at`: position of the string's first byte. */
+/**
+ * Returns the position of the string's closing quote, or -1 if there is none. `at`: position of the string's first
+ * byte.
+ */
 function endOfString(bytes: Buffer, at: number): number {
   for (;;) {
     const near = Math.min(at + NEAR, bytes.length);
@@ -106,7 +110,7 @@ function endOfString(bytes: Buffer, at: number): number {
   }
 }
 
-/** Whether an odd number of backslashes precedes `at`. */
+/** Whether the byte at `at` is escaped: an odd number of backslashes precedes it. */
 function isEscaped(bytes: Buffer, at: number): boolean {
   let before = at;
   while (bytes[before - 1] === BACKSLASH) before--;
@@ -118,8 +122,8 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /**
- * Whether the text between two structural bytes is a number that parses to infinity. Malformed numbers are left to
- * JSON.parse.
+ * Whether the text between two structural bytes is a number that parses to infinity. Malformed numbers are ignored;
+ * JSON.parse reports them.
  */
 function isInfinite(bytes: Buffer, from: number, to: number): boolean {
   return Math.abs(Number(bytes.toString('latin1', from, to))) === Infinity;

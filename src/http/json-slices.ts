@@ -1,22 +1,22 @@
-// Serializes a large value as JSON in slices. Serializing a string of 20 MB in one call takes about 60 ms, during which
-// the event loop would serve no other request. Pure.
+// Serializes a large value as JSON in slices. Serializing a 20 MB string in one call would take about 60 ms, during
+// which the event loop could not serve other requests. Pure.
 import type { JsonText } from './json-text.js';
 
 /** Characters per chunk of a string; a chunk takes a few tenths of a millisecond. */
 const PIECE_CHARACTERS = 131_072;
 /** Strings up to this length are written without yielding. */
 const SHORT_CHARACTERS = 4_096;
-/** Array or object entries written between two yields. */
+/** Number of array or object entries written between two yields. */
 const FEW = 64;
 /**
- * Nesting levels that are traversed entry by entry (list, items, parts, part contents). Deeper levels are serialized in
- * one call.
+ * Number of nesting levels that are traversed entry by entry (list, items, parts, part contents). Deeper levels are
+ * serialized in one call.
  */
 const LEVELS = 6;
 
 /**
- * Appends `value` (plain data) to `text` as JSON.stringify() would write it, and yields after each slice. Surrogate
- * pairs are never split.
+ * Appends `value` (plain data) to `text` as JSON.stringify() would write it, and yields after each slice. Never splits
+ * a surrogate pair.
  */
 export function* jsonSlices(value: unknown, text: JsonText, level = 0): Generator<void, void> {
   if (typeof value === 'string' && value.length > SHORT_CHARACTERS) {

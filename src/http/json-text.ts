@@ -1,8 +1,8 @@
-// JSON text that grows while a response is generated, stored in chunks outside the JavaScript heap. The
-// log-probabilities of a prompt can reach 100 MB of text. As objects, they would take a gigabyte; as one string, they
-// could exceed the maximum length of a string.
+// JSON text that grows while a response is being generated, stored in chunks outside the JavaScript heap. A prompt's
+// log probabilities can reach 100 MB of text. As objects, they would take a gigabyte; as one string, they could exceed
+// the maximum string length.
 
-/** Characters collected before they become a chunk. */
+/** Number of characters collected before they become a chunk. */
 const PIECE_CHARACTERS = 65_536;
 
 export class JsonText {
@@ -30,12 +30,12 @@ export class JsonText {
     return this.add(other.#open);
   }
 
-  /** True while there are no chunks; toString() is then cheaper than pieces(). */
+  /** True while there are no chunks yet; toString() is then cheaper than pieces(). */
   get isShort(): boolean {
     return this.#pieces.length === 0;
   }
 
-  /** The whole text in order. */
+  /** The whole text, in order. */
   pieces(): readonly Uint8Array[] {
     this.#close();
     return this.#pieces;
@@ -57,7 +57,7 @@ export class JsonText {
   }
 }
 
-/** A list whose entries are already JSON. */
+/** A list whose entries are already serialized as JSON. */
 export class JsonList {
   readonly #entries = new JsonText();
   #length = 0;

@@ -1,7 +1,7 @@
-// Sends a complete response that does not fit into one socket write. The library would copy the rest of it. Here, the
-// rest is written as the client reads it, so the response is in memory only once, and its memory is accounted for. A
-// client that reads at loopback speed gets 1 MiB per iteration of the event loop, so other requests do not wait for it.
-// Event-loop thread only.
+// Sends a complete response that does not fit in one socket write. The library would copy the remainder. Here, the
+// remainder is written as the client reads it, so the response is in memory only once, and the memory is accounted for.
+// A client that reads at loopback speed gets at most 1 MiB per event-loop iteration, so other requests do not have to
+// wait for it. Event-loop thread only.
 //
 //   sendLarge ─► tryEnd, chunk by chunk ─► the socket is full ─► onWritable ─► … ─► sent
 //                     │ after 1 MiB         └─ too slow: closed, which aborts
@@ -12,8 +12,9 @@ import type { HttpResponse } from 'uWebSockets.js';
 const TURN_BYTES = 1 << 20;
 
 /**
- * Must be called inside a cork, after the headers. `sent` is called once, when the last byte has been passed to the
- * socket, but not if the client disconnects. `isGone`: the client has disconnected and `res` must no longer be used.
+ * Must be called inside a cork, after the headers have been written. `sent` is called once, when the last byte has been
+ * passed to the socket; it is not called if the client disconnects. `isGone` returns true once the client has
+ * disconnected, after which `res` must not be used.
  */
 export function sendLarge(
   res: HttpResponse,
@@ -22,8 +23,8 @@ export function sendLarge(
   sent: () => void,
 ): void {
   const total = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  let at = 0; // index of the chunk with the next byte
-  let begin = 0; // offset of that chunk in the response
+  let at = 0; // index of the chunk that contains the next byte
+  let begin = 0; // offset of that chunk within the response
   let paused = false;
   const push = (from: number): boolean => {
     if (paused) return true;

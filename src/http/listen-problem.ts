@@ -1,5 +1,5 @@
 // Finds out why the server cannot listen on an address. The HTTP library reports only that listening failed, and only
-// after models have been loaded.
+// after the models have been loaded.
 
 import { createServer } from 'node:net';
 import type { Config } from '../config/settings.js';
@@ -13,7 +13,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Checks before anything is downloaded or loaded that the addresses can be bound. Another process may still bind them
+ * Checks that the addresses can be bound, before anything is downloaded or loaded. Another process may still bind them
  * in the meantime. Throws StartError.
  */
 export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
@@ -27,9 +27,9 @@ export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' 
   }
 }
 
-/** Returns the reason and what to do about it. `flag`: the flag that sets the port. */
+/** Returns the reason and what to do about it. `flag`: the command-line flag that sets the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
-  // it is free now, so it was in use a moment ago
+  // the port is free now, so it was in use a moment ago
   return describe(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
 }
 
@@ -38,7 +38,7 @@ function describe(host: string, port: number, flag: string, code: string): strin
   return `Cannot listen on ${host} port ${port}: ${REASONS[code] ?? code}. Choose another one with ${other}${other === flag ? ' (0 = any free port)' : ''}.`;
 }
 
-/** The error code of an attempt to listen, or null if it succeeds. */
+/** Tries to listen. Returns the error code, or null if it succeeds. */
 function failure(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();

@@ -1,24 +1,24 @@
 // Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
-// responses. Organizations take turns. Within an organization tasks run in order of arrival, but responses run before
-// reads. A task may continue for several slices before the next task starts, so only one body at a time is held as
-// objects. While a task waits for a shared database, the next one runs, so a slow database does not delay other bodies.
-// After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
+// responses. Organizations take turns. Within an organization, tasks run in order of arrival, except that responses run
+// before reads. A task may take several slices and finishes before the next task starts, so only one body at a time is
+// held as objects. While a task waits for a shared database, the next one runs, so a slow database does not delay other
+// bodies. After each slice, other work gets the event loop for as long as the slice took. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
-/** Smaller bodies are parsed immediately, because waiting for a turn would cost more. */
+/** Smaller bodies are parsed immediately, because queueing them would cost more. */
 export const SMALL_BYTES = 131_072;
 
-/** Work of one slice. Returns the next slice, if any work is left. */
+/** One slice of work. Returns the next slice if there is more to do. */
 export type Task = () => Task | undefined | void;
 
 export class ParseQueue {
-  readonly #lines = new Map<string, Task[]>(); // the organization whose turn it is comes first
-  #nextSlice: Task | undefined; // next slice of the current task
+  readonly #lines = new Map<string, Task[]>(); // the organization whose turn is next comes first
+  #nextSlice: Task | undefined; // the current task's next slice
   #busy = false;
 
   /**
-   * Calls `parse`: immediately for fewer than SMALL_BYTES bytes, otherwise later. Errors that it throws are not caught.
+   * Runs `parse` immediately for fewer than SMALL_BYTES bytes, otherwise later. Does not catch errors that it throws.
    */
   take(organizationId: string, bytes: number, parse: Task): void {
     if (bytes < SMALL_BYTES) {
@@ -29,8 +29,8 @@ export class ParseQueue {
   }
 
   /**
-   * Queues work that follows from a finished task before the organization's other tasks, which would take more memory
-   * while this result is still held.
+   * Queues follow-up work of a finished task ahead of the organization's other tasks, which would take more memory
+   * while this task's result is still held.
    */
   resume(organizationId: string, work: Task): void {
     this.#wait(organizationId, (line) => line.unshift(work));
@@ -52,7 +52,7 @@ export class ParseQueue {
       this.#nextSlice = undefined; // stays undefined if the slice throws
       this.#nextSlice = turn?.() ?? undefined;
     } finally {
-      // after the slice's immediate follow-up work, such as building a response, which counts too
+      // runs after the slice's immediate follow-up work, such as building a response, so that its time counts too
       setImmediate(() => this.#yieldThenNext(began));
     }
   }
@@ -68,7 +68,7 @@ export class ParseQueue {
     for (const [organizationId, line] of this.#lines) {
       const parse = line.shift();
       this.#lines.delete(organizationId);
-      if (line.length > 0) this.#lines.set(organizationId, line); // after the others
+      if (line.length > 0) this.#lines.set(organizationId, line); // behind the other organizations
       return parse;
     }
     return undefined;

@@ -1,9 +1,9 @@
-// Holds a request's body while the request is being authenticated. At most one socket read is kept, then the socket is
-// paused. The data is handed to the reader that attaches later. Event-loop thread only.
+// Holds a request's body while the request is being authenticated. At most one socket read is kept; then the socket is
+// paused. The data is passed to the reader that attaches later. Event-loop thread only.
 
 type Take = (piece: ArrayBuffer, isLast: boolean) => void;
 
-/** The methods of the library's response object that reading a body needs. */
+/** The methods of the library's response object that are needed to read a body. */
 export interface BodySource {
   onData(take: Take): unknown;
   pause(): unknown;
@@ -14,7 +14,7 @@ export class PausedBody implements BodySource {
   #pieces: { piece: ArrayBuffer; isLast: boolean }[] = [];
   #take: Take | null = null;
 
-  /** Must be created within the library's route callback: data that arrives without a handler is discarded. */
+  /** Must be created within the library's route callback, because data that arrives without a handler is discarded. */
   constructor(private readonly source: BodySource) {
     source.onData((piece, isLast) => {
       if (this.#take !== null) {
@@ -33,7 +33,7 @@ export class PausedBody implements BodySource {
     if (held.length > 0 && held.at(-1)?.isLast === false) this.source.resume();
   }
 
-  /** Discards the body; it will not be read. */
+  /** Discards the body without reading it. */
   drop(): void {
     this.onData(() => undefined);
   }

@@ -1,6 +1,6 @@
-// Query parameters with several values. Pure.
+// Query parameters that can have several values. Pure.
 
-/** Accepts `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order of the query and drops empty values. */
+/** Accepts `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order in the query and drops empty values. */
 export function queryList(query: URLSearchParams, name: string): string[] {
   const values: string[] = [];
   for (const [key, value] of query) {
@@ -10,7 +10,7 @@ export function queryList(query: URLSearchParams, name: string): string[] {
   return values;
 }
 
-/** `name[0]`: the form some query builders use for arrays. */
+/** `name[0]`: the form in which some query builders write arrays. */
 function isIndexed(key: string, name: string): boolean {
   return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
 }

@@ -1,10 +1,11 @@
-// Limits the bytes of request bodies held in memory while they are read and decompressed: per process, and half of that
-// per organization. The size limit for one body does not limit the memory of a hundred bodies. Event-loop thread only.
+// Limits how many bytes of request bodies are held in memory while they are being read and decompressed: per process,
+// and half of that per organization. The per-body size limit alone would not limit the memory of a hundred bodies.
+// Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Number of remembered organizations above which idle ones are removed. */
+/** When more organizations than this are remembered, idle ones are removed. */
 const MANY = 1_024;
 
 /**
@@ -20,7 +21,7 @@ export class RequestMemoryBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  // entries with 0 are kept, because a table that shrinks and grows with each body keeps old tables alive
+  // entries of 0 are kept, because a map that shrinks and grows with each body leaves old tables in memory
   readonly #perOrganization = new Map<string, number>();
 
   /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */
@@ -47,7 +48,9 @@ export class RequestMemoryBudget {
     return new Reading(this, organizationId);
   }
 
-  /** Called by Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases. */
+  /**
+   * Called by Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases bytes.
+   */
   take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
     if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;
@@ -64,7 +67,7 @@ export class RequestMemoryBudget {
   }
 }
 
-/** The part of the budget that one body has reserved. */
+/** The part of the budget reserved for one body. */
 export class Reading {
   #bytes = 0;
 
@@ -73,14 +76,14 @@ export class Reading {
     private readonly organizationId: string,
   ) {}
 
-  /** Reserves `bytes` more. Returns false if they must not be kept. */
+  /** Reserves `bytes` more. Returns false if the budget is exhausted; the bytes must then not be kept. */
   add(bytes: number): boolean {
     if (!this.budget.take(this.organizationId, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
 
-  /** Releases `bytes` of the reservation. */
+  /** Releases `bytes` from the reservation. */
   free(bytes: number): void {
     const fewer = Math.min(bytes, this.#bytes);
     if (fewer > 0) this.budget.take(this.organizationId, -fewer);

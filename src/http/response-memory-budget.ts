@@ -1,16 +1,16 @@
-// Limits the bytes of large responses held in memory, from assembly until the client has read them. The limit is per
-// process; one organization may use half of it. A slow reader uses up only its own organization's share. Event-loop
-// thread only.
+// Limits how many bytes of large responses are held in memory, from assembly until the client has read them. The limit
+// applies per process; one organization may use half of it. So a slow reader uses up only its own organization's share.
+// Event-loop thread only.
 import { apiError, type ApiError } from '../shared/errors.js';
 import { RequestMemoryBudget, type Reading } from './request-memory-budget.js';
 
-/** Responses below this size are not counted, because they fit into the kernel's socket buffer. */
+/** Responses below this size are not counted, because they fit in the kernel's socket buffer. */
 export const LARGE_ANSWER_BYTES = 65_536;
 
 export class ResponseMemoryBudget {
   readonly #bytes: RequestMemoryBudget;
 
-  /** One response of `largest` bytes always fits into an organization's share, even if `maxBytes` is smaller. */
+  /** One response of `largest` bytes always fits in an organization's share, even if `maxBytes` is smaller. */
   constructor(maxBytes: number, largest: number) {
     this.#bytes = new RequestMemoryBudget(maxBytes, largest);
   }
@@ -20,7 +20,7 @@ export class ResponseMemoryBudget {
   }
 }
 
-/** The part of the budget that one response has reserved. */
+/** The part of the budget reserved for one response. */
 export class ResponseReservation {
   #bytes = 0;
 
@@ -55,7 +55,7 @@ export class ResponseReservation {
     if (refusal !== null) throw refusal;
   }
 
-  /** Raises the reservation to a total of `bytes`, for callers that reserved an estimate before. */
+  /** Raises the reservation to a total of `bytes`, for callers that first reserved an estimate. */
   settle(bytes: number): ApiError | null {
     return bytes > this.#bytes ? this.add(bytes - this.#bytes) : null;
   }

@@ -1,12 +1,12 @@
-// The routing table. Routes are matched here and not by uWebSockets.js, because the table must also show which methods
-// a path supports and whether a path exists under /v1.
+// The routing table. Routes are matched here rather than by uWebSockets.js, because the table must also report which
+// methods a path supports and whether a path exists under /v1.
 
 import type { Route } from './exchange.js';
 
 interface Pattern {
   path: string; // as declared: '/v1/models/:id'
   segments: string[];
-  routes: Map<string, Route>; // by method
+  routes: Map<string, Route>; // keyed by method
   socket: boolean; // the path accepts WebSocket upgrades
   sameOrigin: boolean;
 }
@@ -42,7 +42,7 @@ export class Router {
     return pattern;
   }
 
-  /** `method` in upper case; HEAD is served by the GET route. One trailing slash is ignored. */
+  /** `method` must be upper case; HEAD is served by the GET route. One trailing slash is ignored. */
   match(method: string, path: string): Match {
     const found = this.find(trimSlash(path));
     if (found === null) return { kind: 'none' };
@@ -52,13 +52,13 @@ export class Router {
     return { kind: 'route', route, params: found.params };
   }
 
-  /** The methods of a path for the Allow header. OPTIONS is supported on every path. */
+  /** A path's methods, for the Allow header. OPTIONS is supported on every path. */
   allow(path: string): string {
     const found = this.find(trimSlash(path));
     return found === null ? 'OPTIONS' : allowed(found.pattern);
   }
 
-  /** Whether only this server's own pages may read responses of the path. */
+  /** Whether only this server's own pages may read responses from the path. */
   isSameOrigin(path: string): boolean {
     return this.find(trimSlash(path))?.pattern.sameOrigin ?? false;
   }

@@ -1,4 +1,4 @@
-// A protocol's view of one WebSocket connection. Implemented over uWebSockets.js in this folder; protocols depend only
+// A protocol's view of one WebSocket connection. Implemented on uWebSockets.js in this directory; protocols depend only
 // on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
@@ -17,9 +17,9 @@ export const CLOSE = {
 export type CloseCode = (typeof CLOSE)[keyof typeof CLOSE];
 
 export interface SocketRoute {
-  path: string; // exact path, no pattern
+  path: string; // an exact path, not a pattern
   scope: Scope | null;
-  /** Called after a handshake has passed every check. Never called while the server drains. */
+  /** Called after a handshake has passed every check. Never called while the server is draining. */
   open(socket: ServerSocket): SocketListener;
 }
 
@@ -28,16 +28,18 @@ export interface SocketRoute {
  * not affected.
  */
 export interface SocketListener {
-  /** One complete message. `bytes` are valid only during the call; at most ws.max_message_bytes. */
+  /** One complete message of at most ws.max_message_bytes. `bytes` are valid only during the call. */
   message(bytes: Uint8Array, binary: boolean): void;
-  /** The server is shutting down: new work must be refused, running work may continue for a while. Called once. */
+  /**
+   * The server is shutting down: new work must be refused, running work may continue until the drain ends. Called once.
+   */
   drain(): void;
-  /** The connection is closed, by either side. Called once, as the last call. */
+  /** The connection was closed by either side. Called once, as the last call. */
   closed(): void;
 }
 
 export interface ServerSocket {
-  readonly requestId: string; // of the handshake
+  readonly requestId: string; // the handshake's request ID
   readonly identity: Identity; // from the handshake or the last identify()
   readonly openedAt: number; // performance.now()
   readonly open: boolean;
@@ -45,16 +47,16 @@ export interface ServerSocket {
   /** A header of the handshake: lower-case name; '' if absent. */
   header(name: string): string;
   /**
-   * Looks up the handshake's API key again, synchronously or asynchronously. Throws or rejects with ApiError 401 or
-   * 403.
+   * Looks up the API key from the handshake again, synchronously or asynchronously. Throws or rejects with ApiError 401
+   * or 403.
    */
   identify(): Promise<void> | void;
   /**
-   * Queues one text message; messages of one tick are sent together. Above the buffer limit for slow readers, the
-   * connection is closed.
+   * Queues one text message; messages sent in one tick are written together. If a slow reader's buffer exceeds its
+   * limit, the connection is closed.
    */
   send(text: string): void;
-  /** Sends what is queued, then the close frame. `reason`: at most 123 bytes. */
+  /** Sends everything queued, then the close frame. `reason`: at most 123 bytes. */
   close(code: CloseCode, reason: string): void;
   /** Bytes buffered for a slow reader. */
   readonly bufferedBytes: number;
@@ -63,28 +65,28 @@ export interface ServerSocket {
 }
 
 export interface SocketTurn {
-  readonly requestId: string; // req_…, of this turn
+  readonly requestId: string; // this turn's ID: req_…
   readonly receivedAt: number; // performance.now()
   /** Null if the turn is not traced. */
   readonly trace: RequestTrace | null;
   /**
-   * Runs work that reads and checks a message of `bytes` bytes, charged to the organization (limits.event_loop_ms).
-   * Throws ApiError 429 instead if its budget is used up.
+   * Runs work that reads and checks a message of `bytes` bytes, and charges its time to the organization
+   * (limits.event_loop_ms). Throws ApiError 429 instead if the organization's budget is used up.
    */
   read<T>(bytes: number, work: () => T): T;
-  /** Like read(), for further work on the message; never refused. */
+  /** Like read(), but for further work on the message; never refused. */
   charged<T>(bytes: number, work: () => T): T;
   /**
-   * Reserves `bytes` more for the turn's output, until its end. Throws ApiError 503, or 422 if it exceeds the limit of
-   * one response.
+   * Reserves `bytes` more for the turn's output, until the turn ends. Throws ApiError 503, or 422 if the output exceeds
+   * the size limit for one response.
    */
   hold(bytes: number): void;
-  /** A separate reservation. The caller must release it. */
+  /** Opens a separate reservation. The caller must release it. */
   keeping(): BufferReservation;
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /**
-   * `status`: as the response would have over HTTP; 0 if the client disconnected first. `failure`: the error that was
-   * sent. Later calls have no effect.
+   * `status`: the status that the response would have over HTTP, or 0 if the client disconnected first. `failure`: the
+   * error that was sent. Only the first call has an effect.
    */
   end(status: number, failure: Failure | null): void;
 }

@@ -1,20 +1,20 @@
-// Starts requests so that one organization's burst does not block the event loop. libuv delivers everything that has
-// arrived in one batch, which is often hundreds of requests. Starting one takes a few tenths of a millisecond, for
-// parsing, rendering the template, tokenizing and submitting. In each iteration of the loop, an organization's first
-// request starts immediately. Others wait and start in slices, with organizations taking turns; between two slices, the
-// event loop does other work. Event-loop thread only.
+// Staggers the start of requests so that one organization's burst does not block the event loop. libuv delivers
+// everything that has arrived in one batch, which is often hundreds of requests. Starting one request (parsing,
+// rendering the template, tokenizing, submitting) takes a few tenths of a millisecond. In each iteration of the event
+// loop, an organization's first request starts immediately. Its other requests wait and start in slices, with
+// organizations taking turns. Between two slices, the event loop does other work. Event-loop thread only.
 
-/** Milliseconds per slice; a single start may exceed it. */
+/** Milliseconds per slice; a single start may take longer. */
 const SLICE_MS = 3;
 
 export class StartQueue {
-  readonly #lines = new Map<string, (() => void)[]>(); // the organization whose turn it is comes first
-  readonly #started = new Set<string>(); // in this iteration of the loop
+  readonly #lines = new Map<string, (() => void)[]>(); // the organization whose turn is next comes first
+  readonly #started = new Set<string>(); // organizations that started a request in this iteration of the event loop
   #scheduled = false;
 
   /**
-   * Calls `start`, now or in one of the next iterations, in order of arrival within the organization. If the request
-   * has to wait, `willWait` is called first.
+   * Calls `start` now or in one of the next iterations, in order of arrival within the organization. If the request has
+   * to wait, `willWait` is called first.
    */
   add(organizationId: string, start: () => void, willWait?: () => void): void {
     const line = this.#lines.get(organizationId);
@@ -46,7 +46,7 @@ export class StartQueue {
       this.#scheduled = false;
       return;
     }
-    // A tick scheduled from a microtask runs after all microtasks, and therefore after everything that the request does
+    // A tick scheduled from a microtask runs after all microtasks, so it runs after everything that the request does
     // without waiting.
     queueMicrotask(() => process.nextTick(() => this.#next(until)));
     start();
@@ -56,7 +56,7 @@ export class StartQueue {
     for (const [organizationId, line] of this.#lines) {
       const start = line.shift();
       this.#lines.delete(organizationId);
-      if (line.length > 0) this.#lines.set(organizationId, line); // after the others
+      if (line.length > 0) this.#lines.set(organizationId, line); // behind the other organizations
       return start;
     }
     return undefined;

@@ -1,6 +1,6 @@
-// Exchange over one uWebSockets.js request. The library's request object is valid only within the route callback, so
-// the needed values are copied first. Its response object becomes invalid when the response or the connection ends, so
-// every use of it checks `open`.
+// An Exchange for one uWebSockets.js request. The library's request object is valid only within the route callback, so
+// the values needed later are copied first. Its response object becomes invalid when the response or the connection
+// ends, so every use of it checks `open` first.
 
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
@@ -28,7 +28,8 @@ export interface ExchangeHost {
   keepaliveMs: number;
   streamBufferBytes: number;
   /**
-   * Headers of every response: the version, and CORS headers unless only this server's own pages may read the response.
+   * Headers for every response: the version, and CORS headers unless only this server's own pages may read the
+   * response.
    */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
   loopTime: EventLoopBudget;
@@ -37,7 +38,7 @@ export interface ExchangeHost {
   answers: ResponseMemoryBudget;
   /** Maximum time, in ms, that a client may take to read a large response. */
   answerTimeoutMs: number;
-  /** Whether to take the client's address from X-Forwarded-For. */
+  /** Whether the client's address is taken from X-Forwarded-For. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
   /** Reports an error that the client did not cause. */
@@ -73,13 +74,14 @@ function goneThrough(slices: Generator): boolean {
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /**
- * Characters of the method that are kept for errors and the log. No registered method is longer (UPDATEREDIRECTREF).
+ * Number of characters of the method that are kept for errors and the log. No registered method is longer
+ * (UPDATEREDIRECTREF).
  */
 const MAX_METHOD = 17;
 
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
-/** Removes the client's port, which some proxies add, and which differs between connections. */
+/** Removes the client's port, which some proxies add and which differs between connections. */
 const withoutPort = (address: string): string =>
   /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 
@@ -94,13 +96,13 @@ export class UwsExchange implements Exchange {
   body: unknown = undefined;
   bodyBytes = 0;
   aborted = false;
-  /** True: the connection closes after the response, because the end of the request body is uncertain. */
+  /** If true, the connection closes after the response, because it is not certain where the request body ends. */
   closes = false;
-  /** Why the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
+  /** The error if the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
   readonly framingError: ApiError | null;
   sameOrigin = false;
   readonly loop = new EventLoopClock();
-  /** The route's pattern once known: a label for metrics with a limited number of values. */
+  /** The route's pattern once it is known: a metrics label with a limited number of values. */
   label = 'unmatched';
   trace: RequestTrace | null = null;
 
@@ -110,13 +112,13 @@ export class UwsExchange implements Exchange {
   private readonly fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
   private knownAt = -Infinity;
-  private payer = ''; // without an identity: the organization to which time and memory are charged
+  private payer = ''; // the organization charged for time and memory if there is no identity
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true; // the response object may be used
   private held: ResponseReservation | null = null;
   private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null =
-    null; // a large response that the client has not fully read
+    null; // a large response that the client has not completely read yet
 
   constructor(
     private readonly res: HttpResponse,
@@ -134,7 +136,7 @@ export class UwsExchange implements Exchange {
       if (name === 'transfer-encoding') codings++;
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-'))
-        // a proxy may add a header line of its own after the client's
+        // a proxy may add its own header line after the client's
         this.requestHeaders.set(name, `${first}, ${value}`);
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
       else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
@@ -142,12 +144,12 @@ export class UwsExchange implements Exchange {
     });
     this.framingError = lengthsDiffer
       ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
-      : // The library treats any value as `chunked`, and an empty value as if the header were absent.
+      : // the library treats any value as `chunked`, and an empty value as an absent header
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
         ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
         : null;
     // A request without these headers has no body. However, the library may hide a header that says otherwise, so
-    // further bytes on the connection cannot be trusted.
+    // further bytes on this connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
     this.closes = this.framingError !== null || saysNoLength;
     this.errorFormat = errorFormatOf(this.path, (name) => this.header(name));
@@ -192,7 +194,7 @@ export class UwsExchange implements Exchange {
     return this.requestHeaders.get(name) ?? '';
   }
 
-  /** Also true if the header is empty, or if the library cannot decode its bytes as text. */
+  /** Also true if the header is empty or its bytes cannot be decoded as text. */
   hasHeader(name: string): boolean {
     return this.requestHeaders.has(name);
   }
@@ -201,7 +203,7 @@ export class UwsExchange implements Exchange {
     return this.account.charged(bytes, work);
   }
 
-  /** The account of the calling organization, as far as it is known now. */
+  /** The meter for the calling organization, as far as it is known at this point. */
   get account(): EventLoopMeter {
     return new EventLoopMeter(this.host.loopTime, this.organizationId, this);
   }
@@ -240,7 +242,7 @@ export class UwsExchange implements Exchange {
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
     if (this.path.startsWith('/v1/') && this.errorFormat === 'chat') {
-      // The Messages format has no such header.
+      // The Messages format does not have this header.
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
     this.whole(
@@ -277,7 +279,7 @@ export class UwsExchange implements Exchange {
     if (this.open) this.whole(status, contentType, body, null);
   }
 
-  /** 204, for OPTIONS. */
+  /** Sends a 204, for OPTIONS. */
   noContent(): void {
     if (!this.open) return;
     this.open = false;
@@ -288,11 +290,11 @@ export class UwsExchange implements Exchange {
     this.finish(204, null);
   }
 
-  /** 101: turns the connection into a WebSocket that carries `data`. Only within the route callback. */
+  /** Sends a 101: turns the connection into a WebSocket that carries `data`. Only within the route callback. */
   upgrade<T>(context: us_socket_context_t, data: T): void {
     this.open = false;
     this.writeHead(101);
-    // No subprotocol or extension is negotiated; what the client offers is ignored.
+    // No subprotocol or extension is negotiated; the client's offers are ignored.
     this.res.upgrade(data, this.header('sec-websocket-key'), '', '', context);
     this.finish(101, null);
   }
@@ -317,7 +319,7 @@ export class UwsExchange implements Exchange {
       onEnd: (dropped) => {
         if (dropped) {
           this.annotate({ dropped: 'slow reader' });
-          return; // the connection is closed next, which calls abort()
+          return; // the connection is about to be closed, which calls abort()
         }
         this.open = false;
         this.finish(200, this.stream?.error ?? null);
@@ -381,8 +383,8 @@ export class UwsExchange implements Exchange {
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);
       else if (closeAfter) this.res.endWithoutBody(length(), true);
       else {
-        // Passing the length to endWithoutBody() would make the library wait for that many bytes, and close the
-        // connection at its next request.
+        // Passing the length to endWithoutBody() would make the library wait for that many bytes and close the
+        // connection at the next request.
         this.res.writeHeader('Content-Length', String(length()));
         this.res.endWithoutBody();
       }
@@ -390,7 +392,7 @@ export class UwsExchange implements Exchange {
     this.finish(status, error);
   }
 
-  /** `own`: bytes of the response that are held for this request only. */
+  /** `own`: how many bytes of the response are held for this request only. */
   private large(
     status: number,
     contentType: string,

@@ -8,19 +8,19 @@
 //   .gnu.version   GLIBC_2.38                  first glibc version of the processor (2.2.5; ARM: 2.17)
 //   .gnu.version_r GLIBC_2.38                  the same: the versions required from the C library at load time
 //
-// If anything else requires 2.38, the file is left unchanged.
+// If anything else requires glibc 2.38, the file is left unchanged.
 
 import { readElf } from './elf.js';
 
 const NEW = 'GLIBC_2.38';
-/** The first glibc version on each processor, which is the version of the older functions. */
+/** The first glibc version for each processor, which is also the version of the older functions. */
 const OLDEST: Readonly<Record<number, string>> = { 62: 'GLIBC_2.2.5', 183: 'GLIBC_2.17' };
 const PREFIX = '__isoc23_';
 const SAME = new Set(['strtol', 'strtoul', 'strtoll', 'strtoull', 'sscanf']);
 
 /**
- * Returns a copy that needs glibc 2.36 instead of 2.38, or the original if there is nothing to change or if it is not
- * certain that the change is safe.
+ * Returns a copy that needs glibc 2.36 instead of 2.38. Returns the original if there is nothing to change, or if the
+ * change might not be safe.
  */
 export function withOlderGlibc(original: Buffer): Buffer {
   const elf = readElf(original);

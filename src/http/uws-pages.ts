@@ -1,13 +1,14 @@
 // Replaces the HTML error pages in the uWebSockets.js binary with JSON. Pure; any thread.
 //
-// The library itself responds to requests that its parser rejects (malformed HTTP, oversized headers, HTTP/1.0): with
-// HTML, and in one case with status 505, which the API does not allow. The three pages are constants in one table of
-// the binary:
+// When its parser rejects a request (malformed HTTP, oversized headers, HTTP/1.0), the library itself responds with
+// HTML, and in one case with status 505, which the API does not use. The three pages are constants in one table in the
+// binary:
 //
 //   .rodata   "HTTP/1.1 505 …" NUL "HTTP/1.1 431 …" NUL "HTTP/1.1 400 …" NUL       adjacent
 //   .data     { length, address } × 3                                            addresses by relocation
 //
-// The new pages use the same bytes, with matching lengths and addresses. Every byte is verified before it is changed.
+// The new pages are written over the old ones, and the lengths and addresses are updated. Every byte is verified before
+// it is changed.
 
 import { apiError, chatErrorBody } from '../shared/errors.js';
 import type { ErrorCode } from '../shared/error-codes.js';
@@ -27,10 +28,10 @@ function page(code: ErrorCode, message: string): string {
 const MALFORMED = page('malformed_http', 'Not HTTP/1.1.');
 const TOO_LARGE = page('headers_too_large', 'The headers are too large.');
 
-/** The text found in a binary with JSON pages. */
+/** Text that occurs in a binary with JSON pages. */
 export const JSON_PAGES = MALFORMED + TOO_LARGE;
 
-/** Returns a copy of the binary with JSON pages, or null if its layout is not as described above. */
+/** Returns a copy of the binary with JSON pages, or null if its layout differs from the one described above. */
 export function withJsonPages(original: Buffer): Buffer | null {
   const binary = Buffer.from(original);
   const texts = PAGES.map((start) => {
@@ -48,7 +49,7 @@ export function withJsonPages(original: Buffer): Buffer | null {
   if (elf === null) return null;
   const base = elf.addressOf(first.at);
   if (base === null) return null;
-  // Both the 505 and the 400 page become "malformed"; the 431 page becomes "headers too large".
+  // Both the 505 and the 400 page become "malformed", and the 431 page becomes "headers too large".
   const replacements = [
     { start: 0, text: MALFORMED },
     { start: MALFORMED.length, text: TOO_LARGE },

@@ -1,6 +1,6 @@
-// ServerSocket over one uWebSockets.js connection: batches the messages of one tick, limits the buffer for slow
-// readers, and checks the peer with pings. The library's socket becomes invalid with its close event, so every use of
-// it checks `open`.
+// A ServerSocket for one uWebSockets.js connection: batches the messages of one tick, limits the buffer for slow
+// readers, and pings the peer. The library's socket becomes invalid with its close event, so every use of it checks
+// `open` first.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clear: next send() writes again
 //                ▲                                │
@@ -22,24 +22,24 @@ import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './sock
 import type { StartQueue } from './start-queue.js';
 
 /**
- * User data that the library stores with a connection. The library copies the fields of this object, so the socket must
- * be one of its fields.
+ * User data that the library stores with each connection. The library copies this object's fields, so the socket must
+ * be one of them.
  */
 export interface SocketData {
   socket: UwsSocket;
 }
 
-/** Unanswered pings in a row before the connection is closed; two of them take a minute. */
+/** Number of consecutive unanswered pings after which the connection is closed; two take a minute. */
 const UNANSWERED_PINGS = 2;
 
 export interface SocketHost {
-  path: string; // of the route, for the request log
+  path: string; // the route's path, for the request log
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
   loopTime: EventLoopBudget;
   answers: ResponseMemoryBudget;
-  /** Queue for messages: a message may start a turn, which costs as much as a request. */
+  /** Queue for messages, because a message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
@@ -70,7 +70,7 @@ export class UwsSocket implements ServerSocket {
   private queue: string[] = [];
   private queueBytes = 0; // counted only while the socket is full
   private full = false;
-  private leftBytes = 0; // upper bound of the unsent part of the message that filled the socket
+  private leftBytes = 0; // upper bound on the unsent part of the message that filled the socket
   private scheduled = false;
   private dropping = false;
   private unanswered = 0;
@@ -139,10 +139,7 @@ export class UwsSocket implements ServerSocket {
     this.unanswered = 0;
   }
 
-  /**
-   * Called after the library has answered a ping. The library answers even if many pongs are already waiting to be
-   * sent.
-   */
+  /** Called after the library has answered a ping, which it does even if many pongs are already waiting to be sent. */
   pinged(): void {
     if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
   }
@@ -151,7 +148,7 @@ export class UwsSocket implements ServerSocket {
     if (this.open) this.guard(() => this.listener?.drain());
   }
 
-  /** The library's close event. The socket must no longer be used. */
+  /** Called on the library's close event. The library's socket must no longer be used. */
   closed(): void {
     if (!this.open) return;
     this.open = false;
@@ -182,7 +179,7 @@ export class UwsSocket implements ServerSocket {
   close(code: CloseCode, reason: string): void {
     const { library } = this;
     if (!this.open || library === null) return;
-    // The library sends everything it buffers before the close frame.
+    // The library sends its buffered data before the close frame.
     library.cork(() => {
       for (const text of this.queue.splice(0)) library.send(text, false, false);
       library.end(code, reason); // calls closed()
@@ -218,7 +215,7 @@ export class UwsSocket implements ServerSocket {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Deferred: the caller of send() is in the middle of other work, and is notified through closed(). */
+  /** Deferred, because the caller of send() is in the middle of other work; it is notified through closed(). */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;

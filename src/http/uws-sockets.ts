@@ -1,5 +1,5 @@
-// The WebSocket routes of a server: connections per organization, turns in flight, and shutdown. The handshake checks
-// that HTTP requests also pass are in app.ts.
+// A server's WebSocket routes: connections per organization, turns in flight, and shutdown. The handshake checks shared
+// with HTTP requests are in app.ts.
 
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { EventLoopBudget } from '../admission/event-loop-budget.js';
@@ -33,13 +33,13 @@ export interface SocketsOptions {
 export type Admit = (handshake: Handshake) => UwsSocket;
 
 /**
- * Takes one of an organization's `limit` connection slots. Returns a function that releases it; call it once. Throws
- * ApiError 429 or 503.
+ * Takes one of an organization's `limit` connection slots. Returns a function that releases it, which must be called
+ * once. Throws ApiError 429 or 503.
  */
 export type Connect = (organizationId: string, limit: number) => () => void;
 
 export class UwsSockets {
-  private readonly open = new Map<UwsSocket, () => void>(); // value: releases the connection slot
+  private readonly open = new Map<UwsSocket, () => void>(); // the value releases the connection slot
   private readonly connect: Connect;
   private readonly turns = new Set<SocketTurn>();
 
@@ -81,12 +81,12 @@ export class UwsSockets {
     const admit: Admit = (handshake) => this.admit(host, handshake);
     for (const path of [route.path, `${route.path}/`]) {
       app.ws<SocketData>(path, {
-        // Above this limit the library closes the connection without a close frame. Messages that exceed the limit
-        // slightly are therefore accepted and closed with 1009. The margin is small, because the library buffers
-        // unfinished messages without reporting their size.
+        // Above this limit, the library closes the connection without a close frame. So messages that exceed our limit
+        // slightly are accepted here, and the connection is then closed with 1009. The margin is small, because the
+        // library buffers unfinished messages without reporting their size.
         maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
         maxBackpressure: 0, // UwsSocket.send enforces our own limit
-        idleTimeout: 0, // our own pings detect silence: the library has no close code for it
+        idleTimeout: 0, // our own pings detect silence, because the library has no close code for it
         sendPingsAutomatically: false,
         upgrade: (res, req, context) => upgrade(res, req, context, admit),
         open: (library) => library.getUserData().socket.opened(library, (socket) => route.open(socket)),
@@ -112,8 +112,9 @@ export class UwsSockets {
   }
 
   /**
-   * The library collects a message in its own memory, and reports it only when it is complete. Their total size is
-   * therefore limited through the number of connections, each of which may hold one message of the maximum size.
+   * The library collects each message in its own memory and reports it only when it is complete. So the total size of
+   * unfinished messages is limited through the number of connections, each of which may hold one message of the maximum
+   * size.
    */
   private enter(organizationId: string): () => void {
     const { http, ws } = this.options.config;
@@ -138,7 +139,7 @@ export class UwsSockets {
   }
 }
 
-/** Counts the connections of one server only. */
+/** Counts only this server's connections. */
 function ownPlaces(): Connect {
   const taken = new Map<string, number>();
   return (organizationId, limit) => {

@@ -1,15 +1,15 @@
-// Loads uWebSockets.js: finds its binary for this Node.js version and patches a copy of it in two places: uws-pages.ts
-// (JSON error pages) and uws-glibc.ts (loads on Debian 12). docs/reference/security.md documents the binary's origin
-// and the reasons for the patches.
+// Loads uWebSockets.js: finds its binary for this Node.js version and applies two patches to a copy: JSON error pages
+// (uws-pages.ts) and support for Debian 12 (uws-glibc.ts). docs/reference/security.md documents the binary's origin and
+// the reasons for the patches.
 //
-//   http.library   set by the operator: a file, or the folder of a package
-//   prebuilt/      in our own package: patched when it was packed
-//   uWebSockets.js the npm package, in a checkout; the copy is in build/, or else in a private folder below /tmp
+//   http.library   set by the operator: a file, or a package's directory
+//   prebuilt/      in our own package; patched when it was packed
+//   uWebSockets.js the npm package, in a checkout; the copy is in build/, or else in a private directory in /tmp
 //
-// If no copy can be written, or if the binary is laid out differently, the library is used unpatched.
+// If no copy can be written, or if the binary's layout is not as expected, the library is used unpatched.
 //
 // The library reads the maximum header size from an environment variable when it is loaded, once for all threads of the
-// process. The first server therefore loads it, with that server's setting.
+// process. So the first server to load it determines the limit.
 
 import { createHash } from 'node:crypto';
 import {
@@ -41,14 +41,14 @@ export interface LoadedUws {
 
 const require = createRequire(import.meta.url);
 
-/** Read by the library when it is loaded. */
+/** The library reads this when it is loaded. */
 const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
 
 let loaded: LoadedUws | null = null;
 
 /**
  * Returns the library. The arguments matter only in the process's first call, which the main thread makes. `library`:
- * the setting http.library. Throws StartError.
+ * the http.library setting. Throws StartError.
  */
 export function loadUws(maxHeaderBytes: number, library: string | null = null): LoadedUws {
   if (loaded !== null) return loaded;
@@ -58,7 +58,7 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
     loaded = load(library === null ? installedBinary() : namedBinary(library));
   } finally {
     if (before === undefined)
-      delete process.env[HEADER_BYTES_VARIABLE]; // child processes must not inherit it
+      delete process.env[HEADER_BYTES_VARIABLE]; // child processes must not inherit the variable
     else process.env[HEADER_BYTES_VARIABLE] = before;
   }
   return loaded;
@@ -67,10 +67,10 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
 const kind = `uws_${process.platform}_${process.arch}_`;
 const binaryName = `${kind}${process.versions.modules}.node`;
 
-// Folders in which packages of the library keep their binaries.
+// Directories in which packages of the library keep their binaries.
 const PLACES = ['', 'bin', 'dist/bin', 'dist'];
 
-/** Path of the binary for this Node.js version in a package's folder, or null. */
+/** Path of the binary for this Node.js version in a package's directory, or null. */
 function binaryIn(folder: string): string | null {
   return PLACES.map((place) => join(folder, place, binaryName)).find((path) => existsSync(path)) ?? null;
 }
@@ -91,7 +91,7 @@ function installedBinary(): string {
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
-    // not installed, as in our own package
+    // not installed, which is normal in our own package
   }
   const path = folders.map(binaryIn).find((one) => one !== null);
   if (path !== undefined && path !== null) return path;
@@ -117,7 +117,7 @@ function load(binary: string): LoadedUws {
     patched = content.includes(JSON_PAGES);
     if (changed) path = placeCopy(content);
   } catch {
-    patched = false; // no writable folder, or not a binary (which loading it reports)
+    patched = false; // no writable directory, or the file is not a binary, in which case loading it reports the error
     path = binary;
   }
   try {
@@ -130,20 +130,20 @@ function load(binary: string): LoadedUws {
   }
 }
 
-/** The patched content of a library binary. Pure. */
+/** A patched copy of the library's binary. Pure. */
 export function changedBinary(original: Buffer): { content: Buffer; changed: boolean } {
   const content = withOlderGlibc(withJsonPages(original) ?? original);
   return { content, changed: content !== original };
 }
 
-/** Returns the path of a file with this content, creating it if needed. Throws if no folder is writable. */
+/** Returns the path of a file with this content, creating it if needed. Throws if no directory is writable. */
 function placeCopy(content: Buffer): string {
   const name = `uws-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.node`;
   for (const folder of [() => join(packageRoot, 'build'), privateFolder]) {
     try {
       return placeIn(folder(), name, content);
     } catch {
-      // try the next folder
+      // try the next directory
     }
   }
   throw new Error('no writable folder');
@@ -159,7 +159,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   return copy;
 }
 
-/** A folder below /tmp that only this user can write to. */
+/** A directory in /tmp that only this user can write to. */
 function privateFolder(): string {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `monolith-${uid}`);

@@ -1,6 +1,6 @@
 // Downloads one file of a repository into the cache. Resumes an earlier attempt, verifies the hash, and only then gives
-// the file its final name. Concurrent downloads of the same file, in this process or in others, run one after the
-// other; the later ones find the file in the cache.
+// the file its final name. Concurrent downloads of the same file, in this process or in others, run one after another;
+// the later ones find the file in the cache.
 
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
@@ -37,9 +37,9 @@ export interface BlobJob {
   readonly repo: string;
   readonly commit: string;
   readonly signal?: AbortSignal | undefined;
-  /** Bytes of the file on disk. Decreases if the download has to restart. */
+  /** Number of the file's bytes that are on disk. Decreases if the download has to restart. */
   progress(bytes: number): void;
-  /** Called while another process or request downloads the file. */
+  /** Called while another process or request is downloading the file. */
   waiting(): void;
 }
 
@@ -142,7 +142,7 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
   const path = cache.partial(repo, file.hash);
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > file.bytes) rmSync(path);
   for (let attempt = 1; attempt <= 2; attempt++) {
-    // append mode ignores write positions, but the only writer always writes at the end
+    // append mode ignores write positions, which is fine because the only writer always writes at the end
     const descriptor = openSync(path, 'a+');
     try {
       const partial = new Partial(descriptor, file);
@@ -217,7 +217,7 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
   }
 }
 
-/** Whether the response continues the file at `from`, rather than containing all of it or another part. */
+/** Whether the response continues the file at `from`, rather than containing all of it or a different part. */
 function goesOn(response: Response, from: number): boolean {
   return (
     response.status === 206 &&

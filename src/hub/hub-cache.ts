@@ -56,7 +56,7 @@ export class HubCache {
       .sort();
   }
 
-  /** Commits with a snapshot: the revision's first, then the newest. */
+  /** Commits that have a snapshot: the revision's commit first, then the rest, newest first. */
   commits(repo: string, revision: string): string[] {
     const folder = join(this.folder(repo), 'snapshots');
     const dated = names(folder)
@@ -91,14 +91,14 @@ export class HubCache {
     return statSync(this.blob(repo, hash), { throwIfNoEntry: false })?.size === bytes;
   }
 
-  /** Links a complete blob into a snapshot, replacing an existing entry. */
+  /** Links a complete blob into a snapshot, replacing any existing entry. */
   link(repo: string, commit: string, { path, hash }: HubFile): void {
     const at = join(this.snapshot(repo, commit), path);
     const target = relative(dirname(at), this.blob(repo, hash));
     replace(at, (temporary) => symlinkSync(target, temporary));
   }
 
-  /** Records the commit of a branch or tag. Call after all wanted files are in the snapshot. */
+  /** Records the commit of a branch or tag. Call this after all wanted files are in the snapshot. */
   setRef(repo: string, revision: string, commit: string): void {
     if (revision === commit || this.#ref(repo, revision) === commit) return;
     const at = join(this.folder(repo), 'refs', revision);
@@ -148,7 +148,7 @@ function replace(at: string, make: (temporary: string) => void): void {
   }
 }
 
-/** Syncs a folder, which makes renames in it durable. */
+/** Syncs a directory, which makes renames in it durable. */
 export function syncFolder(folder: string): void {
   const descriptor = openSync(folder, 'r');
   try {
@@ -158,12 +158,12 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Maximum length, on Linux, of the name of a file or folder, in bytes. */
+/** Maximum length of a file or directory name on Linux, in bytes. */
 const MAX_NAME_BYTES = 255;
 
 /**
- * Whether a path sent by a server can be used and shown: it stays below its folder, each part fits into a file name,
- * and no character controls a terminal or reorders the text around it.
+ * Whether a path sent by a server is safe to use and to show: it stays within its directory, each part fits in a file
+ * name, and no character controls a terminal or reorders the text around it.
  */
 export function isSafePath(path: string): boolean {
   return (
@@ -177,7 +177,7 @@ export function isSafePath(path: string): boolean {
   );
 }
 
-/** Whether all shards named by a folder's index exist. */
+/** Whether all shards named in a directory's index exist. */
 export function hasAllShards(folder: string): boolean {
   const index = join(folder, 'model.safetensors.index.json');
   if (!existsSync(index)) return true;

@@ -1,5 +1,5 @@
-// The part of the hub's API that pulling needs: the commit of a revision, the files of a commit, the bytes of a file.
-// The token is sent only to the hub's own origin, and never to the target of a redirect.
+// The part of the hub's API that is needed to pull models: the commit of a revision, the files of a commit, and the
+// bytes of a file. The token is sent only to the hub's own origin, and never to the target of a redirect.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
@@ -9,14 +9,14 @@ import { isServed } from './hub-files.js';
 import type { HubFile } from './hub-files.js';
 
 export interface HubClientOptions {
-  /** For example https://huggingface.co; a path before the API is kept. */
+  /** For example https://huggingface.co. Any path in it is kept as a prefix of the API's paths. */
   readonly endpoint: string;
   readonly token: string | null;
-  /** Contacts no server. */
+  /** If true, no server is contacted. */
   readonly offline?: boolean;
-  /** A connection without data for this long is closed. */
+  /** A connection that receives no data for this long is closed. */
   readonly stallMs?: number;
-  /** Delay before the second attempt; doubled for each further one. */
+  /** Delay before the second attempt, doubled for each further one. */
   readonly backoffMs?: number;
   /** Called after a temporary failure, with the reason and the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
@@ -24,16 +24,16 @@ export interface HubClientOptions {
 
 const MAX_REDIRECTS = 8;
 /**
- * Maximum size of one page of a file list, about 300 bytes per file. It must stay small, because it is parsed on the
- * event loop.
+ * Maximum size of one page of a file list, with about 300 bytes per file. It must stay small, because it is parsed on
+ * the event loop.
  */
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
 const MAX_FILES = 10_000;
-/** Maximum concurrent HEAD requests. Each holds a connection. */
+/** Maximum number of concurrent HEAD requests. Each holds a connection. */
 const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
-/** Upper bound of a wait, even if a server requests a longer one. */
+/** Upper bound on a wait, even if a server requests a longer one. */
 const MAX_WAIT_MS = 60_000;
 const STALL_MS = 30_000;
 const BACKOFF_MS = 1_000;
@@ -41,7 +41,7 @@ const BACKOFF_MS = 1_000;
 const HASH = /^([0-9a-f]{64}|[0-9a-f]{40})$/;
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/** A response. Its body must be read within `stall.signal`, which also aborts when no data has arrived for a while. */
+/** A response. Its body must be read with `stall.signal`, which also aborts when no data has arrived for a while. */
 export interface HubAnswer {
   readonly response: Response;
   readonly stall: StallClock;
@@ -108,7 +108,7 @@ export class HubClient {
     this.#backoffMs = options.backoffMs ?? BACKOFF_MS;
   }
 
-  /** The same hub with another `onRetry` callback. */
+  /** The same hub with a different `onRetry` callback. */
   withRetryListener(onRetry: HubClientOptions['onRetry']): HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
   }
@@ -123,19 +123,20 @@ export class HubClient {
     return sha;
   }
 
-  /** All files of a commit, with sizes and hashes. Throws HubError. */
+  /** All files of a commit, with their sizes and hashes. Throws HubError. */
   async files(repo: string, commit: string, signal?: AbortSignal): Promise<HubFile[]> {
     try {
       return await this.#tree(repo, commit, signal);
     } catch (error) {
-      // Mirrors without the tree API list the files with the model.
+      // Mirrors without the tree API list the files together with the model.
       if (!(error instanceof HubError) || error.failure !== 'not_found') throw error;
       return this.#siblings(repo, commit, signal);
     }
   }
 
   /**
-   * The bytes of a file from `from` on. The status is 200 (the whole file), 206 (from `from`) or 416. Throws HubError.
+   * The bytes of a file starting at `from`. The status is 200 (the whole file), 206 (from `from`) or 416. Throws
+   * HubError.
    */
   open(repo: string, commit: string, path: string, from: number, signal?: AbortSignal): Promise<HubAnswer> {
     const headers = { 'accept-encoding': 'identity', ...(from > 0 ? { range: `bytes=${from}-` } : {}) };
@@ -143,8 +144,8 @@ export class HubClient {
   }
 
   /**
-   * Waits after attempt number `attempt` (from 1) has failed for the reason `why`. `asked`: minimum wait in ms. Throws
-   * HubError if it is aborted.
+   * Waits after attempt number `attempt`, counted from 1, has failed for the reason `why`. `asked`: minimum wait in ms.
+   * Throws HubError if aborted.
    */
   async pause(attempt: number, why: string, signal?: AbortSignal, asked = 0): Promise<void> {
     const waitMs = Math.min(MAX_WAIT_MS, Math.max(asked, this.#backoffMs * 2 ** (attempt - 1)));
@@ -194,14 +195,15 @@ export class HubClient {
       if (typeof bytes === 'number' && typeof hash === 'string') found.push(this.#file(repo, path, bytes, hash));
       else if (isServed(path)) unsized.push(path);
     }
-    // A mirror may list only names. Each size then takes a request, so only the sizes of servable files are requested.
+    // A mirror may list only names. Each size then takes a separate request, so only the sizes of servable files are
+    // requested.
     const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) =>
       this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])),
     );
     return [...found, ...sized];
   }
 
-  /** Size and hash of a file, from the headers of its own URL. Throws HubError. */
+  /** A file's size and hash, from the headers of its own URL. Throws HubError. */
   async #head(repo: string, commit: string, path: string, signal: AbortSignal): Promise<HubFile> {
     const seen: { linked?: Headers } = {};
     const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, {
@@ -427,7 +429,7 @@ export function cancelled(cause?: unknown): HubError {
   return new HubError('cancelled', 'the download was stopped; the next one resumes it', cause);
 }
 
-/** The Retry-After header, in seconds or as a date; 0 if it is absent or invalid. */
+/** The delay in the Retry-After header, which is in seconds or a date; 0 if it is absent or invalid. */
 function retryAfterMs(response: Response): number {
   const text = response.headers.get('retry-after') ?? '';
   if (/^\d+$/.test(text)) return Number(text) * 1000;
@@ -436,9 +438,9 @@ function retryAfterMs(response: Response): number {
 }
 
 /**
- * Returns the results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no
- * further call starts, `signal` is aborted for the running ones, and the returned promise rejects with that failure
- * after they have settled.
+ * Returns the results of `map` in the order of `items`, with at most `limit` calls running. After the first failure, no
+ * further calls start, `signal` is aborted for the running ones, and the returned promise rejects with that failure
+ * once they have settled.
  */
 async function mapLimited<T, R>(
   items: readonly T[],

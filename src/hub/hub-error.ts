@@ -1,6 +1,6 @@
-// Errors of downloads from a model hub. Pure.
+// Errors that occur when downloading from a model hub. Pure.
 
-/** Kind of failure. The same words appear in logs and in the operator API. */
+/** The kind of failure. The same words appear in logs and in the operator API. */
 export type HubFailure =
   | 'bad_name'
   | 'not_found'
@@ -16,7 +16,7 @@ export type HubFailure =
   | 'cache'
   | 'cancelled';
 
-/** The message is complete: it names the repository or file, and what to do. It never contains the token. */
+/** The message is complete: it names the repository or file, and says what to do. It never contains the token. */
 export class HubError extends Error {
   constructor(
     readonly failure: HubFailure,
@@ -29,12 +29,12 @@ export class HubError extends Error {
 }
 
 /**
- * Control and format characters, bidirectional marks, line separators and lone surrogates, but not the two joiners,
+ * Control and format characters, bidirectional marks, line separators and lone surrogates, except for the two joiners,
  * which words and emoji use.
  */
 const UNSHOWN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}/gu;
 
-/** Removes characters that could control a terminal from a server's text. */
+/** Removes characters that could control a terminal from text sent by a server. */
 export const printable = (text: string): string => text.replace(UNSHOWN, ' ').slice(0, 200);
 
 /** Whether printable() would leave the text unchanged. */

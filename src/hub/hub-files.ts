@@ -1,5 +1,5 @@
 // Selects the servable weights among a repository's files: GGUF files, single or split, each with a quantization, or a
-// folder of safetensors. Pure.
+// directory with safetensors. Pure.
 
 import { showBytes } from '../config/kinds.js';
 import { HubError } from './hub-error.js';
@@ -8,32 +8,32 @@ export interface HubFile {
   readonly path: string;
   readonly bytes: number;
   /**
-   * Hash of the content: SHA-256 (64 digits), or git's SHA-1 blob hash (40 digits) for small files. The blob's name in
-   * the cache.
+   * Hash of the content: SHA-256 (64 digits) or, for small files, git's SHA-1 blob hash (40 digits). It is also the
+   * blob's name in the cache.
    */
   readonly hash: string;
 }
 
 export interface Weights {
-  /** From the file name, such as Q4_K_M; `safetensors` for a folder. */
+  /** From the file name, such as Q4_K_M; `safetensors` for a directory. */
   readonly quantization: string;
-  /** The file to serve: the first part of a split file, or '' for the folder itself. */
+  /** The file to be served: the first part of a split file, or '' for the directory itself. */
   readonly entry: string;
   /** All required files, sorted by name. */
   readonly files: readonly HubFile[];
-  /** Bytes of the tensors. */
+  /** Size of the tensors in bytes. */
   readonly bytes: number;
 }
 
 const SPLIT = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
 const QUANTIZATION =
   /(?:^|[-._/])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32|FP32))(?=[-.]|$)/gi;
-/** Repacked tensor formats that current engines no longer read. */
+/** Repacked tensor formats that current engines no longer support. */
 const REPACKED = /^Q4_0_\d_\d$/i;
 /** Types with more than about eight bits per weight. */
 const WIDE = /^(BF16|F16|FP16|F32|FP32)$/i;
 
-/** Files of a folder that the loader reads. None of them can contain code. */
+/** Files in a directory that the loader reads. None of them can contain code. */
 const OF_FOLDER =
   /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config|model\.safetensors\.index)\.json$|^(merges\.txt|tokenizer\.model|chat_template\.jinja)$/;
 const SAFETENSORS = /^(?!consolidated)[^/]+\.safetensors$/;
@@ -45,7 +45,7 @@ export const isServed = (path: string): boolean =>
   path.endsWith('.gguf') || OF_FOLDER.test(path) || SAFETENSORS.test(path);
 const isProjector = (path: string): boolean => /mmproj/i.test(nameOf(path));
 
-/** The last quantization in a file's name, or in its folders' names if the file has none. */
+/** The last quantization in a file's name or, if it has none, in the names of its directories. */
 export function quantizationOf(path: string): string | null {
   for (const text of [nameOf(path).replace(/\.gguf$/i, ''), folderOf(path).slice(0, -1)]) {
     const found = [...text.matchAll(QUANTIZATION)].at(-1)?.[1];
@@ -54,7 +54,7 @@ export function quantizationOf(path: string): string | null {
   return null;
 }
 
-/** All servable weights of a repository: GGUF first, smaller first. Incomplete split files are omitted. */
+/** All servable weights of a repository: GGUF first, smaller ones first. Incomplete split files are omitted. */
 export function weightsOf(files: readonly HubFile[]): Weights[] {
   const groups = new Map<string, HubFile[]>();
   for (const file of files) {
@@ -102,8 +102,8 @@ export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFi
 }
 
 /**
- * Selects the weights by quantization, file or `safetensors`. The default is the largest with at most eight bits per
- * weight that fits into half of `memory`, or the smallest if none fits. Throws HubError `no_such_weights` or
+ * Selects the weights by quantization, file or `safetensors`. The default is the largest set with at most eight bits
+ * per weight that fits in half of `memory`, or the smallest if none fits. Throws HubError `no_such_weights` or
  * `too_large`.
  */
 export function chooseWeights(repo: string, all: readonly Weights[], wanted: string | null, memory: number): Weights {

@@ -1,4 +1,4 @@
-// The hub from the settings and its cache on disk, as used by commands, the server start and operators.
+// The configured hub and its cache on disk, as used by commands, by the server at startup and by operators.
 
 import type { Config } from '../config/settings.js';
 import { HubCache } from './hub-cache.js';
@@ -13,13 +13,13 @@ import type { Pulled, PullOptions } from './pull.js';
 
 /** Servable weights in the cache. */
 export interface OnDisk {
-  /** Reference: OWNER/REPO:QUANTIZATION. */
+  /** A reference: OWNER/REPO:QUANTIZATION. */
   readonly ref: string;
   readonly quantization: string;
   readonly path: string;
   readonly bytes: number;
   readonly projector: string | null;
-  /** The weights belong to an older revision. */
+  /** Whether the weights belong to an older revision. */
   readonly isOld: boolean;
 }
 
@@ -37,12 +37,12 @@ export class Hub {
     return pull(ref, this.#client, this.cache, { memory: totalMemory(), ...options });
   }
 
-  /** Does not contact the hub; null if the cache does not have all files. */
+  /** Does not contact the hub. Null if the cache does not contain all files. */
   cached(ref: ModelRef, memory = totalMemory()): Pulled | null {
     return cached(ref, this.cache, memory);
   }
 
-  /** From the cache if it is complete there, otherwise from the hub. Throws HubError. */
+  /** Uses the cache if it is complete there, otherwise the hub. Throws HubError. */
   async get(ref: ModelRef, options: Partial<PullOptions> = {}): Promise<Pulled> {
     return this.cached(ref, options.memory) ?? this.pull(ref, options);
   }
@@ -85,8 +85,8 @@ export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' 
 }
 
 /**
- * Returns the settings in which hub models (`hf:OWNER/REPO`) are replaced by their paths; missing models are
- * downloaded. Throws HubError.
+ * Returns the settings with hub models (`hf:OWNER/REPO`) replaced by their paths. Missing models are downloaded. Throws
+ * HubError.
  */
 export async function withHubModels(
   config: Config,

@@ -2,19 +2,19 @@
 
 import { HubError } from './hub-error.js';
 
-/** Prefix of settings that refer to weights on a hub instead of a path. */
+/** Prefix for settings that refer to weights on a hub rather than a path. */
 export const HUB_SCHEME = 'hf:';
 
 export interface ModelRef {
   /** OWNER/REPO. */
   readonly repo: string;
-  /** A quantization (Q4_K_M), a file (model-q8_0.gguf) or `safetensors`; null: selected by memory. */
+  /** A quantization (Q4_K_M), a file (model-q8_0.gguf) or `safetensors`; null: selected by available memory. */
   readonly weights: string | null;
   /** A branch, a tag or a commit. */
   readonly revision: string;
 }
 
-/** The hub's naming rules: no two dots or dashes in a row, none at either end. */
+/** The hub's naming rules: no two consecutive dots or dashes, and none at either end. */
 const PART = /^(?!.*(--|\.\.))[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?$/;
 const WEIGHTS = /^[A-Za-z0-9_][A-Za-z0-9._/-]{0,254}$/;
 const REVISION = /^(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9._/-]{0,127}$/;

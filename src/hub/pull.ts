@@ -1,5 +1,5 @@
 // Downloads weights from a hub into the cache, or finds them there. Files in a snapshot are always complete; a snapshot
-// is used only once all wanted files are in it.
+// is used only once it contains all wanted files.
 
 import { mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,15 +22,15 @@ export interface PullProgress {
   readonly total: number;
   /** The part of `bytes` that was already on disk. */
   readonly kept: number;
-  /** Another pull is downloading this file. */
+  /** Whether another pull is downloading this file. */
   readonly waiting: boolean;
 }
 
 export interface PullOptions {
-  /** Bytes of memory by which the weights are selected. */
+  /** Memory, in bytes, by which the weights are selected. */
   readonly memory: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called for each chunk, and therefore often. */
+  /** Called for each chunk, and so very often. */
   onProgress?(progress: PullProgress): void;
   /** Called after a temporary failure of the hub or the connection, with the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
@@ -38,12 +38,12 @@ export interface PullOptions {
 
 export interface Pulled {
   readonly quantization: string;
-  /** Path to serve: a GGUF file, the first part of a split one, or a folder. */
+  /** The path to be served: a GGUF file, the first part of a split one, or a directory. */
   readonly path: string;
-  /** Path of the vision projector; null: there is none. */
+  /** Path of the vision projector; null if there is none. */
   readonly projector: string | null;
   readonly commit: string;
-  /** Total bytes, and how many of them were downloaded. */
+  /** Total number of bytes, and how many of them were downloaded. */
   readonly bytes: number;
   readonly fetched: number;
 }
@@ -51,7 +51,7 @@ export interface Pulled {
 /** Disk space that must stay free. */
 const RESERVE = 256 * 1024 * 1024;
 
-/** Throws HubError. Whatever was downloaded before the error is kept, and the next pull uses it. */
+/** Throws HubError. Everything downloaded before the error is kept, and the next pull uses it. */
 export async function pull(
   { repo, weights: wanted, revision }: ModelRef,
   hub: HubClient,
@@ -105,8 +105,8 @@ export async function pull(
 }
 
 /**
- * The result of a pull if it is already in the cache, otherwise null. Contacts no server. Throws HubError if no weights
- * can be selected.
+ * The result of a pull if it is already in the cache, otherwise null. Does not contact any server. Throws HubError if
+ * no weights can be selected.
  */
 export function cached({ repo, weights: wanted, revision }: ModelRef, cache: HubCache, memory: number): Pulled | null {
   for (const commit of cache.commits(repo, revision)) {

@@ -22,7 +22,7 @@ import { headerPaths } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
 
-/** What counting or tokenizing a prompt needs. */
+/** The dependencies for counting or tokenizing a prompt. */
 export interface PromptDeps {
   models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
@@ -31,12 +31,12 @@ export interface PromptDeps {
 export interface GenerationDeps extends PromptDeps {
   admission: Admission;
   telemetry: Telemetry;
-  /** Receives one record for every admitted generation, after the generation has ended. */
+  /** Receives one record for every admitted generation when it ends. */
   usage: UsageSink;
-  /** Receives one request-log entry per generation, after the generation has ended. */
+  /** Receives one request-log entry per generation when it ends. */
   requests: RequestSink;
   limits: { maxN: number };
-  /** The generations that are running on this thread. */
+  /** The generations running on this thread. */
   generations: RunningGenerations;
   /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
@@ -46,11 +46,11 @@ export interface GenerationDeps extends PromptDeps {
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
-  /** The model name from the client's request; responses repeat it. */
+  /** The model name from the client's request, which responses repeat. */
   readonly asked: string;
   readonly provider: Provider;
   readonly fingerprint: string;
-  /** The request, with its images loaded. GenerationRun.start() clears its messages once the run has started. */
+  /** The request with its images loaded. GenerationRun.start() clears the messages once the run has started. */
   request: GenerationRequest;
   readonly prepared: PreparedGeneration;
   readonly reservation: Reservation;
@@ -62,7 +62,7 @@ export interface AdmittedGeneration {
   run: { abandon(): void } | null;
 }
 
-/** Looks up a model by its public name and checks that this key may use it. Throws ApiError 404, 403. */
+/** Looks up a model by its public name and checks that this key may use it. Throws ApiError 404 or 403. */
 export function findModel(
   deps: Pick<PromptDeps, 'models'>,
   caller: Caller,
@@ -76,7 +76,7 @@ export function findModel(
   return model;
 }
 
-/** Shorter waits for a model are not recorded in the trace. */
+/** Waits shorter than this for a model to load are not recorded in the trace. */
 const WAITED_MS = 5;
 
 interface LoadedRequest {
@@ -87,7 +87,7 @@ interface LoadedRequest {
 
 /**
  * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
- * which keeps the images in memory. `forPrompt`: the request will be prepared. Throws ApiError 422, 503, or the
+ * which keeps the images in memory. `forPrompt`: the request will be prepared. Throws ApiError 422 or 503, or the
  * signal's reason.
  */
 async function loadRequest(
@@ -104,7 +104,7 @@ async function loadRequest(
   await model.ensureLoaded(context);
   const provider = model.ready();
   const ready = performance.now();
-  // A model that is already loaded is ready within the same event-loop turn.
+  // A model that is already loaded is ready within the same event-loop turn, so nothing is recorded for it.
   if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(context.organization, !provider.decodesImages);
@@ -118,7 +118,9 @@ async function loadRequest(
   return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
-/** Returns the number of prompt tokens, or null if the client disconnected meanwhile. Throws ApiError 422, 503. */
+/**
+ * Returns the number of prompt tokens, or null if the client disconnected in the meantime. Throws ApiError 422 or 503.
+ */
 export async function countPrompt(
   deps: Pick<PromptDeps, 'images'>,
   caller: Caller,
@@ -141,8 +143,8 @@ export async function countPrompt(
 }
 
 /**
- * Returns the prompt's token IDs, or null if the client disconnected meanwhile. Throws ApiError 400 (too long), 422,
- * 503.
+ * Returns the prompt's token IDs, or null if the client disconnected in the meantime. Throws ApiError 400 (too long),
+ * 422 or 503.
  */
 export async function promptTokens(
   deps: Pick<PromptDeps, 'images'>,
@@ -167,8 +169,8 @@ export async function promptTokens(
 }
 
 /**
- * Returns the model's provider and loads the model first if it is unloaded. Throws ApiError 503, or the caller's abort
- * reason if the client disconnects meanwhile.
+ * Returns the model's provider, after loading the model if it is unloaded. Throws ApiError 503, or the caller's abort
+ * reason if the client disconnects in the meantime.
  */
 export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<Provider> {
   await model.ensureLoaded(contextOf(caller));
@@ -176,8 +178,8 @@ export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<
 }
 
 /**
- * Runs all steps up to the reservation. Returns null if the client disconnected meanwhile. Throws ApiError 400 (too
- * long), 422, 429, 503.
+ * Runs all steps up to and including the reservation. Returns null if the client disconnected in the meantime. Throws
+ * ApiError 400 (too long), 422, 429 or 503.
  */
 export async function admit(
   deps: GenerationDeps,
@@ -200,7 +202,7 @@ export async function admit(
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
-    // Adds rate-limit headers to this rejection too. Errors from the steps below already have them.
+    // Adds rate-limit headers to this rejection. Errors from the steps below already have them.
     const headers = deps.admission.headers(caller.identity, model.name, errorFormat);
     setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;
@@ -292,7 +294,7 @@ class HoldingReservation implements Reservation {
   }
 }
 
-/** Runs `work` on an admitted request before its run starts. If `work` throws, the reservation is released. */
+/** Runs `work` on an admitted request whose run has not started. If `work` throws, the reservation is released. */
 export function withAdmitted<T>(admitted: AdmittedGeneration, work: () => T): T {
   try {
     return work();

@@ -1,19 +1,19 @@
-// A value by which a load balancer can route all requests of a conversation to the same process, since each process has
-// its own prefix cache. The value is the same for every turn: it depends only on the conversation's beginning, up to
-// and including the first user message. It is a keyed hash, so a guessed text cannot be checked against it without the
-// key. Pure.
+// A value by which a load balancer can route all requests of a conversation to the same process, because each process
+// has its own prefix cache. The value is the same for every turn: it depends only on the start of the conversation, up
+// to and including the first user message. It is a keyed hash, so that without the key nobody can check a guessed text
+// against it. Pure.
 
 import { createHmac } from 'node:crypto';
 import type { Content, GenerationRequest } from '../generation/types.js';
 
 export const AFFINITY_HEADER = 'x-monolith-affinity';
 
-/** Only this many characters or tokens of the beginning are hashed. For most models, that is a few KV-cache pages. */
+/** Only this many characters or tokens from the start are hashed. For most models, that fills a few KV-cache pages. */
 const CHARACTERS = 4_096;
 const TOKENS = 1_024;
 
 export class Affinity {
-  /** `key`: must be the same in all processes. */
+  /** `key` must be the same in all processes. */
   constructor(private readonly key: Uint8Array) {}
 
   /** Returns 22 base64url characters. */

@@ -1,19 +1,19 @@
-// Reserves memory for a response under construction, counted against http.max_answering_bytes: its text and its tool
-// call arguments. Small responses are not counted, because counting them would cost more than it saves. Event-loop
+// Reserves memory, counted against http.max_answering_bytes, for the text and tool call arguments of a response under
+// construction. Small responses are not counted, because the accounting would cost more than it is worth. Event-loop
 // thread only.
 import { LARGE_ANSWER_BYTES } from '../http/response-memory-budget.js';
 import type { RunEvent } from './generation-accounting.js';
 
-/** Estimated bytes per tool call in addition to its name and arguments: IDs and the format's JSON syntax. */
+/** Estimated bytes per tool call on top of its name and arguments: IDs and the format's JSON syntax. */
 const CALL_BYTES = 256;
 
 export class AnswerMemory {
   #unreserved = 0;
 
-  /** `hold` reserves this many additional bytes, or throws ApiError 503, 422. */
+  /** `hold` reserves this many additional bytes, or throws ApiError 503 or 422. */
   constructor(private readonly hold: (bytes: number) => void) {}
 
-  /** Reserves memory for the event's text or arguments. Throws what `hold` throws. */
+  /** Reserves memory for the event's text or arguments. Throws whatever `hold` throws. */
   take(event: RunEvent): void {
     switch (event.type) {
       case 'text':

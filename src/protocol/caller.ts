@@ -1,4 +1,4 @@
-// The requester of a generation as the generation code sees it, its implementation for an HTTP request, and the hashed
+// The client side of a generation as the generation code sees it, its implementation for HTTP requests, and the hashed
 // end-user ID for the log.
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { createHash } from 'node:crypto';
@@ -9,24 +9,24 @@ import type { Identity } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /**
- * The requester's identity and the targets for headers and log fields. An Exchange has all members except `endpoint`
- * and `errorFormat`. A WebSocket turn is a Caller too.
+ * Identifies the requester and receives response headers and log fields. An Exchange has all members except `endpoint`
+ * and `errorFormat`. A WebSocket turn is also a Caller.
  */
 export interface Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string; // route path, for metrics and usage
-  readonly errorFormat: ErrorFormat; // API format of the rate-limit headers
+  readonly errorFormat: ErrorFormat; // API format for the rate-limit headers
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
   /**
-   * Calls `callback` once when the client disconnects, or immediately if it already has. For callers without this
-   * method, `aborted` is checked.
+   * Calls `callback` once when the client disconnects, or immediately if it already has. If a caller lacks this method,
+   * `aborted` is checked instead.
    */
   onAborted?(callback: () => void): void;
   /** Charges event-loop time for large prompts to the organization (limits.event_loop_ms). */
   readonly charged?: Charged;
-  /** Opens a memory reservation for a response. The caller of this method must release it. */
+  /** Opens a memory reservation for a response. The code that calls this must release it. */
   keeping?(): BufferReservation;
   /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
@@ -34,21 +34,21 @@ export interface Caller {
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
 
-/** `endpoint`: the route's path, for metrics. `errorFormat`: the API format of the rate-limit headers. */
+/** `endpoint`: the route's path, for metrics. `errorFormat`: the API format for the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, errorFormat: ErrorFormat): Caller {
   return new ExchangeCaller(exchange, endpoint, errorFormat);
 }
 
 /**
- * This is a class because V8 gives each object literal with a getter its own hidden class. Those are allocated in the
- * old generation and would keep the whole request alive until the next full collection.
+ * A class, because V8 gives each object literal with a getter its own hidden class, allocated in the old generation,
+ * which would keep the whole request alive until the next full collection.
  */
 class ExchangeCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly receivedAt: number;
   readonly trace: RequestTrace | null | undefined;
-  /** This is an arrow function because it is passed on without its object. */
+  /** An arrow function, because it is passed around without its object. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
   constructor(
@@ -79,12 +79,12 @@ class ExchangeCaller implements Caller {
   }
 }
 
-/** Wraps the caller as the requester that providers expect. */
+/** Wraps a caller as the RequestContext that providers expect. */
 export function contextOf(caller: Caller): RequestContext {
   return new CallerContext(caller);
 }
 
-/** A requester without an abort signal, for work that continues after the client disconnects. */
+/** A RequestContext without an abort signal, for work that continues after the client disconnects. */
 export function unattendedContext({ identity, charged, trace }: Caller): RequestContext {
   return { organization: identity.organizationNumber, charged, traceHeaders: trace?.headers };
 }

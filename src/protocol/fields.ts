@@ -5,7 +5,7 @@ import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
 
-/** JSON has a single number type: 1.0 counts as an integer, and 1.5 does not. */
+/** JSON has only one number type: 1.0 counts as an integer, 1.5 does not. */
 export const integer = () =>
   z
     .number()
@@ -23,9 +23,7 @@ export const given = (name: string, value: PublishedSchema): PublishedSchema => 
 /** For the published schema: a reference to a component of /openapi.json. */
 export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
-/**
- * Whether a string has more than `max` characters, counted in code points like the vendors' APIs, not in UTF-16 units.
- */
+/** Whether a string has more than `max` characters. Like the vendors' APIs, counts code points, not UTF-16 units. */
 export function isLonger(text: string, max: number): boolean {
   if (text.length <= max) return false;
   return text.length > 2 * max || [...text].length > max;
@@ -41,20 +39,20 @@ export const bounded = (max: number) =>
     })
     .meta({ maxLength: max });
 
-/** Rejects lone surrogates: storage is UTF-8 and could not return them unchanged. */
+/** Rejects lone surrogates: storage uses UTF-8, so it could not return them unchanged. */
 export const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text);
 export const BROKEN_TEXT = 'must not contain a lone surrogate (half of a UTF-16 pair)';
 
-/** Any JSON object. Its members are not validated, so its size costs nothing here. */
+/** Any JSON object. Its members are not validated, so large objects cost nothing here. */
 export const jsonObject = () =>
   z
     .custom<JsonSchema>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), {
       error: 'must be an object',
       params: { api: 'invalid_type' satisfies ErrorCode },
     })
-    .meta({ type: 'object' }); // for the published schema: zod derives nothing from custom checks
+    .meta({ type: 'object' }); // for the published schema, because zod derives nothing from custom checks
 
-/** The name that a client gives an output schema. */
+/** A client's name for its output schema. */
 export const schemaName = () =>
   z
     .string()
@@ -63,19 +61,19 @@ export const schemaName = () =>
     .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** IDs from clients are accepted without interpretation. */
+/** IDs from clients, which are accepted without interpretation. */
 export const clientId = () => z.string().min(1).max(256);
 
-// JSON numbers this large have already lost precision. This bound keeps the conversion to BigInt within 64 bits.
+// JSON numbers this large have already lost precision. The bound keeps the conversion to BigInt within 64 bits.
 const SEED_MAX = 2 ** 63;
-/** 2^63 - 1 is read as the double 2^63, which is out of range, so the largest double below it is used for both. */
+/** 2^63 - 1 is parsed as the double 2^63, which is out of range, so the largest double below it is used for both. */
 const LARGEST_SEED = 2 ** 63 - 1_024;
-/** Lower values would make the engine divide by nearly zero. */
+/** Values below this would make the engine divide by nearly zero. */
 const MIN_REPETITION_PENALTY = 0.01;
 export const MAX_LOGIT_BIAS = 1_024;
 const TOKEN_ID = /^(0|[1-9]\d{0,8})$/;
 
-/** Sampling fields, which have the same names in every format. */
+/** Sampling fields that have the same name in every format. */
 export const samplingFields = {
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
@@ -93,7 +91,7 @@ export const samplingFields = {
 
 export const MAX_STOP_TOKENS = 128;
 
-/** Fields that benchmark and evaluation tools use with chat and text completions, with vLLM's names. */
+/** Fields that benchmark and evaluation tools use with chat and text completions, under vLLM's names. */
 export const evaluationFields = {
   ignore_eos: z.boolean().nullish(),
   min_tokens: integer().min(0).nullish(),
@@ -114,8 +112,8 @@ type EvaluationInput = { readonly [K in keyof typeof evaluationFields]?: z.infer
 export type Evaluation = Pick<GenerationRequest, 'minTokens' | 'stopTokens' | 'promptLogprobs' | 'returnTokens'>;
 
 /**
- * Returns only the fields that the request sets. `maxTokens`: null if the request has no output cap. Throws ApiError
- * 422.
+ * Returns only the fields that the request sets. `maxTokens`: null if the request does not limit the output. Throws
+ * ApiError 422.
  */
 export function toEvaluation(
   input: EvaluationInput & { stream?: boolean | null | undefined },
@@ -172,7 +170,7 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
   });
 }
 
-/** A single stop string. A list may have 1 to 16 of them. */
+/** One stop string. A list may contain 1 to 16 of them. */
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
 
@@ -180,9 +178,7 @@ export const MAX_METADATA = 16;
 const MAX_METADATA_KEY = 64;
 const MAX_METADATA_VALUE = 512;
 
-/**
- * A map of strings. It is validated without zod's record type, which copies the map and drops a key named `__proto__`.
- */
+/** A map of strings. Validated without zod's record type, which copies the map and drops any key named `__proto__`. */
 export const metadataField = z
   .custom<Record<string, string>>(() => true)
   .superRefine((metadata: unknown, context) => {
@@ -212,7 +208,7 @@ export const metadataField = z
   })
   .nullish();
 
-/** Requires at most 16 pairs with keys of at most 64 characters. Throws ApiError 422. */
+/** Allows at most 16 pairs, with keys of at most 64 characters. Throws ApiError 422. */
 export function checkMetadata(
   metadata: Readonly<Record<string, string>> | null | undefined,
 ): Record<string, string> | null {
@@ -225,10 +221,10 @@ export function checkMetadata(
   return { ...metadata };
 }
 
-/** Bounds the memory for unknown field names, which is held until the response is complete. */
+/** Limits the memory for unknown field names, which are kept until the response is complete. */
 const MAX_NAMED = 20;
 
-/** Returns the first unknown top-level fields of the body, enough for the header that lists them. */
+/** Returns the body's first unknown top-level fields, enough for the header that lists them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
   return Object.keys(body)
     .filter((name) => !known.has(name))

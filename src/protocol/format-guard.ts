@@ -1,6 +1,6 @@
-// Final check of a response that was generated under an output format: if JSON was requested, the text must parse as
-// JSON. If a response ended naturally and fails the check, a server error is reported. Responses that were cut off by a
-// limit or a stop string are not checked. Event-loop thread only.
+// Final check of a response generated under an output format: if JSON was requested, the text must parse as JSON. If a
+// response that ended naturally fails the check, a server error is reported. Responses that were cut off by a limit or
+// a stop string are not checked. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import { GrowingText } from '../shared/growing-text.js';
@@ -10,7 +10,7 @@ type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
 export class FormatGuard {
-  readonly #contents: GrowingText[]; // per choice
+  readonly #contents: GrowingText[]; // by choice
 
   private constructor(
     private readonly format: OutputFormat,
@@ -28,16 +28,16 @@ export class FormatGuard {
     if (section === 'content') this.#contents[choice]?.add(text);
   }
 
-  /** Throws ApiError model_error. The message does not quote the response. */
+  /** Throws ApiError model_error, whose message does not quote the response. */
   finished({ choice, reason }: FinishedEvent): void {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
     const content = this.#contents[choice]?.toString() ?? '';
-    if (reason === 'tool_calls' && content.trim() === '') return; // the response consists of tool calls only
+    if (reason === 'tool_calls' && content.trim() === '') return; // the response consists only of tool calls
     checkAnswer(this.format, content);
   }
 }
 
-/** Throws ApiError model_error. The message does not quote the response. */
+/** Throws ApiError model_error, whose message does not quote the response. */
 export function checkAnswer(format: OutputFormat, content: string): void {
   const problem = formatProblem(format, content);
   if (problem === null) return;

@@ -1,7 +1,7 @@
-// Counts, bills, logs and traces one generation from its admission to its end. Event-loop thread only.
+// Counts, bills, logs and traces one generation from admission to its end. Event-loop thread only.
 //
 //   GenerationAccounting   settles the reservation; writes the usage record, the log entry, the metrics and log fields
-//   RunTally               sums tokens and times; the other parts read the result
+//   RunTally               sums up tokens and times; the other parts read the result
 //   RunText                keeps text for the request log
 //   RunTrace               writes trace spans
 import { performance } from 'node:perf_hooks';
@@ -24,13 +24,13 @@ type StartedEvent = Extract<RunEvent, { type: 'started' }>;
 type FinishedEvent = Extract<RunEvent, { type: 'finished' }>;
 
 export type RunEnd =
-  | { status: 'completed'; reason: EndReason } // end reason of the last choice
+  | { status: 'completed'; reason: EndReason } // end reason of the choice that ended last
   | { status: 'cancelled' } // the client no longer needs the output
   | { status: 'failed'; error: ApiError }
   | { status: 'refused'; error: ApiError } // the provider rejected the request
   | { status: 'abandoned' }; // never started, because the consumer failed
 
-/** Accounts for one generation exactly once, whatever its outcome. */
+/** Accounts for one generation exactly once, however it ends. */
 export class GenerationAccounting {
   readonly tally: RunTally;
   readonly #images: number;
@@ -85,7 +85,10 @@ export class GenerationAccounting {
     this.#trace?.choiceFinished(event);
   }
 
-  /** The usage record as if the process ended now. Null while nothing is billable and after the run has ended. */
+  /**
+   * The usage record as it would be if the process ended now. Null while nothing is billable and after the run has
+   * ended.
+   */
   soFar(): FinishedUsage | null {
     if (this.#closed || this.tally.completionTokens === 0) return null;
     return this.#usageRecord('failed', null, 'internal_error');
@@ -96,7 +99,7 @@ export class GenerationAccounting {
     this.#closed = true;
     this.#measure(end);
     this.#trace?.close(end, this.tally);
-    // A generation that failed before its first token does not count toward the limits.
+    // A generation that fails before its first token does not count toward the limits.
     if (
       end.status === 'completed' ||
       end.status === 'cancelled' ||
@@ -151,7 +154,8 @@ export class GenerationAccounting {
     usage.rejected({ organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, status, code });
   }
 
-  // Records are kept until they are stored. They contain no spreads, which would make V8 use a large hash table for each.
+  // Records are kept until they are stored. They are built without spreads, which would make V8 use a large hash table
+  // for each record.
 
   #usageRecord(
     status: FinishedUsage['status'],
@@ -218,7 +222,7 @@ export class GenerationAccounting {
   }
 }
 
-/** The result of a run as the request log reports it. */
+/** A run's result as the request log reports it. */
 function logResult(end: RunEnd, completionTokens: number): Pick<RequestEntry, 'status' | 'outcome' | 'code'> {
   if (end.status === 'completed') return { status: 200, outcome: 'completed', code: null };
   if (end.status === 'cancelled') return { status: null, outcome: 'cancelled', code: null };
@@ -236,7 +240,7 @@ function countImages(messages: readonly Message[]): number {
   return images;
 }
 
-/** The request's parameters apart from its text. Parameters that use the model's defaults are omitted. */
+/** The request's parameters other than its text. Parameters left at the model's defaults are omitted. */
 function parametersOf(request: GenerationRequest): NonNullable<RequestEntry['parameters']> {
   const { sampling, tools } = request;
   const asked: Record<string, string | number | boolean> = { messages: request.messages.length };
@@ -276,25 +280,27 @@ interface ChoiceTally {
   lastTokenAt: number;
 }
 
-/** Sums tokens and times from the events. */
+/** Sums up tokens and times from the events. */
 export class RunTally {
-  /** performance.now(). Null: that stage has not been reached. */
+  /** A performance.now() time. Null: that stage has not been reached. */
   startedAt: number | null = null;
   firstTokenAt: number | null = null;
   /** Milliseconds spent in the engine's queue. */
   queueMs: number | null = null;
-  /** Milliseconds the vision encoder spent on its images. Null: no images were computed. */
+  /** Milliseconds that the vision encoder spent on the request's images. Null: no images were encoded. */
   towerMs: number | null = null;
-  /** Whether the usage is an estimate even after the end. */
+  /** Whether the usage remains an estimate even after the end. */
   estimated = false;
   choicesLeft: number;
-  #promptTokens: number; // an estimate until the run has started, if it was one at admission
+  #promptTokens: number; // an estimate until the run starts, if it was one at admission
   #cachedTokens = 0;
   #completionTokens = 0;
   #reasoningTokens = 0;
   readonly #choices: ChoiceTally[];
 
-  /** `receivedAt`: performance.now() when the request arrived. Times are passed to the meter as they become known. */
+  /**
+   * `receivedAt`: performance.now() when the request arrived. Each time is passed to the meter as soon as it is known.
+   */
   constructor(
     { promptTokens, n }: Pick<PreparedGeneration, 'promptTokens' | 'n'>,
     private readonly meter: GenerationMeter,
@@ -354,7 +360,7 @@ export class RunTally {
     };
   }
 
-  /** The stage that is reported if the run is cancelled now. */
+  /** The stage reported if the run is cancelled now. */
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
     return this.firstTokenAt === null ? 'prefill' : 'decode';
@@ -377,7 +383,7 @@ export class RunTally {
     );
   }
 
-  /** Replaces the estimated counts of the choice and the prompt. */
+  /** Replaces the estimated counts for the choice and the prompt. */
   #recount(
     { choice: index, completionTokens, reasoningTokens }: FinishedEvent,
     { promptTokens, cachedTokens, estimated }: Counted,
@@ -393,8 +399,8 @@ export class RunTally {
   }
 
   /**
-   * Raises the choice's counts to these totals: the final event may report more tokens than the earlier events did.
-   * Counts never decrease.
+   * Raises the choice's counts to these totals, because the final event may report more tokens than the earlier events
+   * did. Counts never decrease.
    */
   #count(index: number, tokens: number, reasoningTokens: number): void {
     const choice = this.#choice(index);
@@ -421,7 +427,7 @@ interface Piece {
 }
 
 /**
- * The text of the prompt and the output, up to a maximum number of characters, for organizations that store it in the
+ * The text of the prompt and the output, up to a maximum number of characters, for organizations that store text in the
  * request log.
  */
 export class RunText {
@@ -430,7 +436,7 @@ export class RunText {
   #room: number;
   #cut = false;
 
-  /** If the messages do not fit, the newest text is kept. */
+  /** If the messages do not fit, the most recent text is kept. */
   constructor(characters: number, messages: readonly Message[]) {
     this.#room = characters;
     let room = characters;
@@ -486,7 +492,7 @@ function textOf({ content, ...message }: Message): string {
   return [said, ...calls].filter((text) => text !== '').join('\n');
 }
 
-/** The conventions' names for end reasons. All other reasons count as early ends. */
+/** The OpenTelemetry names for end reasons. All other reasons count as early ends. */
 const REASONS: Readonly<Partial<Record<EndReason, string>>> = {
   end_of_turn: 'stop',
   stop_string: 'stop',
@@ -500,7 +506,7 @@ interface StartedAt {
 }
 
 /**
- * The parameters and results of a generation, with the names of the OpenTelemetry conventions for generative AI, and
+ * The parameters and results of a generation, under the names of the OpenTelemetry conventions for generative AI, and
  * its stages as timed by the engine's own clock. Contains no text.
  */
 class RunTrace {
@@ -523,7 +529,7 @@ class RunTrace {
     });
   }
 
-  /** The vision encoder runs between several waits, which are recorded as one span. */
+  /** The vision encoder runs between several waits, which are recorded together as one span. */
   started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: StartedEvent): void {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
@@ -555,7 +561,7 @@ class RunTrace {
     if (reasoningTokens > 0) this.trace.add('gen_ai.usage.reasoning.output_tokens', reasoningTokens);
   }
 
-  /** All choices share one prefill. Its end is set by the first choice that ends. */
+  /** All choices share one prefill. The first choice to end determines when it ended. */
   #first(started: StartedAt, prefillMs: number): number {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;
@@ -567,7 +573,7 @@ class RunTrace {
     return this.#firstAt;
   }
 
-  /** Closes the spans of the stage in which the run ended early. */
+  /** Ends the spans of the stage in which the run ended early. */
   #endEarly(error: string | null, { stage, firstTokenAt }: RunTally): void {
     const now = performance.now();
     if (stage === 'decode' && this.#started !== null) {
@@ -589,7 +595,7 @@ function requestAttributes(request: GenerationRequest): SpanAttributes {
     'gen_ai.request.top_k': sampling.topK,
     'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
     'gen_ai.request.presence_penalty': sampling.presencePenalty,
-    // Integer span attributes are limited to 53 bits here, but a seed has 64.
+    // Integer span attributes are limited to 53 bits here, but a seed has up to 64.
     'gen_ai.request.seed':
       sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
     'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',

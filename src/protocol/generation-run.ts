@@ -13,13 +13,13 @@ import type { Usage } from './usage.js';
 
 /**
  * Receives the events of one run. If a method throws an ApiError, the run ends with that error; any other exception
- * ends it with an internal error.
+ * ends the run with an internal error.
  */
 export interface RunSink {
   event(event: RunEvent): void;
-  /** Called after the `finished` event of the last choice, when the reservation has been settled. */
+  /** Called after the last choice's `finished` event, once the reservation has been settled. */
   complete(usage: Usage): void;
-  /** Called instead of complete(). No call follows. */
+  /** Called instead of complete(). No calls follow. */
   failed(error: unknown): void;
 }
 
@@ -43,26 +43,26 @@ export class GenerationRun {
     return this.#accounting.closed;
   }
 
-  /** The usage up to now. */
+  /** The usage so far. */
   get usage(): Usage {
     return this.#accounting.tally.usage;
   }
 
-  /** Throws ApiError if the provider rejects the request. The request then does not count toward any limit. */
+  /** Throws ApiError if the provider rejects the request, which then does not count toward any limit. */
   start(): void {
-    if (this.ended) return; // ended before it started
+    if (this.ended) return; // it was ended before it started
     try {
       this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
     } catch (error) {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;
     }
-    // The messages may be much larger than the prompt made from them, so they are freed now.
+    // The messages may be much larger than the prompt built from them, so they are freed now.
     this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
 
-  /** Ends the run with an error that is reported to the client. The sink receives nothing more. */
+  /** Ends the run with an error, which is reported to the client. The sink receives nothing after that. */
   stop(error: unknown): void {
     if (this.ended) return;
     this.#running?.cancel();
@@ -70,10 +70,7 @@ export class GenerationRun {
     this.sink.failed(error);
   }
 
-  /**
-   * Ends the run after its consumer has failed. A run that has not started is refunded; one that is running is
-   * cancelled.
-   */
+  /** Ends the run after its consumer has failed. A run that has not started is refunded; a running one is cancelled. */
   abandon(): void {
     if (this.#running === null) this.#end({ status: 'abandoned' });
     else this.cancel();
@@ -86,7 +83,10 @@ export class GenerationRun {
     this.#end({ status: 'cancelled' });
   }
 
-  /** The usage record as if the process ended now. Null while nothing is billable and after the run has ended. */
+  /**
+   * The usage record as it would be if the process ended now. Null while nothing is billable and after the run has
+   * ended.
+   */
   soFar(): FinishedUsage | null {
     return this.#accounting.soFar();
   }

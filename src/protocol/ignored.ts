@@ -1,6 +1,6 @@
 // The response header that lists ignored request fields.
 
-/** Makes names from the client safe for a header: printable and bounded. */
+/** Makes client-supplied names safe for a header: printable and bounded. */
 export function headerList(names: readonly string[]): string {
   return names
     .slice(0, 20)
@@ -8,7 +8,7 @@ export function headerList(names: readonly string[]): string {
     .join(', ');
 }
 
-/** Formats field paths for a header. Paths may contain names chosen by the client. */
+/** Formats field paths for a header. Paths may contain client-supplied names. */
 export function headerPaths(paths: readonly string[]): string {
   const shown = paths
     .slice(0, 16)

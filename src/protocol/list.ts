@@ -1,4 +1,4 @@
-// List validation that stops at the first invalid entry. Only one fault is reported anyway, and collecting hundreds of
+// List validation that stops at the first invalid entry. Only one error is reported anyway, and collecting hundreds of
 // thousands would use memory and time out of proportion to the request.
 import { z } from 'zod';
 import { validatedEntries, FAULTY } from './validate-in-slices.js';
@@ -31,6 +31,6 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
     return Object.assign(payload, { value: entries });
   };
   schema._zod.parse = parse;
-  if (!atLeastOne) schema._zod.run = parse; // without checks, run and parse are the same function
+  if (!atLeastOne) schema._zod.run = parse; // without checks, zod uses the same function for run and parse
   return schema;
 }

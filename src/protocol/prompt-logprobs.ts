@@ -1,9 +1,9 @@
-// Prompt log-probabilities in vLLM's format: one list entry per token. The first is null. Each other entry maps token
-// IDs to log-probabilities: for the token itself and for the most likely tokens at its position. Pure.
+// Prompt log probabilities in vLLM's format: one list entry per token. The first is null. Each other entry maps token
+// IDs to log probabilities, for the actual token and for the most likely tokens at its position. Pure.
 import type { PromptLogprob } from '../generation/types.js';
 import { JsonList } from '../http/json-text.js';
 
-/** Impossible tokens have a log-probability of minus infinity, which JSON cannot express. */
+/** Impossible tokens have a log probability of minus infinity, which JSON cannot represent. */
 const LOWEST_LOGPROB = -9999;
 
 export const finiteLogprob = (logprob: number): number =>
@@ -14,14 +14,14 @@ export class PromptLogprobWriter {
   readonly list = new JsonList();
 
   /**
-   * `most`: number of most likely tokens per entry. The token itself is always included, but its rank is known only if
+   * `most`: number of most likely tokens per entry. The actual token is always included, but its rank is known only if
    * it is among them.
    */
   constructor(private readonly most: number) {
     this.list.add('null');
   }
 
-  // The JSON text is concatenated by hand, because building and serializing objects with IDs as keys is expensive.
+  // The JSON text is concatenated by hand, because it is expensive to build and serialize objects with IDs as keys.
   add(entry: PromptLogprob): void {
     const top = entry.top.slice(0, this.most);
     const own = top.some(({ id }) => id === entry.id) ? '' : wireEntry(entry, null);

@@ -1,6 +1,7 @@
-// The API generations that run on this thread, by organization, so that they can be ended when the organization is
-// suspended or deleted or the key is revoked or expires. Other threads report changes over the bus. To find changes by
-// other processes, the organizations that have running generations are checked once a second. Event-loop thread only.
+// The API generations that are running on this thread, by organization, so that they can be ended when the organization
+// is suspended or deleted, or when the key is revoked or expires. Other threads report such changes over the bus. To
+// find changes made by other processes, organizations with running generations are checked once a second. Event-loop
+// thread only.
 
 import { apiError } from '../shared/errors.js';
 import { ActiveSet } from '../shared/active-set.js';
@@ -13,7 +14,7 @@ const MESSAGES = {
   api_key_expired: 'Generation stopped: the API key has expired.',
 } as const;
 
-/** A run that can be ended from outside with an error. */
+/** A run that other code can end with an error. */
 export interface Stoppable {
   stop(error: unknown): void;
 }
@@ -22,7 +23,10 @@ export interface Stoppable {
 export interface CallerStates {
   /** Returns a function that maps a key ID to the reason why its runs must end, or null. */
   runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => keyof typeof MESSAGES | null>;
-  /** Returns a function that removes the listener. The listener receives null if any organization may have changed. */
+  /**
+   * Adds a listener and returns a function that removes it. The listener receives null if any organization may have
+   * changed.
+   */
   onChanged(listener: (organizationId: string | null) => void): () => void;
 }
 
@@ -46,7 +50,7 @@ export class RunningGenerations {
     this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
   }
 
-  /** Returns a function that removes the run. It must be called when the run has ended. */
+  /** Adds a run. Returns a function that removes it, which must be called when the run has ended. */
   add(
     { organizationId, keyId }: { readonly organizationId: string; readonly keyId: string },
     run: Stoppable,
@@ -58,7 +62,7 @@ export class RunningGenerations {
     return () => own.remove(place);
   }
 
-  /** The number of running generations. */
+  /** Number of running generations. */
   get size(): number {
     let size = 0;
     for (const runs of this.#byOrganization.values()) size += runs.size;
@@ -75,14 +79,14 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      // empty sets are removed only here: runs end all the time, so removing them whenever one ends would cost more
+      // empty sets are removed only here, because runs end all the time and removing the sets then would cost more
       else this.#byOrganization.delete(id);
     }
   }
 
   /**
-   * Checks only the generations that were running at the start of the check: a request that is admitted during the
-   * check has just had its key verified.
+   * Checks only the generations that were running when the check started, because a request admitted during the check
+   * has just had its key verified.
    */
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];

@@ -1,12 +1,12 @@
-// Checks that every tool call in the history has a result before the next message that is not a result, and that every
+// Checks that every tool call in the history has a result before the next message of another kind, and that every
 // result belongs to a call. Shared by all formats, which report calls and results in order. Pure.
 import { apiError } from '../shared/errors.js';
 
 export class ToolTurns {
-  #open = new Map<string, string>(); // call ID → its path, for calls that have no result yet
+  #open = new Map<string, string>(); // call ID → its path, for calls that do not have a result yet
   #answered = new Set<string>();
 
-  /** Adds a call of the assistant's current turn. */
+  /** Adds a call from the assistant's current turn. */
   call(id: string, path: string, idPath = `${path}.id`): void {
     if (this.#open.has(id))
       throw apiError('invalid_value', `${idPath} is already used by an earlier tool call.`, idPath);

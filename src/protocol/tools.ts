@@ -1,5 +1,5 @@
-// Converts tool definitions and the tool choice from any format to the internal form, with the checks that all formats
-// share (422). Pure.
+// Converts tool definitions and the tool choice from any format to the internal form, and runs the checks that all
+// formats share (422). Pure.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
 
@@ -18,8 +18,8 @@ export interface ToolInput {
 }
 
 /**
- * Throws ApiError: invalid_tool_name, duplicate_tool_name. checkToolSchemas (generation/output-format) checks schemas
- * as far as that is possible without compiling them; the engine compiles them later.
+ * Throws ApiError invalid_tool_name or duplicate_tool_name. checkToolSchemas (generation/output-format) checks schemas
+ * to the extent possible without compiling them; the engine compiles them later.
  */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();
@@ -41,14 +41,14 @@ export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[
   );
 }
 
-/** A choice that names one function requests exactly one call of it, whatever the parallel-calls setting. */
+/** A choice that names one function requests exactly one call to it, regardless of the parallel-calls setting. */
 export function namesOne(choice: string | { readonly type: string } | null | undefined): boolean {
   return typeof choice === 'object' && choice?.type === 'function';
 }
 
 /**
- * `mode` null: the default, which is auto with tools and none without. `allowed`: the tool names that the client
- * listed, or null. Throws ApiError: tool_not_found, conflicting_parameters.
+ * `mode` null: the default, which is auto with tools and none without. `allowed`: the tool names listed by the client,
+ * or null. Throws ApiError tool_not_found or conflicting_parameters.
  */
 export function toToolChoice(
   tools: readonly ToolDefinition[],

@@ -3,6 +3,6 @@
 export interface Usage {
   promptTokens: number; // including cached tokens
   cachedTokens: number;
-  completionTokens: number; // of all choices, including reasoning tokens
+  completionTokens: number; // across all choices, including reasoning tokens
   reasoningTokens: number;
 }

@@ -1,9 +1,9 @@
-// Validates entries of long lists in slices of a few milliseconds before the rest of a large request
-// (Route.validateInSlices), so that other requests are not delayed. Nothing is reported here: the later full validation
-// reuses the results for valid entries and validates the other entries again, in order. Event-loop thread only.
+// Validates the entries of long lists in slices of a few milliseconds, before the rest of a large request
+// (Route.validateInSlices), so that other requests are not delayed. Errors are not reported here: the full validation
+// later reuses the results for valid entries and validates the invalid ones again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
-/** Stands in for the parsed value of an invalid entry. */
+/** Takes the place of the parsed value of an invalid entry. */
 export const FAULTY = Symbol('faulty');
 
 /** Validation in slices stops after this many invalid entries. */
@@ -15,7 +15,7 @@ interface ValidatedList {
 }
 const byList = new WeakMap<readonly unknown[], ValidatedList>();
 
-/** Each step validates one entry. `from`: maps an entry to the value that is validated instead. */
+/** Each step validates one entry. `from` maps an entry to the value that is validated instead. */
 export function* validateInSlices(
   schema: z.ZodType,
   list: readonly unknown[],
@@ -33,8 +33,8 @@ export function* validateInSlices(
 }
 
 /**
- * Returns the parsed values of the first entries of the list under this schema, with FAULTY for invalid ones. Empty if
- * the list was not validated ahead.
+ * Returns the parsed values of the list's first entries under this schema, with FAULTY for invalid ones. Empty if the
+ * list was not validated in advance.
  */
 export function validatedEntries(schema: z.ZodType, list: readonly unknown[]): readonly unknown[] {
   const validated = byList.get(list);

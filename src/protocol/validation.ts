@@ -1,5 +1,5 @@
 // Converts a zod failure to an API error: selects the issue to report, its error code and its path. Errors in the JSON
-// structure (400) take precedence over invalid content (422), whatever order zod found them in.
+// structure (400) take precedence over invalid content (422), regardless of the order in which zod found them.
 import type { z } from 'zod';
 import { ERRORS, type ErrorCode } from '../shared/error-codes.js';
 import { apiError, type ApiError } from '../shared/errors.js';
@@ -9,13 +9,13 @@ type Issue = z.core.$ZodIssue;
 
 /**
  * Parameters of a custom zod issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, message:
- * 'must be …' })`. The message follows the field's name in the error text.
+ * 'must be …' })`. In the error text, the message follows the field's name.
  */
 export interface ApiIssueParams {
   api: ErrorCode;
 }
 
-// isShape: a structural error (400), which takes precedence over all other checks
+// `isShape`: a structural error (400), which takes precedence over all other checks.
 export type Validated<T> = { ok: true; value: T } | { ok: false; error: ApiError; isShape: boolean };
 
 /** The search for a structural error stops after this many content errors. */
@@ -34,7 +34,7 @@ export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   return refusal(firstFault(result.error.issues, body, []));
 }
 
-/** Like validate(), but throws ApiError 400, 422. */
+/** Like validate(), but throws ApiError 400 or 422. */
 export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = validate(schema, body);
   if (!result.ok) throw result.error;
@@ -43,7 +43,7 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 
 /**
  * Validates every entry of a list that may be long and that is at `path` in the request. Stops at the first structural
- * error, where validate() would first collect every issue of every entry. `from`: maps an entry to the value that is
+ * error, whereas validate() would first collect every issue in every entry. `from` maps an entry to the value that is
  * validated instead.
  */
 export function validateList<T>(
@@ -90,7 +90,10 @@ function refusal(fault: Fault): { ok: false; error: ApiError; isShape: boolean }
   return { ok: false, isShape: isShape(fault), error: apiError(fault.code, fault.message, fault.param) };
 }
 
-/** Returns the first structural error, or else the first content error. `at`: the value's position in the request. */
+/**
+ * Returns the first structural error or, if there is none, the first content error. `at`: the value's position in the
+ * request.
+ */
 function firstFault(issues: readonly Issue[], value: unknown, at: readonly PropertyKey[]): Fault {
   let content: Fault | null = null;
   let faults = 0;
@@ -105,7 +108,7 @@ function firstFault(issues: readonly Issue[], value: unknown, at: readonly Prope
   return content ?? { code: 'invalid_body', message: 'The request body is not valid.', param: null };
 }
 
-/** Maximum length of a name in a path; the name may have been chosen by the client. */
+/** Maximum length of a name in a path. It is limited because the client may have chosen the name. */
 const MAX_NAME = 64;
 
 /** Formats a path as in error bodies: messages[3].content[0].text. */
@@ -123,8 +126,8 @@ export function formatPath(path: readonly PropertyKey[]): string {
 }
 
 /**
- * Yields the issues of the union branch that the value was evidently meant for: a branch that failed inside the value,
- * or else one with the value's type.
+ * Yields the issues of the union branch that the value was evidently meant for: a branch that failed inside the value
+ * or, if there is none, one that matches the value's type.
  */
 function* narrow(issue: Issue): Generator<Issue> {
   const meant =

@@ -1,5 +1,5 @@
-// The modules of a service, in the order in which they are opened. They are closed in reverse order: connections first,
-// and each writer before the store to which it writes. Each module is in a file of src/server/modules.
+// Opens the modules of a service. They are closed in reverse order, so connections close first, and each writer closes
+// before the store that it writes to. Each module has its own file in src/server/modules.
 
 import { checkedDrafts } from '../engine/catalog.js';
 import type { ThreadBus } from '../shared/bus.js';
@@ -25,7 +25,7 @@ import { openRecovery, type Recovery } from './modules/recovery.js';
 import { openSecrets } from './modules/secrets.js';
 import { openStorage, type Storage } from './modules/storage.js';
 
-/** The opened modules that Service offers or controls. */
+/** The opened modules that a Service exposes or controls. */
 export interface App {
   readonly storage: Storage;
   readonly background: Background;
@@ -40,7 +40,10 @@ export interface App {
   readonly http: Http;
 }
 
-/** `threads`: the bus to all threads of this process. `undo` closes the modules, even if a later one fails to open. */
+/**
+ * `threads`: the bus that connects all threads of this process. Every opened module is registered with `undo`, so
+ * modules are closed even if a later one fails to open.
+ */
 export async function openApp(context: AppContext, threads: ThreadBus, undo: DisposableStack): Promise<App> {
   const modules: Module[] = [];
   const opened = async <M extends Module>(opening: Promise<M>): Promise<M> => {
@@ -49,7 +52,7 @@ export async function openApp(context: AppContext, threads: ThreadBus, undo: Dis
     modules.push(module);
     return module;
   };
-  // Checked first, so that mistakes in the settings are reported before anything is opened.
+  // Checked first, so that configuration errors are reported before anything is opened.
   const catalog = configuredModels(context.config);
   const drafts = checkedDrafts(catalog);
 

@@ -1,5 +1,5 @@
-// Reads and confirms the stored wall clock for the command line. Works while servers run: running servers read the
-// stored value every minute.
+// Reads and confirms the stored wall clock for the command line. Works while servers run: because they read the stored
+// value every minute.
 
 import type { Config } from '../config/settings.js';
 import { MAX_AHEAD_MS } from '../storage/clock-guard.js';
@@ -13,7 +13,7 @@ import { migrate } from '../storage/postgres/migrations.js';
 
 type Where = Pick<Config, 'data_dir' | 'database'>;
 
-/** Null if expired data is being erased normally. Rejects with StorageError. */
+/** Returns null if expired data is being erased normally. Rejects with StorageError. */
 export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } | null> {
   return withRecords(config, async (records) => {
     const record = await records.read();
@@ -23,7 +23,7 @@ export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } |
   });
 }
 
-/** Resolves to the time that servers trust from now on. Rejects with StorageError. */
+/** Resolves to the time that servers now trust. Rejects with StorageError. */
 export function confirmClock(config: Where): Promise<Date> {
   return withRecords(config, async (records) => {
     const wall = records.now();

@@ -1,4 +1,4 @@
-// Connects the clock guard to the sweeps and the log of a process.
+// Connects the clock guard to a process's retention sweeps and log.
 
 import type { ErasureHold } from '../shared/erasure-hold.js';
 import { ClockGuard } from '../storage/clock-guard.js';
@@ -16,7 +16,7 @@ export interface GuardOpening {
   undo: DisposableStack;
 }
 
-/** Only the primary thread sweeps, so other threads need no guard. */
+/** Only the primary thread sweeps, so the other threads need no guard. */
 export async function openClockGuard({ records, hold, primary, log, undo }: GuardOpening): Promise<EraseGate> {
   if (!primary) return OPEN_GATE;
   const guard = await ClockGuard.open(records, {

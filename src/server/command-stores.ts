@@ -1,5 +1,5 @@
-// The stores that commands change while servers run: accounts, and models served by operators. They are in the data
-// folder or in the shared database. Running servers see a change within a second.
+// The stores that command-line commands change while servers run: accounts, and the models that operators serve. They
+// live in the data directory or in the shared database. Running servers pick up a change within a second.
 
 import { Accounts } from '../accounts/accounts.js';
 import { AccountChanges } from '../accounts/changes.js';
@@ -19,7 +19,7 @@ export interface CommandStores {
   readonly served: ServedModelStore;
 }
 
-/** Opens the stores for the duration of `work`. Rejects with StorageError, whose message names the cause. */
+/** Opens the stores while `work` runs. Rejects with a StorageError whose message states the cause. */
 export async function withStores<T>(
   config: Pick<Config, 'data_dir' | 'database'>,
   work: (stores: CommandStores) => Promise<T>,

@@ -6,25 +6,25 @@ export class DisposableStack {
   readonly #steps: Step[] = [];
   #done: Promise<void> | null = null;
 
-  /** Returns the result of `open`. If it fails, everything opened so far is closed and the error is rethrown. */
+  /** Runs `open` and returns its result. If it fails, closes everything opened so far and rethrows the error. */
   static async opening<T>(open: (undo: DisposableStack) => Promise<T>): Promise<T> {
     const undo = new DisposableStack();
     try {
       return await open(undo);
     } catch (error) {
-      await undo.run().catch(() => undefined); // the error from opening is more useful
+      await undo.run().catch(() => undefined); // the error from `open` is more useful
       throw error;
     }
   }
 
-  /** Registers the step that closes what has just been opened. */
+  /** Registers a step that closes the resource that was just opened. */
   add(step: Step): void {
     this.#steps.push(step);
   }
 
   /**
-   * Runs the steps in reverse order. The steps run only once, even if this is called repeatedly. A failing step does
-   * not stop the others; the first error is thrown at the end.
+   * Runs the steps in reverse order, once, no matter how often this is called. A failing step does not stop the others;
+   * the first error is thrown at the end.
    */
   run(): Promise<void> {
     return (this.#done ??= this.#run());

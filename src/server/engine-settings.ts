@@ -1,4 +1,4 @@
-// Derives from the settings which models exist, how they are loaded, and the limits of a generation.
+// Derives from the configuration which models exist, how they are loaded, and which limits apply to generations.
 
 import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';
@@ -10,7 +10,7 @@ import type { GenerationLimits } from '../generation/generation-limits.js';
 import type { SharedShape } from '../generation/upstream/shared-counts.js';
 import type { UpstreamOptions } from '../generation/upstream/upstream-provider.js';
 
-/** Arguments of the addon's `load`. */
+/** Arguments for the addon's `load`. */
 export function loadOptions(config: Config): LoadOptions {
   const { engine, images } = config;
   return {
@@ -38,7 +38,7 @@ export function loadOptions(config: Config): LoadOptions {
   };
 }
 
-/** Limits of generations on the local engines. */
+/** Limits for generations on local engines. */
 export function generationLimits({ engine, images, structured_outputs: structured }: Config): GenerationLimits {
   return {
     queueWaitMs: engine.queue_wait_ms,
@@ -50,7 +50,7 @@ export function generationLimits({ engine, images, structured_outputs: structure
   };
 }
 
-/** Limits of generations on upstream models. */
+/** Limits for generations on upstream models. */
 export function upstreamOptions({
   engine,
   upstream,
@@ -64,8 +64,8 @@ export function upstreamOptions({
 }
 
 /**
- * Number of upstream models, upstream servers and threads. These numbers determine the size of the memory in which the
- * threads share their counts of requests in flight.
+ * Number of threads, and upper bounds on the number of upstream models and servers. These determine the size of the
+ * shared memory in which the threads count requests in flight.
  */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
   const set = Object.values(overrides).flatMap(({ upstream }) =>
@@ -78,7 +78,7 @@ export function upstreamShape({ http: { threads }, model, models: { overrides } 
   };
 }
 
-/** The models listed in the settings. Throws CatalogError. */
+/** The models listed in the configuration. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const { overrides } = config.models;
   const elsewhere = (name: string): Upstream | undefined => overrides[name]?.upstream;
@@ -103,7 +103,7 @@ export function configuredModels(config: Config): CatalogModel[] {
   return models;
 }
 
-/** Checks that every fallback names a known model and that fallbacks form no circular chain. Throws CatalogError. */
+/** Checks that every fallback names a known model and that no chain of fallbacks is circular. Throws CatalogError. */
 function checkFallbacks(models: readonly CatalogModel[]): void {
   const byName = new Map(models.map((model) => [model.id, model]));
   for (const model of models) {

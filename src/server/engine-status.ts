@@ -1,4 +1,4 @@
-// Reports the state of a service's engines: for /readyz, /metrics, the log, and the start message.
+// Reports the state of a service's engines: for /readyz, /metrics, the log and the startup message.
 
 import type { NotedEngine } from '../engine/engine-notes.js';
 import type { ModelPool } from '../engine/model-pool.js';
@@ -12,11 +12,11 @@ import type { EngineGauges } from '../telemetry/types.js';
 
 export interface FailedModel {
   name: string;
-  /** Names the file and its problem. */
+  /** The file and what is wrong with it. */
   reason: string;
 }
 
-/** Models that cannot be served because their file is bad. Compiles the chat templates of the others. */
+/** Models that cannot be served because their file is bad. Also compiles the chat templates of all other models. */
 export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
   try {
     models.compileTemplates();
@@ -30,7 +30,7 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
   });
 }
 
-/** For /readyz: every model's state, and the load of running models. */
+/** For /readyz: every model's state, and the load on the running ones. */
 export function modelHealth(
   pool: ModelPool,
   upstreams: Upstreams,
@@ -70,7 +70,7 @@ export function modelHealth(
   });
 }
 
-/** For the log: the running engines, each once. */
+/** For the log: every running engine, listed once. */
 export function notedEngines(pool: ModelPool): NotedEngine[] {
   return pool
     .engines()
@@ -79,7 +79,9 @@ export function notedEngines(pool: ModelPool): NotedEngine[] {
     );
 }
 
-/** For /metrics. Models that share a file share an engine; its metrics are reported once, under its first name. */
+/**
+ * For /metrics. Models that share a file share an engine; its metrics are reported once, under the first model's name.
+ */
 export function engineGauges(pool: ModelPool): EngineGauges[] {
   return pool
     .engines()

@@ -1,6 +1,6 @@
-// Handles the database in the data folder refusing writes. A rolled-back write (full disk) is logged at most once a
-// minute. A failed sync is logged immediately. From then on, no thread acknowledges a write, and server.ts ends the
-// server.
+// Handles write failures of the database in the data directory. A rolled-back write (full disk) is logged at most once
+// a minute. A failed sync is logged immediately; from then on, no thread acknowledges writes, and server.ts shuts the
+// server down.
 
 import type { ThreadBus } from '../shared/bus.js';
 import { StorageError } from '../storage/store.js';
@@ -9,7 +9,7 @@ import type { Log } from '../telemetry/types.js';
 
 const UNDONE_LOG_MS = 60_000;
 
-/** Returns the function that unsubscribes from the other threads' failures. */
+/** Returns a function that unsubscribes from other threads' failures. */
 export function reportStorageFailure(store: OpenedStore, bus: ThreadBus, log: Log): () => void {
   let reported = false;
   let loggedAt = -Infinity;

@@ -1,5 +1,5 @@
-// Converts the tables of a data folder to rows of the shared database. Data that lasts only minutes (attempts), and the
-// machine's own data (live view history, tuning runs, settings leases), are not converted.
+// Converts the tables of a data directory to rows of the shared database. Short-lived data (attempts) and machine-local
+// data (live view history, tuning runs, settings leases) are not converted.
 
 import type { Invite } from '../accounts/invites.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
@@ -329,7 +329,7 @@ export function lmdbParts(store: Store): Part[] {
   ];
 }
 
-/** The highest number ever assigned to an organization. */
+/** The highest organization number assigned so far. */
 export const lastNumber = (store: Store): number =>
   store.table<number>('meta').get('last-tenant') ??
   Math.max(0, ...[...store.table<Organization>('organizations').range()].map(({ value }) => value.tenant));

@@ -1,5 +1,5 @@
-// Implements `monolith state import`. Imports a snapshot of the data folder's database. Nothing is written to the
-// folder itself, so a server may keep using it. Changes that it makes after the snapshot are not imported.
+// Implements `monolith state import`, which imports a snapshot of the data directory's database. Nothing is written to
+// the directory itself, so a server may keep using it. Changes made after the snapshot are not imported.
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,8 +21,8 @@ export interface ImportOptions {
 }
 
 /**
- * Resolves to the imported and verified parts and to the number of stored responses that were not imported. Rejects
- * with StorageError.
+ * Resolves to the imported and verified parts and the number of stored responses, which are not imported. Rejects with
+ * StorageError.
  */
 export async function importFolder({
   from,

@@ -1,11 +1,11 @@
-// Responses stored in the data folder.
+// Responses stored in the data directory.
 
 import { HeldResponses } from '../storage/held-responses.js';
 import { openResponseStore } from '../storage/lmdb/responses/open-response-store.js';
 import type { Store } from '../storage/store.js';
 import type { Opening, Responses } from './response-stores.js';
 
-/** `held`: memory shared by all threads. */
+/** `held`: memory shared by all threads, with the responses that must not be erased. */
 export function folderResponses(
   store: Store,
   held: SharedArrayBuffer,

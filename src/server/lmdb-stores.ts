@@ -1,5 +1,5 @@
-// Stores in the data folder. A standalone server keeps all its data there. A server with a shared database keeps only
-// its machine's data there: settings leases, tuning runs, and the live view's history.
+// Stores in the data directory. A standalone server keeps all its data there. A server with a shared database keeps
+// only machine-local data there: settings leases, tuning runs and the live view's history.
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';

@@ -1,5 +1,5 @@
-// Releases what a lost HTTP worker or a previous process held, and ends its running responses. Otherwise, its
-// concurrency slots would stay taken, and its responses would stay in progress forever. Used on the primary thread.
+// Releases everything held by a lost HTTP worker or by a previous process, and ends its running responses. Otherwise,
+// its concurrency slots would stay taken, and its responses would stay in progress forever. Runs on the primary thread.
 
 import type { Admission } from '../admission/admission.js';
 import { unfinishedResponses } from '../protocol/responses/unfinished.js';
@@ -9,14 +9,16 @@ import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
 import type { UsageRecorder } from '../usage/usage-recorder.js';
 
-/** How long the threads may take to report that they run a response. */
+/** How long other threads may take to report that they are running a response. */
 const CLAIM_MS = 10_000;
-/** Delay before a retry, after a full disk or a thread that did not reply. */
+/** Delay before a retry if the disk is full or a thread did not reply. */
 const AGAIN_MS = 10_000;
 
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
 
-/** Ends responses that no thread generates any more: counts their tokens and notifies clients that follow them. */
+/**
+ * Ends responses that no thread is generating any more: counts their tokens and notifies the clients that follow them.
+ */
 export async function endUnfinished(
   responses: ResponseStore,
   usage: Pick<UsageRecorder, 'finished' | 'flush'>,
@@ -29,7 +31,7 @@ export async function endUnfinished(
       record: { id },
       usage: spent,
     } of responses.failUnfinished(unfinishedResponses, isRunning)) {
-      if (spent !== null) usage.finished(spent); // recorded now: it is not found again if a later response fails
+      if (spent !== null) usage.finished(spent); // recorded now: a retry will not find it again
       ended.push(id);
     }
   } finally {
@@ -41,7 +43,7 @@ export async function endUnfinished(
 export interface LostThread {
   index: number;
   admission: Pick<Admission, 'leaveAll'>;
-  /** The ledger of the lost thread. */
+  /** The lost thread's ledger. */
   ledger: Int32Array;
   held: HeldResponses;
   bus: ThreadBus;
@@ -49,7 +51,7 @@ export interface LostThread {
   log: Log;
   /** Number of running threads. */
   others(): number;
-  /** Aborted when the server closes. The next start then ends the remaining responses. */
+  /** Aborted when the server closes. The remaining responses are then ended at the next startup. */
   closing: AbortSignal;
 }
 
@@ -74,7 +76,7 @@ export function abortThread({
         const claims = await bus.ask('response.running', { organizationId, id, foreground: false }, CLAIM_MS);
         const isKnown = claims.includes(true) || claims.length >= asked;
         isSure &&= isKnown;
-        return claims.includes(true) || !isKnown; // a thread that did not reply may be running the response
+        return claims.includes(true) || !isKnown; // a thread that did not reply may still be running the response
       });
     } catch (err) {
       isSure = false;

@@ -1,4 +1,4 @@
-// Logs when models are loaded and unloaded, and what is wrong with their chat templates.
+// Logs when models are loaded and unloaded, and any problems with their chat templates.
 
 import type { ModelLifecycleEvent } from '../engine/model-lifecycle.js';
 import type { TemplateProblem } from '../generation/provider.js';

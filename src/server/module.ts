@@ -1,5 +1,5 @@
-// A module is a part of a service that is opened and closed as a whole. app.ts lists the modules of a service. A module
-// receives what earlier modules opened, as typed arguments.
+// A module is a part of a service that is opened and closed as a unit. app.ts lists a service's modules. Each module
+// receives what it needs from earlier modules as typed arguments.
 
 import type { Config } from '../config/settings.js';
 import type { Route } from '../http/exchange.js';
@@ -9,22 +9,22 @@ import type { Telemetry } from '../telemetry/types.js';
 import { DisposableStack } from './disposable-stack.js';
 import type { SharedState } from './shared-state.js';
 
-/** Set while the server shuts down. */
+/** The stages of a shutdown. */
 export interface ShutdownState {
-  /** /readyz reports that the server is about to shut down. */
+  /** Whether /readyz reports that the server is about to shut down. */
   unready: boolean;
-  /** New requests are refused. */
+  /** Whether new requests are refused. */
   draining: boolean;
 }
 
-/** What every module receives. */
+/** Passed to every module. */
 export interface AppContext {
   readonly config: Config;
   readonly telemetry: Telemetry;
   readonly shared: SharedState;
   /**
-   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, keys set by
-   * the operator.
+   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, and creating
+   * the key set by the operator.
    */
   readonly primary: boolean;
   readonly shutdown: Readonly<ShutdownState>;
@@ -33,14 +33,14 @@ export interface AppContext {
 export interface Module {
   readonly routes?: readonly Route[];
   readonly sockets?: readonly SocketRoute[];
-  /** The part of /livez and /readyz about which this module knows. */
+  /** This module's part of /livez and /readyz. */
   health?(): Partial<Health>;
   /** Closes everything that the module opened. */
   close(): Promise<void>;
 }
 
 /**
- * Opens a module from its parts. `open` registers a step for each part that must be closed; the steps run in reverse
+ * Opens a module from its parts. `open` registers a closing step for each part that needs one; the steps run in reverse
  * order. If `open` fails, the parts opened so far are closed.
  */
 export function openModule<T extends object>(

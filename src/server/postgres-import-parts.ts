@@ -1,9 +1,9 @@
-// The format in which a data folder's content is imported: rows of one table of the shared database at a time, with all
+// The format in which a data directory's content is imported: table by table, as rows of the shared database with all
 // values as text.
 
 /**
- * `read`: SQL that reads the column in the form in which it was given. `write`: SQL that converts the given value
- * (`given.<name>`) to the column's type.
+ * `read`: SQL that reads the column back in the form in which it was imported. `write`: SQL that converts the imported
+ * value (`given.<name>`) to the column's type.
  */
 export interface Column {
   readonly name: string;
@@ -13,11 +13,11 @@ export interface Column {
 }
 
 export interface Part {
-  /** Name in the table `imports`. */
+  /** Name in the `imports` table. */
   readonly name: string;
   readonly table: string;
   readonly columns: readonly Column[];
-  /** SQL condition and order for this part's rows, if the table also holds rows of other parts. */
+  /** SQL condition and order that select this part's rows, if the table also holds rows of other parts. */
   readonly where?: string;
   /** Must return the rows in the same order every time. */
   rows(): Iterable<readonly (string | null)[]>;
@@ -26,7 +26,7 @@ export interface Part {
 export const column = (name: string, type = 'text'): Column =>
   type === 'double precision' ? { name, type, read: `${name}::double precision::text` } : { name, type };
 
-/** A list of strings, given as JSON. */
+/** A list of strings, passed as JSON. */
 export const listColumn = (name: string): Column => ({
   name,
   type: 'text[]',

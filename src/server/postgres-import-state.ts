@@ -1,6 +1,6 @@
-// Imports the content of a data folder into the shared database, part by part and in batches. Each batch stores its
+// Imports the content of a data directory into the shared database, part by part and in batches. Each batch stores its
 // progress in the same transaction, so an interrupted import can resume. At the end, every part is read back and
-// compared by row count and hash.
+// checked by row count and hash.
 
 import { createHash } from 'node:crypto';
 import type { Database, Queryable } from '../storage/postgres/database.js';
@@ -17,8 +17,8 @@ export interface Imported {
 }
 
 /**
- * `report` is called after each batch. Rejects with StorageError if the database already contained other data, or if
- * the imported content differs from the source.
+ * `report` is called after each batch. Rejects with StorageError if the database already contains other data, or if the
+ * imported content differs from the source.
  */
 export async function importParts(
   database: Database,
@@ -85,7 +85,7 @@ async function bringOver(database: Database, part: Part, report: (part: string, 
   if (batch.length > 0 || there === 0) await write(batch);
 }
 
-/** Order-independent hash of rows: the sum of their hashes. */
+/** Order-independent hash of a set of rows: the sum of the row hashes. */
 class RowsHash {
   rows = 0;
   readonly #sum = Buffer.alloc(32);
@@ -115,7 +115,7 @@ function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; has
 
 async function hashOfTable(database: Database, part: Part): Promise<{ rows: number; hash: string }> {
   const values = part.columns.map(({ name, read }) => read ?? `${name}::text`).join(', ');
-  // A cursor within one transaction reads a consistent snapshot.
+  // A cursor within one transaction reads from a consistent snapshot.
   return await database.transaction(async (sql) => {
     const sum = new RowsHash();
     await sql.execute(

@@ -18,7 +18,7 @@ import { PostgresUsageStore } from '../storage/postgres/usage/usage-store.js';
 import type { DisposableStack } from './disposable-stack.js';
 import type { SharableStores } from './stores.js';
 
-/** Opens the stores in the shared database and subscribes to the changes of other servers. */
+/** Opens the stores in the shared database and subscribes to changes made by other servers. */
 export async function databaseStores(
   { database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>,
   { stale_keys_s: staleKeysS }: Pick<Config['database'], 'stale_keys_s'>,

@@ -1,5 +1,5 @@
-// Responses stored in the database that several servers share, and the bus that carries messages about them. For the
-// data folder, see lmdb-responses.ts.
+// Responses stored in the database that several servers share, and the bus that carries messages about them. For
+// responses in the data directory, see lmdb-responses.ts.
 
 import type { Config } from '../config/settings.js';
 import type { ThreadBus } from '../shared/bus.js';
@@ -15,7 +15,7 @@ import type { Log } from '../telemetry/types.js';
 import { SkewLog } from './skew-log.js';
 import type { DisposableStack } from './disposable-stack.js';
 
-/** Interval of the check for background responses of lost processes. */
+/** Interval between checks for unfinished background responses of lost processes. */
 const LOOK_MS = 2_500;
 
 export interface Responses {
@@ -23,8 +23,8 @@ export interface Responses {
   /** The bus to all threads and processes that serve these responses. */
   readonly bus: ThreadBus;
   /**
-   * Calls `end` periodically if other processes may leave background responses unfinished. Calls never overlap. Returns
-   * the function that stops this and waits for a running call.
+   * Calls `end` periodically if other processes may have left background responses unfinished. Calls never overlap.
+   * Returns a function that stops the calls and waits for a running one.
    */
   watch(end: () => Promise<void>): () => void | Promise<void>;
   /** Null if no other machine's clock is known. */
@@ -41,8 +41,8 @@ export interface Opening {
 }
 
 /**
- * Rejects with ApiError 503 if the database has become unreachable, and with StorageError if it no longer belongs to
- * this release.
+ * Rejects with ApiError 503 if the database has become unreachable, and with StorageError if its schema no longer
+ * matches this release.
  */
 export async function databaseResponses(
   shared: SharedDatabase,
@@ -66,7 +66,7 @@ export async function databaseResponses(
     let ending: Promise<void> | null = null;
     const timer = setInterval(() => {
       // All leases expire while the database is unreachable. The first process to reconnect must not end responses that
-      // other processes are still generating.
+      // other processes are still generating, so it waits until leases are reliable again.
       if (ending !== null || !lease.isSteady) return;
       ending = end()
         .catch((err: unknown) => log.error({ err }, 'cannot mark the responses of a lost process as failed'))

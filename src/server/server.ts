@@ -1,4 +1,4 @@
-// One server: the data folder's lock, the service that handles requests, the listening socket, and the shutdown. Used
+// One server: the data directory's lock, the service that handles requests, the listening socket and the shutdown. Used
 // by the command line and, in-process, by tests.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,9 +33,9 @@ import { LocalBus } from '../shared/bus.js';
 import { SharedCounts } from '../generation/upstream/shared-counts.js';
 import { HubBus } from './workers/hub-bus.js';
 
-// How much longer than `drain_ms` a drain waits before it gives up on a stuck engine.
+// How long a drain waits beyond `drain_ms` before it gives up on a stuck engine.
 const STUCK_MS = 10_000;
-// Time for the last bytes of responses to slow readers to reach the kernel.
+// Time for the kernel to accept the last bytes of responses to slow readers.
 const FLUSH_MS = 100;
 
 export interface Server {
@@ -44,18 +44,18 @@ export interface Server {
   readonly port: number;
   /** Address of the operator API; null if no token is set. */
   readonly adminUrl: string | null;
-  /** Names served, highest tier first. */
+  /** Names of the served models, highest tier first. */
   readonly models: readonly string[];
   /**
-   * Models that failed to load while others loaded. Requests for them get 503, and the server reports that it is not
-   * ready.
+   * Models that failed to load while others loaded. Requests for them get a 503, and /readyz reports that the server is
+   * not ready.
    */
   readonly failed: readonly FailedModel[];
-  /** The secret of the first key; set only by the start that creates it. */
+  /** The secret of the first API key. Set only by the startup that creates the key. */
   readonly createdKey: string | null;
   /** Null if the dashboard is off. */
   readonly dashboardUrl: string | null;
-  /** Sign-up address of the first user, with the setup code. Null if a user exists or sign-up is open. */
+  /** Sign-up URL for the first user, including the setup code. Null if a user exists or sign-up is open. */
   readonly setupUrl: string | null;
   readonly accounts: Accounts;
   readonly directory: SweptDirectory;
@@ -65,26 +65,27 @@ export interface Server {
   /** The HTTP workers, or null if the main thread handles requests. */
   readonly threads: HttpWorkers | null;
   /**
-   * Resolves with the reason when the database no longer accepts writes. The process must then be drained and killed:
-   * closing it normally would write, and LMDB would sync data again that the disk may have lost.
+   * Resolves with the reason when the database stops accepting writes. The process must then be drained and killed,
+   * because closing it normally would write again, and LMDB would then report pages as synced that the disk may have
+   * lost.
    */
   readonly lost: Promise<Error>;
-  /** Refuses new requests, lets running ones continue for `drain_ms`, ends the rest early, then closes. Idempotent. */
+  /** Refuses new requests, lets running ones continue for `drain_ms`, aborts the rest, then closes. Idempotent. */
   drain(): Promise<void>;
   /** Closes immediately and aborts running requests. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface StartOptions {
-  /** Used instead of a Telemetry created from the settings. */
+  /** Used instead of creating a Telemetry from the configuration. */
   telemetry?: Telemetry;
   /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
 
 /**
- * Rejects if no model can be served, or if the data folder or the address cannot be used. In that case, nothing is left
- * open.
+ * Rejects if no model can be served, or if the data directory or the listen address cannot be used. Nothing is left
+ * open in that case.
  */
 export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
   return DisposableStack.opening((undo) => start(config, options, undo));
@@ -172,12 +173,12 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
     .filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
   await threads?.loaded();
-  // A bad model file does not prevent the other models from being served. /readyz reports the server as not ready.
+  // A bad model file does not prevent other models from being served, but /readyz reports that the server is not ready.
   for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served');
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
   undo.add(() => removeServerRecord(config.data_dir));
-  // This is the last step, because a key is shown only once, so a start that fails must not create one.
+  // This must be the last step: a key is shown only once, so a failed start must not create one.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
   const base = origin.fixed ?? url;
@@ -203,7 +204,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
         );
         pool.drain();
       }, config.engine.drain_ms);
-      // An engine that no longer runs steps cannot end its requests. It must not keep the process alive.
+      // An engine that has stopped running steps cannot finish its requests. It must not keep the process alive.
       await Promise.race([
         Promise.all([service.idle(), threads?.drain()]),
         sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),
@@ -236,7 +237,7 @@ async function start(config: Config, options: StartOptions, undo: DisposableStac
   };
 }
 
-/** Releases what a lost HTTP worker held. `others`: number of running threads. */
+/** Releases everything held by a lost HTTP worker. `others`: number of running threads. */
 function handleThreadLoss(
   index: number,
   {

@@ -1,7 +1,7 @@
-// Everything that makes up one request-handling thread, used by server.ts and by the HTTP workers. With several HTTP
-// workers, each opens its own service. The services share state through the engine (they attach to the one that has
-// their model file), LMDB, `shared` and the bus. Things that exist once per server are in server.ts. app.ts lists the
-// modules of a service.
+// The complete service of one request-handling thread, used by server.ts and by the HTTP workers. With several HTTP
+// workers, each opens its own service. The services share state through the engine (each attaches to the engine that
+// has its model file loaded), LMDB, `shared` and the bus. Everything that exists once per server is in server.ts.
+// app.ts lists the modules of a service.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { SweptDirectory } from '../accounts/directory.js';
@@ -28,8 +28,8 @@ export interface ServiceOptions {
   bus: ThreadBus;
   shared: SharedState;
   /**
-   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, keys set by
-   * the operator.
+   * The primary thread does everything that is done once per server: sweeps, ending unfinished responses, and creating
+   * the key set by the operator.
    */
   primary: boolean;
 }
@@ -44,18 +44,21 @@ export interface Service {
   readonly models: ServedModels;
   readonly background: BackgroundResponses;
   readonly http: HttpServer;
-  /** The operator API on its own listener. Null without its token, and on all threads except the primary one. */
+  /**
+   * The separate listener for the operator API. Null if no operator token is set, and on all threads except the primary
+   * one.
+   */
   readonly admin: HttpServer | null;
   /**
-   * Ends background responses that no thread generates any more (see ResponseStore): counts their tokens and notifies
-   * clients that follow them.
+   * Ends background responses that no thread is generating any more (see ResponseStore): counts their tokens and
+   * notifies the clients that follow them.
    */
   failUnfinished(isRunning?: IsRunning): Promise<void>;
-  /** Calls `listener` once if the data folder's database no longer accepts writes. Only a restart recovers it. */
+  /** Calls `listener` once if the data directory's database no longer accepts writes. Only a restart recovers it. */
   onStorageFailure(listener: (why: Error) => void): void;
   /**
-   * Makes /readyz report that the server is about to shut down, so that load balancers stop sending requests. Requests
-   * are still served.
+   * Makes /readyz report that the server is about to shut down, so that load balancers stop sending it requests.
+   * Requests are still served.
    */
   unready(): void;
   /** Refuses new requests; running requests continue. */
@@ -63,16 +66,16 @@ export interface Service {
   /** Resolves when no request is running. */
   idle(): Promise<void>;
   /**
-   * Models that cannot be served; call it after loading has finished. Throws StartError if the chat templates cannot be
-   * checked.
+   * Models that cannot be served. Call this after loading has finished. Throws StartError if the chat templates cannot
+   * be checked.
    */
   failedModels(): readonly FailedModel[];
   close(): Promise<void>;
 }
 
 /**
- * Opens everything except the listening socket. Models continue to load after it resolves. If it rejects, nothing is
- * left open.
+ * Opens everything except the listening socket. Models may still be loading after it resolves. If it rejects, nothing
+ * is left open.
  */
 export function openService(options: ServiceOptions): Promise<Service> {
   return DisposableStack.opening((undo) => open(options, undo));

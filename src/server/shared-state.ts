@@ -1,4 +1,4 @@
-// Memory that all threads of the process share. The main thread creates it once and passes it to each HTTP worker.
+// Memory shared by all threads of the process. The main thread creates it once and passes it to each HTTP worker.
 
 import { randomBytes } from 'node:crypto';
 import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
@@ -11,21 +11,21 @@ import { HeldResponses } from '../storage/held-responses.js';
 import { upstreamShape } from './engine-settings.js';
 
 export interface SharedState {
-  /** Identifies this process among those that share the limits. */
+  /** Identifies this process among the processes that share the limits. */
   process: string;
-  /** Counters of the limits: src/admission. */
+  /** Counters for the limits; see src/admission. */
   counters: SharedArrayBuffer;
-  /** Per HTTP worker, the requests it has admitted and not finished: ledgerOf() in src/admission. */
+  /** Per HTTP worker, the requests that it has admitted but not finished; see ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
-  /** Unknown API keys by address: src/accounts/unknown-keys.ts. */
+  /** Unknown API keys seen per client address; see src/accounts/unknown-keys.ts. */
   unknownKeys: SharedArrayBuffer;
-  /** Counters of the upstream servers: src/generation/upstream/shared-counts.ts. */
+  /** Counters for the upstream servers; see src/generation/upstream/shared-counts.ts. */
   upstreams: SharedArrayBuffer;
-  /** Stored responses that must not be erased: src/storage/held-responses.ts. */
+  /** Stored responses that must not be erased; see src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
-  /** Whether erasing is suspended: src/shared/erasure-hold.ts. */
+  /** Whether erasing is suspended; see src/shared/erasure-hold.ts. */
   erasure: SharedArrayBuffer;
-  /** States of the HTTP workers: src/shared/thread-states.ts. Empty if there is only one thread. */
+  /** States of the HTTP workers; see src/shared/thread-states.ts. Empty if there is only one thread. */
   threads: SharedArrayBuffer;
 }
 

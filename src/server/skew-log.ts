@@ -1,4 +1,4 @@
-// Logs clock skew between the processes of a service, once when it starts and once when it ends.
+// Logs clock skew between the processes of a service: once when it starts and once when it ends.
 
 import { isSkewed } from '../shared/clock-health.js';
 import type { ClockSkew } from '../shared/clock-health.js';

@@ -1,5 +1,5 @@
-// The persistent stores, as interfaces. They are stored in the data folder (lmdb-stores.ts) or in the shared database
-// (postgres-stores.ts). The machine's own data is in the data folder in both cases.
+// Interfaces of the persistent stores. They live in the data directory (lmdb-stores.ts) or in the shared database
+// (postgres-stores.ts). Machine-local data is in the data directory in both cases.
 
 import type { SweptDirectory } from '../accounts/directory.js';
 import type { KeyCachePolicy } from '../accounts/key-cache.js';
@@ -19,7 +19,7 @@ import type { UsageStore } from '../usage/usage-store.js';
 /** Stores that several servers may share. */
 export interface SharableStores {
   readonly directory: SweptDirectory;
-  /** How long cached keys can be trusted; null if changes by other processes are not received. */
+  /** Decides how long cached keys may be trusted; null if changes made by other processes are not received. */
   readonly keyCachePolicy: KeyCachePolicy | null;
   readonly usage: UsageStore;
   readonly requests: RequestLog;

@@ -1,4 +1,4 @@
-// Logs the state of upstream servers. Never logs request contents or API keys.
+// Logs the state of upstream servers. Never logs request content or API keys.
 
 import type { UpstreamNews } from '../generation/upstream/run.js';
 import type { Log } from '../telemetry/types.js';

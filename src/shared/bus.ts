@@ -1,15 +1,16 @@
 // The message bus between the threads of one server. Values cross threads as structured clones. With a single thread,
-// LocalBus is used and nothing crosses. Each thread owns its end and uses it only on its own event loop.
+// LocalBus is used and nothing crosses threads. Each thread owns its end of the bus and uses it only on its own event
+// loop.
 
 import type { LiveCollected } from './live-collected.js';
 import type { ModelPull } from './wire/models.js';
 import type { StoredEvent } from './stored-event.js';
 
-/** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */
+/** For each topic, its message and the answer from each asked thread. All messages between threads are listed here. */
 export interface BusTopics {
-  /** Accounts have changed: cached lookups must be read again. */
+  /** Accounts have changed, so cached lookups must be read again. */
   'accounts.changed': { message: { organizationId: string | null }; answer: void };
-  /** An operator changed limits, caps or models: read them again. */
+  /** An operator has changed limits, caps or models, so they must be read again. */
   'operator.changed': { message: Record<string, never>; answer: void };
   /**
    * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts), so that the
@@ -22,27 +23,27 @@ export interface BusTopics {
   /** Stops the tuning run if the asked thread started it (src/dashboard/admin/tunings.ts). */
   'tuning.stop': { message: { id: string }; answer: void };
   /**
-   * Cancels the background response if it runs on the asked thread. Answers true after it has been cancelled and
+   * Cancels the background response if it is running on the asked thread. Answers true once it has been cancelled and
    * stored.
    */
   'response.cancel': { message: { id: string }; answer: boolean };
-  /** Whether the asked thread is generating the response; `foreground`: for a client that is waiting for it. */
+  /** Whether the asked thread is generating the response. `foreground`: only if a client is waiting for it. */
   'response.running': { message: { organizationId: string; id: string; foreground: boolean }; answer: boolean };
   /**
-   * New events of a background response are in its log. `ended`: these were the last events; `end`: the final events
+   * New events of a background response are in its log. `ended`: these were the last events. `end`: the final events
    * themselves.
    */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
   /**
-   * The data folder's database no longer accepts writes (src/storage/lmdb/writes.ts): from then on, no thread
-   * acknowledges a write.
+   * The data directory's database no longer accepts writes (src/storage/lmdb/writes.ts). From then on, no thread
+   * acknowledges writes.
    */
   'storage.failed': { message: { reason: string }; answer: void };
-  /** Metrics of the asked thread, as prom-client's JSON. */
+  /** The asked thread's metrics, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };
-  /** An encoded live sample, for viewers on the other threads (src/operator/live-view). */
+  /** An encoded live sample, for viewers on the other threads (src/dashboard/admin/live-view.ts). */
   'live.sample': { message: { sample: string }; answer: void };
-  /** The asked thread's counts since the last sample (src/operator/live-view). */
+  /** The asked thread's counts since the last sample (src/dashboard/admin/live-view.ts). */
   'live.collect': { message: Record<string, never>; answer: LiveCollected };
 }
 export type Topic = keyof BusTopics;
@@ -54,17 +55,17 @@ export interface ThreadBus {
   readonly threads: number;
   /** True if no other thread or process serves requests on the data that this thread stores. */
   readonly alone: boolean;
-  /** Sends to every other thread, not to this one. */
+  /** Sends to every other thread, but not to this one. */
   publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
-  /** Asks every other thread. Threads that do not answer within `timeoutMs` (1,000) are omitted. */
+  /** Asks every other thread. Threads that do not answer within `timeoutMs` (default: 1,000) are omitted. */
   ask<T extends Topic>(
     topic: T,
     message: BusTopics[T]['message'],
     timeoutMs?: number,
   ): Promise<BusTopics[T]['answer'][]>;
   /**
-   * Registers this thread's listener for a topic and returns the function that removes it. If there are several
-   * listeners, the answer of the last one is sent.
+   * Registers this thread's listener for a topic. Returns a function that removes it. If there are several listeners,
+   * the last one's answer is sent.
    */
   on<T extends Topic>(
     topic: T,

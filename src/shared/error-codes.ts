@@ -1,5 +1,5 @@
-// The closed table of error codes that a client can receive, each declared once. docs/reference/errors.md is generated
-// from it (npm run docs). A code that is missing from the table is a compile error.
+// The complete table of error codes that a client can receive, each declared once. docs/reference/errors.md is
+// generated from it (npm run docs). Using a code that is missing from the table is a compile error.
 
 /** HTTP status → `error.type`. Public endpoints return no other error status. */
 export const ERROR_TYPES = {
@@ -105,7 +105,7 @@ export const ERRORS = {
     action: 'Send fewer or shorter headers, or raise the setting.',
   },
   context_length_exceeded: {
-    // Must be 400: with 422, coding agents do not recognize a prompt that is too long and retry forever.
+    // Must be 400: with 422, coding agents do not recognize that a prompt is too long, and retry forever.
     status: 400,
     meaning: "The prompt does not fit the model's context window.",
     cause: 'Prompt and requested output together exceed the context window.',

@@ -8,22 +8,20 @@ export type ErrorFormat = 'chat' | 'messages';
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 
 export interface ErrorExtra {
-  /** Retry delay of a 429 or 503 in milliseconds, not rounded; clamped to 1 ... 60,000 when sent. */
+  /** Retry delay of a 429 or 503 in milliseconds, not rounded. Clamped to 1 … 60,000 when sent. */
   retryAfterMs?: number | undefined;
   /** Additional response headers, such as the rate limits for a refused request. */
   headers?: ((format: ErrorFormat) => HeaderList) | undefined;
-  /** `error_code` for the messages format, if Anthropic's clients expect a different code for this error. */
+  /** `error_code` in the messages format, if Anthropic's clients expect a different code for this error. */
   messagesCode?: string | undefined;
-  /**
-   * HTTP status to send instead of the table's, if the clients of a format expect a different status for this error.
-   */
+  /** HTTP status to send instead of the table's, if a format's clients expect a different status for this error. */
   status?: ErrorStatus | undefined;
-  /** HTTP status of the upstream server; included in `details`. */
+  /** HTTP status from the upstream server, which is included in `details`. */
   upstreamStatus?: number | undefined;
   cause?: unknown;
 }
 
-// Retry delays in milliseconds, used if the code that throws the error sets none.
+// Retry delays in milliseconds, used if the code that throws the error does not set one.
 const DEFAULT_RETRY_MS: Partial<Record<ErrorCode, number>> = {
   maintenance: 10_000,
   shutting_down: 10_000,
@@ -32,7 +30,7 @@ const DEFAULT_RETRY_MS: Partial<Record<ErrorCode, number>> = {
   insufficient_quota: 60_000,
 };
 
-// Retrying does not help with these errors. `x-should-retry: false` tells the vendors' SDKs not to.
+// Retrying does not help with these errors. `x-should-retry: false` tells the vendors' SDKs not to retry.
 const WAITING_CANNOT_CURE: ReadonlySet<ErrorCode> = new Set(['request_exceeds_tpm_limit', 'insufficient_quota']);
 
 /** An error that is sent to the client. Any other thrown error becomes `internal_error`. */
@@ -64,8 +62,8 @@ export class ApiError extends Error {
 }
 
 /**
- * Creates an ApiError. `message` is one or two sentences that name the field and contain no prompt text or secrets.
- * `param` is the path of the field.
+ * Creates an ApiError. `message` is one or two sentences that name the field and contain neither prompt text nor
+ * secrets. `param` is the field's path.
  */
 export function apiError(
   code: ErrorCode,
@@ -77,7 +75,8 @@ export function apiError(
 }
 
 /**
- * The server failed to start for a reason that the operator can fix. The message is complete; no stack trace is shown.
+ * The server failed to start for a reason that the operator can fix. The message is complete, and no stack trace is
+ * shown.
  */
 export class StartError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -86,7 +85,7 @@ export class StartError extends Error {
   }
 }
 
-/** Converts a thrown value to the error that the client receives. Unexpected errors expose no internals. */
+/** Converts a thrown value to the error that the client receives. Unexpected errors do not reveal internals. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   return new ApiError('internal_error', 'The server failed unexpectedly. The request can be retried.', null, {
@@ -98,7 +97,7 @@ export interface ChatErrorBody {
   error: { message: string; type: ErrorType; param: string | null; code: ErrorCode; details?: UpstreamDetails };
 }
 
-/** Details of an error that an upstream server caused. */
+/** Details of an error caused by an upstream server. */
 export interface UpstreamDetails {
   upstream_status: number;
 }
@@ -149,8 +148,8 @@ export function errorBody(error: ApiError, format: ErrorFormat, requestId: strin
 }
 
 /**
- * Retry headers of a 429 or 503, plus the error's own headers. `Retry-After` is in whole seconds, rounded up, 1 ... 60:
- * one SDK ignores delays above 60 s, the other ignores 0.
+ * Retry headers of a 429 or 503, plus the error's own headers. `Retry-After` is in whole seconds, rounded up, from 1 to
+ * 60, because one SDK ignores delays above 60 s and the other ignores 0.
  */
 export function errorHeaders(error: ApiError, format: ErrorFormat): [string, string][] {
   const headers: [string, string][] = [];

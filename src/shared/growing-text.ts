@@ -1,7 +1,7 @@
-// A text that grows by many small pieces. A string that is built with += keeps a 32-byte node for each piece until it
-// is read, so text that arrives one byte at a time would take thirty times its size. Pure.
+// A text that grows by many small pieces. A string built with += keeps a 32-byte node for each piece until it is read,
+// so text that arrives one byte at a time would take thirty times its size. Pure.
 
-/** Number of pieces after which the newest part is flattened into one string. */
+/** Number of pieces after which the newest part is flattened into a single string. */
 const PIECES = 512;
 
 export class GrowingText {

@@ -6,16 +6,16 @@ export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.
 
 export interface Identity {
   readonly organizationId: string; // org_…
-  readonly organizationNumber: number; // 32-bit number of the organization: prefix-cache namespace and fair scheduling
+  readonly organizationNumber: number; // the organization's 32-bit number, for the prefix cache and fair scheduling
   readonly keyId: string; // key_…
-  readonly models: readonly string[]; // ['*'] or the names of the models the key may use
+  readonly models: readonly string[]; // ['*'] or the names of the models that the key may use
   readonly scopes: readonly string[];
-  /** Limits that an operator set for the organization, by model or `*`. Absent limits come from the settings. */
+  /** Limits that an operator has set for the organization, by model or `*`. Absent limits come from the settings. */
   readonly limits: Readonly<Record<string, LimitOverride>>;
-  /** Limits of this key alone, in addition to the organization's; null: none. */
+  /** Limits for this key alone, in addition to the organization's; null: none. */
   readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;
-  /** Tokens the organization may use per calendar month (UTC); null: no cap. */
+  /** Tokens that the organization may use per calendar month (UTC); null: no cap. */
   readonly monthlyTokenCap: number | null;
-  /** The organization stores prompts and responses in the request log. */
+  /** Whether the organization stores prompts and responses in the request log. */
   readonly keepsText?: boolean;
 }

@@ -1,11 +1,13 @@
-// Identifiers: a prefix and cryptographic randomness. They are opaque, and knowing one ID does not help to guess
-// another. Ids of stored rows begin with the time. Owns a small pool of random bytes; event-loop thread only.
+// Identifiers, which consist of a prefix and cryptographically random characters. They are opaque, and knowing one ID
+// does not help to guess another. IDs of stored rows start with the time. Owns a small pool of random bytes; event-loop
+// thread only.
 
 import { randomFillSync } from 'node:crypto';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-// The random generator is called once per pool instead of once per ID. 4096 bytes are enough for about 130 request IDs.
+// The random generator is called once per pool rather than once per ID. 4096 bytes are enough for about 130 request
+// IDs.
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 
@@ -15,11 +17,11 @@ function randomByte(): number {
     used = 0;
   }
   const byte = pool[used] as number;
-  pool[used++] = 0; // erases bytes that have become part of an id
+  pool[used++] = 0; // erases bytes that have become part of an ID
   return byte;
 }
 
-/** `length` characters of base62. Bytes from 248 on are rejected, so that every character is equally likely. */
+/** `length` base62 characters. Bytes of 248 and above are rejected, so that every character is equally likely. */
 export function base62(length: number): string {
   let text = '';
   while (text.length < length) {
@@ -30,8 +32,8 @@ export function base62(length: number): string {
 }
 
 /**
- * `length` hexadecimal digits; `length` is even and at most twice the pool size. They are made in one call, because
- * joining single digits would allocate one string per digit.
+ * `length` hexadecimal digits; `length` must be even and at most twice the pool size. They are created in one call,
+ * because joining single digits would allocate one string per digit.
  */
 export function hex(length: number): string {
   const bytes = length / 2;
@@ -52,8 +54,8 @@ export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;
 /**
- * 48 hexadecimal digits: the time in milliseconds as twelve digits, then 144 random bits. Rows that are stored together
- * and expire together are therefore neighbors in key order, so a database writes few pages for many of them.
+ * 48 hexadecimal digits: twelve for the time in milliseconds, then 144 random bits. So rows that are stored together
+ * and expire together are neighbors in key order, and a database writes only a few pages for many of them.
  */
 const timedHex = (): string => `${Date.now().toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;

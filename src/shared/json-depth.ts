@@ -1,6 +1,6 @@
 // Limits the nesting depth of tool-call arguments. Pure.
 
-/** Deeper than any tool needs; the clients' own partial-JSON parsers have the same limit. */
+/** Deeper than any tool needs. The clients' own partial-JSON parsers have the same limit. */
 export const MAX_CALL_DEPTH = 128;
 
 /**

@@ -1,13 +1,13 @@
 // One thread's counts since the last sample, for the live view. Crosses threads as plain data.
 
-/** Latencies of one model by bucket; null: none. */
+/** One model's latencies by bucket; null: none. */
 export interface ModelLatencies {
   model: string;
   ttft: Uint32Array | null;
   itl: Uint32Array | null;
 }
 
-/** Totals of one key's finished requests. */
+/** Totals over one key's finished requests. */
 export interface KeyCounts {
   organizationId: string;
   keyId: string;

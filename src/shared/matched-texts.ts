@@ -1,9 +1,9 @@
-// Error texts that clients match in order to recover. Their wording is part of the API: change them only if the vendors
-// change theirs. Pure.
+// Error texts that clients match in order to recover. Their wording is part of the API, so change them only if the
+// vendors change theirs. Pure.
 
 /**
- * Contains the wordings of both vendors: agents shorten the conversation when they find either of them.
- * `tokens`: a number, or a phrase such as "at least 5000".
+ * Contains both vendors' wording, because agents shorten the conversation when they find either one. `tokens`: a
+ * number, or a phrase such as "at least 5000".
  */
 export const promptTooLongText = (tokens: string, contextWindow: number): string =>
   `prompt is too long: ${tokens} tokens > ${contextWindow - 1} maximum. ` +
@@ -14,5 +14,8 @@ export const invalidThinkingText = (path: string, field: 'signature' | 'data'): 
   `${path}: invalid ${field} in thinking block: it was not created by this service. ` +
   'Send thinking blocks back unchanged, or omit them.';
 
-/** Agents remove the image from the conversation and continue. `reason`: what is wrong with it. */
+/**
+ * When agents receive this text, they remove the image from the conversation and continue. `reason`: what is wrong with
+ * the image.
+ */
 export const imageRefusedText = (reason: string): string => `Could not process image. ${reason}`;

@@ -1,5 +1,5 @@
 // The permissions of a valid key. Routes with a model name in their body call permit() after the model lookup, so that
-// 404 takes precedence over 403.
+// a 404 takes precedence over a 403.
 
 import { apiError } from './errors.js';
 import type { Identity, Scope } from './identity.js';

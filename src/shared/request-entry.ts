@@ -1,5 +1,5 @@
 // The request log's entry for each finished API request. Prompt and response text are included only if the organization
-// has enabled it.
+// has enabled that.
 
 /**
  * refused: an error before anything was generated. failed: an internal error, or a response that was cut off.
@@ -17,24 +17,24 @@ export interface RequestEntry {
   /** HTTP status of the error that the client received, or 200; null if the client had disconnected. */
   readonly status: number | null;
   readonly outcome: Outcome;
-  readonly code: string | null; // of the error
-  readonly finishReason: string | null; // of the last choice
-  /** Milliseconds since 1970; null: this stage was not reached. */
+  readonly code: string | null; // the error's code
+  readonly finishReason: string | null; // end reason of the last choice
+  /** Milliseconds since the Unix epoch; null if this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;
   readonly endedAt: number;
-  /** Milliseconds in the engine's queue, before `startedAt`. */
+  /** Milliseconds spent in the engine's queue, before `startedAt`. */
   readonly queueMs: number | null;
-  /** Milliseconds of vision encoding, not included in `queueMs`; absent: nothing was encoded. */
+  /** Milliseconds spent on vision encoding, not included in `queueMs`; absent if nothing was encoded. */
   readonly towerMs?: number;
   readonly inputTokens: number; // including cached ones
   readonly cachedTokens: number;
-  readonly outputTokens: number; // including reasoning
+  readonly outputTokens: number; // including reasoning tokens
   readonly reasoningTokens: number;
   readonly images: number;
   /**
-   * The request's parameters: numbers and enum values, never free text from the client. Null: no generation was
+   * The request's parameters: numbers and enum values, never free text from the client. Null if no generation was
    * started.
    */
   readonly parameters: Readonly<Record<string, string | number | boolean>> | null;
@@ -49,12 +49,12 @@ export interface RequestText {
     readonly section: 'reasoning' | 'content' | 'call';
     readonly text: string;
   }[];
-  /** Some of the text did not fit. */
+  /** Whether some of the text did not fit. */
   readonly cut: boolean;
 }
 
 export interface RequestSink {
-  /** Maximum stored characters of the prompt, and again of the response. */
+  /** Maximum number of stored characters, for the prompt and for the response separately. */
   readonly textCharacters: number;
   /** Must not block or throw. */
   add(entry: RequestEntry): void;

@@ -1,7 +1,7 @@
 // Resolves host names supplied by clients. getaddrinfo would occupy one of the process's few worker threads for as long
 // as the name's DNS servers take to answer. It cannot be cancelled, and would delay all other lookups, including those
-// of databases and upstream servers. Therefore this module queries DNS servers directly. Names known only to this
-// machine (/etc/hosts, mDNS) are not resolved.
+// of databases and upstream servers. So this module queries DNS servers directly. Names known only to this machine
+// (/etc/hosts, mDNS) are not resolved.
 import { Resolver } from 'node:dns/promises';
 
 export interface Address {
@@ -9,7 +9,7 @@ export interface Address {
   family: number;
 }
 
-/** Timeout of a query, and number of attempts. */
+/** Timeout per query, and number of attempts. */
 const TIMEOUT_MS = 2_000,
   TRIES = 2;
 /** Always refers to this machine (RFC 6761). */

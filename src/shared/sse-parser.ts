@@ -1,14 +1,14 @@
-// Incremental parser of server-sent events. Takes bytes or text split at any position. Each chunk is decoded once, and
-// complete lines are not copied. Runs in Node.js and in the browser; depends on neither.
+// Incremental parser for server-sent events. Accepts bytes or text, split at any position. Each chunk is decoded once,
+// and complete lines are not copied. Runs in Node.js and in the browser, and depends on neither.
 
 import { GrowingText } from './growing-text.js';
 
 export interface SseEvent {
   /** Empty if the event has no name. */
   readonly event: string;
-  /** Its data lines, joined by line feeds. */
+  /** The event's data lines, joined by line feeds. */
   readonly data: string;
-  /** Undefined if the event itself has no id. */
+  /** Undefined if the event itself has no ID. */
   readonly id: string | undefined;
 }
 
@@ -20,16 +20,16 @@ export interface SseLongData {
 }
 
 export interface SseOptions {
-  /** Maximum length of one event in UTF-16 units. */
+  /** Maximum length of an event in UTF-16 units. */
   readonly maxLength: number;
   /** Creates the error for an event above the limit. */
   tooLong(): Error;
   onEvent(event: SseEvent): void;
-  /** Decodes chunks in order. TextDecoder if absent; Node.js has a faster way (utf8-chunks.ts). */
+  /** Decodes chunks in order. Default: TextDecoder; Node.js has a faster way (utf8-chunks.ts). */
   readonly decode?: (chunk: Uint8Array) => string;
   /**
-   * Data of more than `over` characters goes to the object that open() returns instead of onEvent, so that it is not
-   * held in memory. Comments and unknown fields of that length are skipped.
+   * If an event's data has more than `over` characters, it goes to the object returned by open() instead of to onEvent,
+   * so that it is not held in memory. Comments and unknown fields of that length are skipped.
    */
   readonly long?: { readonly over: number; open(): SseLongData };
 }
@@ -47,7 +47,7 @@ function textDecoder(): (chunk: Uint8Array) => string {
 
 export class SseParser {
   readonly #decode: (chunk: Uint8Array) => string;
-  /** Up to this length, a line needs no check. */
+  /** Up to this length, a line does not need to be checked. */
   readonly #maxDirect: number;
   #held: string | GrowingText | null = null; // the beginning of a line
   #event = '';
@@ -58,7 +58,7 @@ export class SseParser {
   #longLength = 0; // length of the data that #long has received
   #skippedLength = 0; // length of the skipped line
   #isFirst = true;
-  #skipsLineFeed = false; // whether the last character was a CR, which may be half of a CRLF
+  #skipsLineFeed = false; // the last character was a CR, which may be half of a CRLF
 
   constructor(private readonly options: SseOptions) {
     this.#maxDirect = Math.min(options.maxLength, options.long?.over ?? Infinity);
@@ -66,8 +66,8 @@ export class SseParser {
   }
 
   /**
-   * Reports the events that `chunk` completes. The caller may reuse its memory afterwards. Errors of the callbacks are
-   * passed on. The parser must not be used after an error.
+   * Reports the events that `chunk` completes. The caller may reuse its memory afterwards. Errors from the callbacks
+   * are passed on. The parser must not be used after an error.
    */
   push(chunk: Uint8Array | string): void {
     const text = typeof chunk === 'string' ? chunk : this.#decode(chunk);
@@ -98,7 +98,7 @@ export class SseParser {
       if (this.#held !== null || this.#longLine !== null) this.#heldLine(text.slice(at, end));
       else if (this.#data === null && end - at <= this.#maxDirect && text.startsWith(DATA, at) && this.#long === null) {
         const data = text.slice(valueAt(text, at + DATA.length), end);
-        // The usual event, one data line and an empty line, is reported without keeping its parts.
+        // The usual event, which consists of one data line and an empty line, is reported without keeping its parts.
         const empty = emptyLine(text, next);
         next += empty;
         if (empty > 0) this.#emit(data);
@@ -109,8 +109,8 @@ export class SseParser {
   }
 
   /**
-   * Reports an event that the end of the stream cuts off. The standard drops it, but some servers omit the last empty
-   * line. `withLine`: the last line counts although its line end is missing.
+   * Reports an event that is cut off by the end of the stream. The standard drops it, but some servers omit the last
+   * empty line. `withLine`: the last line counts even though its line end is missing.
    */
   end(withLine: boolean): void {
     const line = this.#held?.toString().trimEnd() ?? '';
@@ -147,7 +147,7 @@ export class SseParser {
     }
   }
 
-  /** `rest`: the end of a line that began in an earlier chunk. */
+  /** `rest`: the end of a line that started in an earlier chunk. */
   #heldLine(rest: string): void {
     if (this.#longLine === null) {
       const line = this.#held === null ? rest : this.#held.toString() + rest;
@@ -166,7 +166,7 @@ export class SseParser {
     if (this.#longLine !== 'skipped') this.#long?.text(part);
   }
 
-  /** From here on the event's data goes to `long`. */
+  /** From here on, the event's data goes to `long`. */
   #openLong(long: SseLongData): void {
     const data = this.#data?.toString();
     this.#data = null;
@@ -174,7 +174,7 @@ export class SseParser {
     if (data !== undefined) this.#longPart(data);
   }
 
-  /** Processes the line from `at` to `end` of `text`. */
+  /** Processes the line in `text` from `at` to `end`. */
   #line(text: string, at: number, end: number): void {
     if (at === end) this.#dispatch();
     else if (text.startsWith(DATA, at)) this.#dataLine(text.slice(valueAt(text, at + 5), end));
@@ -233,7 +233,7 @@ function indexOr(text: string, character: string, from: number): number {
   return at < 0 ? Infinity : at;
 }
 
-/** One space after the colon does not belong to the value. */
+/** One space after the colon is not part of the value. */
 function valueAt(text: string, at: number): number {
   return text.charCodeAt(at) === SPACE ? at + 1 : at;
 }

@@ -1,8 +1,8 @@
-// The number of threads that serve requests. Each thread knows it from its start. Limits per process are divided by
+// The number of threads that serve requests. Each thread knows it from its start on. Limits per process are divided by
 // this number.
 import { isMainThread, workerData } from 'node:worker_threads';
 
-/** 1 in the main thread, which serves requests alone or not at all. */
+/** 1 on the main thread, which either serves all requests alone or serves none. */
 export const threadCount: number = isMainThread
   ? 1
   : Number((workerData as { threads?: unknown } | null)?.threads ?? 1);

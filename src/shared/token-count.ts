@@ -1,6 +1,6 @@
 // A token count and whether it is exact.
 
-/** If not `exact`, `tokens` is an estimate that may be too high or too low. */
+/** Unless `exact`, `tokens` is an estimate that may be too high or too low. */
 export interface TokenCount {
   readonly tokens: number;
   readonly exact: boolean;

@@ -1,5 +1,5 @@
-// Usage reported by the protocols for each finished generation request, and by the HTTP layer for each refused one. No
-// prompt or output text. Specification: models-and-accounts.md section 7.
+// Usage reported by the protocols for each finished generation request, and by the HTTP layer for each refused one.
+// Contains no prompt or output text.
 
 export interface FinishedUsage {
   readonly requestId: string;
@@ -9,17 +9,17 @@ export interface FinishedUsage {
   readonly endpoint: string; // route path
   readonly stream: boolean;
   readonly status: 'completed' | 'cancelled' | 'failed';
-  /** Milliseconds since 1970; null: this stage was not reached. */
+  /** Milliseconds since the Unix epoch; null if this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;
   readonly endedAt: number;
   readonly inputTokens: number; // including cached ones
   readonly cachedTokens: number;
-  readonly outputTokens: number; // including reasoning
+  readonly outputTokens: number; // including reasoning tokens
   readonly reasoningTokens: number;
   readonly images: number;
-  readonly finishReason: string | null; // of the last choice
+  readonly finishReason: string | null; // end reason of the last choice
   readonly errorCode: string | null;
 }
 

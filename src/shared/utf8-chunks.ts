@@ -1,10 +1,10 @@
-// Decodes UTF-8 that arrives in chunks, faster than TextDecoder for short chunks. Pure; Node.js only.
+// Decodes UTF-8 that arrives in chunks. Faster than TextDecoder for short chunks. Pure; Node.js only.
 
 import { StringDecoder } from 'node:string_decoder';
 
 /**
- * Returns a function that decodes chunks in order. A character that is split between chunks is part of the later
- * chunk's text.
+ * Returns a function that decodes chunks in order. A character split between two chunks is part of the later chunk's
+ * text.
  */
 export function utf8Chunks(): (chunk: Uint8Array) => string {
   const decoder = new StringDecoder('utf8');

@@ -1,4 +1,4 @@
-// The release number from package.json, sent as x-service-version and printed by --version.
+// The release number from package.json, which is sent as x-service-version and printed by --version.
 
 import { readFileSync } from 'node:fs';
 

@@ -1,31 +1,32 @@
-// Collects entries from many callers and writes them in small batches, so that the event loop serves requests in
-// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here; further
-// ones are dropped, which is logged. One per HTTP worker thread and kind of entry; used only on its event loop.
+// Collects entries from many callers and writes them in small batches, so that the event loop can serve requests in
+// between. Callers do not wait. If the store is slow or its disk is full, up to MAX_WAITING entries wait here; any more
+// are dropped, which is logged. There is one writer per HTTP worker thread and kind of entry, used only on the thread's
+// event loop.
 
 import type { Log } from '../telemetry/types.js';
 
 const FLUSH_MS = 250;
 /** Delay after a failed write. */
 const RETRY_MS = 2_000;
-/** Maximum entries per write. Writing them takes a few milliseconds. */
+/** Maximum number of entries per write. Writing that many takes a few milliseconds. */
 const BATCH = 1_000;
 /**
- * Minimum entries per write. If more are queued, a write takes a fraction of the queue, because building the batch
- * blocks the event loop.
+ * Minimum number of entries per write. If more are queued, a write takes only a fraction of the queue, because building
+ * the batch blocks the event loop.
  */
 const FEWEST = 32;
 const SHARE = 8;
-/** Pause between two batches. Without it, consecutive batches would delay everything that arrives meanwhile. */
+/** Pause between two batches. Without it, consecutive batches would delay everything that arrives in the meantime. */
 const PAUSE_MS = 25;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
-  /** Name of the entries in log lines. */
+  /** What log lines call the entries. */
   what: string;
-  /** Stores all entries or, if it rejects, none. */
+  /** Stores all entries; if it rejects, it has stored none. */
   write(batch: readonly T[]): Promise<void>;
   log: Log;
-  /** Maximum entries per write. */
+  /** Maximum number of entries per write. */
   batch?: number;
   maxWaiting?: number;
 }
@@ -54,7 +55,7 @@ export class BatchWriter<T> {
     return this.#waiting.length;
   }
 
-  /** Resolves when everything added so far has been written, or writing it has failed. */
+  /** Resolves when everything added so far has been written or has failed to be written. */
   async flush(): Promise<void> {
     this.#disarm();
     while (this.#waiting.length > 0) {
@@ -89,7 +90,7 @@ export class BatchWriter<T> {
     this.#arm(PAUSE_MS);
   }
 
-  /** Shares the write that is in progress, if there is one. */
+  /** Joins the write in progress, if there is one. */
   #once(): Promise<void> {
     return (this.#writing ??= this.#write().finally(() => {
       this.#writing = null;

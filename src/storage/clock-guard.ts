@@ -1,7 +1,7 @@
-// Prevents the erasure of data that has a retention time when the wall clock jumps ahead. The wall clock is stored
+// Prevents data with a retention period from being erased when the wall clock jumps ahead. The wall clock is stored
 // every hour. If it is more than a day ahead of the stored value plus the time that has elapsed since, nothing is
 // erased until servers have run for six more hours, an operator confirms the time (`monolith data sweep --confirm`), or
-// the clock is correct again. One per process; used only on its event loop.
+// the clock is correct again. There is one guard per process, used only on its event loop.
 
 import { performance } from 'node:perf_hooks';
 import type { ErasureHold } from '../shared/erasure-hold.js';
@@ -14,15 +14,15 @@ const TICK_MS = 60_000;
 
 /** The stored record. */
 export interface ClockRecord {
-  /** Milliseconds since 1970: the last trusted wall clock. */
+  /** The last trusted wall clock, in milliseconds since the Unix epoch. */
   readonly wall: number;
   /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null if it is not ahead. */
   readonly heldMs: number | null;
 }
 
-/** Stored in the data folder, or in the database that several servers share. */
+/** Stored in the data directory or in the database that several servers share. */
 export interface ClockRecords {
-  /** Milliseconds since 1970, by the clock with which retention times are compared. */
+  /** Milliseconds since the Unix epoch, by the clock with which retention periods are compared. */
   now(): number;
   read(): Promise<ClockRecord | null>;
   write(record: ClockRecord): Promise<void>;
@@ -30,9 +30,9 @@ export interface ClockRecords {
 
 export interface ClockGuardOptions {
   hold: ErasureHold;
-  /** Called when erasing has been suspended, or (null) is allowed again. */
+  /** Called when erasing has been suspended or, with null, is allowed again. */
   onHeld: (held: { aheadMs: number; stored: Date } | null) => void;
-  /** Called when the record cannot be read or written. This is retried every minute. */
+  /** Called when the record cannot be read or written. Retried every minute. */
   onError: (error: unknown) => void;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
@@ -45,10 +45,13 @@ export class ClockGuard implements EraseGate {
   /** The last trusted wall clock, and the monotonic clock at that time. */
   #wall: number;
   #wallAt: number;
-  /** While erasing is suspended: since when (monotonic clock), and how long servers had run before that. */
+  /**
+   * While erasing is suspended: when that started (monotonic clock), and how long servers had already run before that.
+   */
   #held: { since: number; beforeMs: number } | null = null;
   /**
-   * The record as this process last saw it. If the stored one differs, another process or an operator has written it.
+   * The record as this process last saw it. If the stored record differs, another process or an operator has written
+   * it.
    */
   #stored: ClockRecord | null;
   #storedAt: number;
@@ -90,7 +93,7 @@ export class ClockGuard implements EraseGate {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Call every minute: notices a confirmation, and stores the clock once an hour. Never rejects. */
+  /** Call every minute. Picks up a confirmation, and stores the clock once an hour. Never rejects. */
   tick(): Promise<void> {
     return (this.#work = this.#work
       .then(async () => {
@@ -109,7 +112,7 @@ export class ClockGuard implements EraseGate {
       ));
   }
 
-  /** Stores the clock, so that the next start can compare with it. */
+  /** Stores the clock, so that the next startup can compare against it. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#work;
@@ -138,7 +141,7 @@ export class ClockGuard implements EraseGate {
     return this.#held === null ? 0 : this.#held.beforeMs + elapsed - this.#held.since;
   }
 
-  /** Adopts what others have stored: a time that they trust, or that an operator has confirmed. */
+  /** Adopts a time stored by others, because another process trusts it or an operator has confirmed it. */
   async #learn(): Promise<void> {
     const record = await this.records.read();
     if (record === null || record.wall === this.#stored?.wall) return;

@@ -1,6 +1,6 @@
-// Ensures that only one server uses a data folder. The kernel holds the lock on a file in the folder: it works between
-// containers that share the folder, and is released however the process ends, so it is never stale. The content of the
-// file only names the holder.
+// Ensures that only one server uses a data directory. The kernel holds the lock on a file in the directory, so it works
+// between containers that share the directory, and is released however the process ends, so it is never stale. The
+// file's content only names the holder.
 
 import {
   closeSync,
@@ -24,7 +24,7 @@ export interface DataDirLock {
   release(): void;
 }
 
-/** The file has no other purpose. */
+/** The path of the lock file, which has no other purpose. */
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock');
 const NAME_BYTES = 256;
 
@@ -40,7 +40,7 @@ export function lockDataDir(dataDir: string): DataDirLock {
     ftruncateSync(descriptor);
     writeSync(descriptor, `process ${process.pid} on ${hostname()}\n`, 0);
   } catch {
-    // If the disk is full, the lock is held anyway, and opening the database will report the error.
+    // If the disk is full, the lock is held anyway; opening the database will report the error.
   }
   let held = true;
   return {
@@ -64,7 +64,7 @@ function openLocked(dataDir: string): number {
         );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
-      closeSync(descriptor); // the file was deleted in between, so others would not open the locked file
+      closeSync(descriptor); // the file was deleted in the meantime, so other processes would not open the locked file
     } catch (error) {
       if (descriptor !== null) closeSync(descriptor);
       if (error instanceof StorageError) throw error;
@@ -79,7 +79,7 @@ function isAt(path: string, descriptor: number): boolean {
   return there?.ino === held.ino && there.dev === held.dev;
 }
 
-/** The address of a running server: written when it is ready, removed when it ends. */
+/** The address of a running server. Written when the server is ready, removed when it ends. */
 export interface ServerRecord {
   pid: number;
   url: string;
@@ -95,7 +95,7 @@ export function removeServerRecord(dataDir: string): void {
   rmSync(recordPath(dataDir), { force: true });
 }
 
-/** Null if there is none. The record may be left over from a killed server. */
+/** Null if there is none. The record may have been left behind by a killed server. */
 export function readServerRecord(dataDir: string): ServerRecord | null {
   try {
     const record: unknown = JSON.parse(readFileSync(recordPath(dataDir), 'utf8'));
@@ -109,7 +109,7 @@ export function readServerRecord(dataDir: string): ServerRecord | null {
     )
       return { pid: record.pid, url: record.url };
   } catch {
-    // missing or incomplete: same as no record
+    // missing or incomplete, which is the same as no record
   }
   return null;
 }

@@ -1,9 +1,9 @@
-// Whether sweeps may erase expired rows. They may not erase while the wall clock is in doubt (clock-guard.ts).
+// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt (clock-guard.ts).
 
 export interface EraseGate {
   /** Checked before each step of a sweep. */
   allows(): boolean;
-  /** Called whenever erasing is allowed again. Returns a function that unsubscribes. */
+  /** Calls the listener whenever erasing is allowed again. Returns a function that unsubscribes it. */
   onAllowed(listener: () => void): () => void;
 }
 

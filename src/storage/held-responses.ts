@@ -1,5 +1,5 @@
-// Tracks which responses are held, that is, protected from erasure. Holds are counted in memory shared by all threads:
-// one row of counters per thread, with IDs hashed to counters. An ID that shares a counter with a held one counts as
+// Tracks which responses are held, that is, protected from erasure. Holds are counted in memory shared by all threads,
+// with one row of counters per thread and IDs hashed to counters. An ID that shares a counter with a held one counts as
 // held too, which only delays its erasure until a later sweep. A thread writes only its own row.
 
 const SLOTS = 8_192;
@@ -12,7 +12,7 @@ export class HeldResponses {
     return rows * SLOTS * Int32Array.BYTES_PER_ELEMENT;
   }
 
-  /** `row`: this thread's. */
+  /** `row`: this thread's row. */
   constructor(
     buffer: SharedArrayBuffer = new SharedArrayBuffer(HeldResponses.bytes(1)),
     private readonly row = 0,

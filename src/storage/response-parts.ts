@@ -1,4 +1,4 @@
-// How the items of a stored response are split and indexed, independent of the database: pages, and lookup keys. Pure.
+// How a stored response's items are split into pages and indexed by lookup key, whatever the database. Pure.
 
 import { createHash } from 'node:crypto';
 import { itemSize } from './response-size.js';
@@ -20,7 +20,7 @@ export interface OutputRow {
 export type Place = 'input' | 'output';
 
 const PAGE_ITEMS = 32;
-/** Measured by itemSize(); a larger item gets a page of its own. */
+/** Measured by itemSize(). A larger item gets its own page. */
 const PAGE_SIZE = 8_192;
 
 export interface ItemPage {
@@ -48,7 +48,7 @@ export function pages(rows: readonly ItemRow[]): ItemPage[] {
 
 const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
 
-/** Lookup key of an item id. Clients choose ids, so unusual or long ones are hashed. */
+/** Lookup key for an item ID. Clients choose these IDs, so unusual or long ones are hashed. */
 export const itemKey = (itemId: string): string =>
   PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
 
@@ -75,7 +75,7 @@ export function outputRow(record: ResponseRecord): OutputRow {
 /** The properties of an item that may contain image parts. */
 const IMAGE_LISTS = ['content', 'output'] as const;
 
-/** Removes the data from data URLs of images: the bytes are stored separately. */
+/** Removes the data from image data URLs, because the bytes are stored separately. */
 function withoutImageData(item: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...item };
   for (const list of IMAGE_LISTS) {

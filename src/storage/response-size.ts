@@ -1,16 +1,16 @@
-// Size of stored items, as counted toward the chain limit: the characters of their text, plus a constant for each part,
-// because many small parts take time too. Pure.
+// The size of stored items, as counted toward the chain limit: the characters of their text, plus a constant for each
+// part, because many small parts also take time. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Maximum size of a chain: far more than any context window, and small enough to be read at once. */
+/** Maximum size of a chain: far larger than any context window, and small enough to be read in one go. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
 
-/** Maximum responses per chain. Reading one this long takes tens of milliseconds. */
+/** Maximum number of responses per chain. Reading a chain this long takes tens of milliseconds. */
 export const MAX_CHAIN = 10_000;
 
-/** Seconds that the event log of a background response is kept after its end. */
+/** How many seconds a background response's event log is kept after its end. */
 export const LOG_S = 3_600;
 
 /** 422: the chain has too many responses. */
@@ -29,8 +29,8 @@ export const chainTooLong = (): ApiError =>
     'previous_response_id',
   );
 
-const PART_SIZE = 128; // an item, and each of its parts
-const VALUE_SIZE = 8; // any object or list within a part, such as one token's logprobs
+const PART_SIZE = 128; // per item, and per part of an item
+const VALUE_SIZE = 8; // per object or list within a part, such as one token's logprobs
 
 /** `item`: in API form, without image data. */
 export function itemSize(item: Readonly<Record<string, unknown>>): number {

@@ -1,20 +1,21 @@
-// Storage port for stored responses: retrieve, continue and list (see docs/internals/storage.md for the
-// implementations). Reads resolve to complete data; nothing is loaded lazily. Every write resolves when it is durable.
-// Responses of other organizations are treated as unknown.
+// Storage port for stored responses, which can be retrieved, continued and listed (see docs/internals/storage.md for
+// the implementations). Reads resolve to complete data; nothing is loaded lazily. Every write resolves when it is
+// durable. Other organizations' responses are treated as unknown.
 
 import type { StoredEvent } from '../shared/stored-event.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 
-/** A stored item: its Responses API form with id, plus the bytes of images that were loaded. */
+/** A stored item: its Responses API form including its ID, plus the bytes of loaded images. */
 export interface StoredItem {
   readonly id: string;
   /**
-   * Responses API form, including `id`. If `images` has the bytes, the data URL has no data: `data:image/png;base64,`.
+   * Responses API form, including `id`. If the bytes are in `images`, the data URL contains no data:
+   * `data:image/png;base64,`.
    */
   readonly item: Readonly<Record<string, unknown>>;
   /** Bytes of the item's images, by index among its image parts. */
   readonly images?: readonly Uint8Array[] | undefined;
-  /** The same id occurred earlier in the chain or in the same input; the item is listed only there. */
+  /** The same ID occurred earlier in the chain or in the same input; the item is listed only there. */
   readonly repeats?: boolean | undefined;
 }
 
@@ -32,8 +33,8 @@ export interface ResponseHead {
   readonly status: ResponseStatus;
   readonly background: boolean;
   /**
-   * The stored response that this one continues. Null if it continues an unsaved one, whose items are then part of its
-   * own `input`.
+   * The stored response that this one continues. Null if it continues an unsaved one, whose items are then part of this
+   * one's `input`.
    */
   readonly previousId: string | null;
 }
@@ -46,17 +47,17 @@ export interface StoredResponse extends ResponseHead {
 
 /** The parts of a response that a continuation needs. */
 export interface ChainedResponse extends ResponseHead {
-  readonly input: readonly StoredItem[]; // the input of this request only, without that of the chain
+  readonly input: readonly StoredItem[]; // only this request's input, without the chain's
   readonly output: readonly StoredItem[];
 }
 
 /** The data of a save. */
 export interface ResponseRecord extends StoredResponse, ChainedResponse {
-  /** createdAt with fractional seconds, for the order of list(); defaults to createdAt. */
+  /** createdAt with fractional seconds, for the order in list(); defaults to createdAt. */
   readonly madeAt?: number | undefined;
 }
 
-/** A chain that is not erased before release() is called. release() may be called repeatedly. */
+/** A chain that is not erased until release() is called. release() may be called repeatedly. */
 export interface HeldChain {
   /** Root first. */
   readonly responses: readonly ChainedResponse[];
@@ -65,7 +66,7 @@ export interface HeldChain {
 
 export interface ItemPageQuery {
   newestFirst: boolean;
-  /** Id of the item after which the page starts; null: from the beginning. */
+  /** ID of the item after which the page starts; null: from the beginning. */
   after: string | null;
   limit: number;
   /** Whether to load the bytes of images. */
@@ -80,13 +81,13 @@ export interface ItemPage {
 /** Completes responses whose generation was lost, and logs that lack their last events. */
 export interface LogFinalizer {
   /**
-   * Returns an unfinished response as failed, with the content of its log. `usage`: the usage recorded with its last
-   * events; null if no usage counts.
+   * Returns an unfinished response as a failed one, with the content of its log. `usage`: the usage recorded with its
+   * last events; null if there is no usage to count.
    */
   fail(response: StoredResponse, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
   /**
-   * Returns the events that are missing from the log of an ended response; [] if there are none. An empty log misses
-   * nothing, because its response is replayed from its items.
+   * Returns the events that are missing from the log of an ended response; [] if there are none. An empty log is not
+   * missing anything, because its response is replayed from its items.
    */
   missing(response: StoredResponse, last: StoredEvent): readonly StoredEvent[];
 }
@@ -96,7 +97,7 @@ export interface Failed {
   readonly usage: FinishedUsage | null;
 }
 
-/** A stored response without its content. Times in seconds. */
+/** A stored response without its content. Times are in seconds. */
 export interface ResponseSummary {
   readonly id: string;
   readonly model: string;
@@ -114,66 +115,68 @@ export interface ResponsePage {
 /** Writes reject with ApiError 503 maintenance if the storage cannot be written. */
 export interface ResponseStore {
   /**
-   * Writes or replaces a response and indexes its items. This is atomic, even if the process crashes. `input` and
+   * Writes or replaces a response and indexes its items. Atomic, even if the process crashes. The `input` and
    * `previousId` of an existing response do not change. A background response is first saved as queued; if it is
    * deleted after that, later saves do nothing.
    */
   save(record: ResponseRecord): Promise<void>;
-  /** Null if unknown, deleted, past its retention, or of another organization. */
+  /** Null if the response is unknown, deleted, past its retention, or belongs to another organization. */
   head(organizationId: string, id: string): Promise<ResponseHead | null>;
-  /** The size of the chain that ends with `id`, see itemSize(); 0 if there is none. */
+  /** The size of the chain that ends with `id`; see itemSize(). 0 if there is none. */
   size(organizationId: string, id: string): Promise<number>;
-  /** Null as for head(). */
+  /** Null in the same cases as head(). */
   get(organizationId: string, id: string): Promise<StoredResponse | null>;
   /**
    * The chain that ends with `id`, held before it is read. The caller releases it after saving a continuation. Until
    * then, it can be continued even if it is deleted, although its IDs are reported as not found. Null if get() is null,
    * or if an ancestor was erased before the response was saved. Ancestors that were deleted or have expired are part of
-   * the chain while a newer response needs them. Rejects with ApiError 422 if the chain is longer than MAX_CHAIN or
-   * larger than MAX_CHAIN_SIZE; the request's own input does not count.
+   * the chain for as long as a newer response needs them. Rejects with ApiError 422 if the chain is longer than
+   * MAX_CHAIN or larger than MAX_CHAIN_SIZE; the request's own input does not count.
    */
   chain(organizationId: string, id: string): Promise<HeldChain | null>;
   /**
-   * The items that a response was generated from, including the remaining part of its chain. An id that occurs twice is
-   * listed at its first position. Reads no more than the page. 'no response' if get() is null; 'no item' if `after` is
-   * not one of its items.
+   * The items from which a response was generated, including the remaining part of its chain. An ID that occurs twice
+   * is listed at its first position. Reads no more than the page. Returns 'no response' if get() is null, and 'no item'
+   * if `after` is not one of its items.
    */
   inputItems(organizationId: string, id: string, page: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'>;
   /**
-   * Items by id, from any readable response of the organization; if several have the id, from the newest. In the order
-   * of `ids`, until the preceding items exceed `maxSize` together, see itemSize().
+   * Items by ID, from any of the organization's readable responses; if several have the ID, from the newest. In the
+   * order of `ids`, until the total size of the preceding items exceeds `maxSize`; see itemSize().
    */
   items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>>;
   /**
-   * Stored responses of an organization, newest first. `after`: the `next` of the previous page; null if it is invalid.
+   * An organization's stored responses, newest first. `after`: the `next` value from the previous page. Null if it is
+   * invalid.
    */
   list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null>;
-  /** Erases everything that an organization has stored; resolves to the number of responses. */
+  /** Erases everything that an organization has stored. Resolves to the number of responses. */
   eraseOrganization(organizationId: string): Promise<number>;
   /** False if not found. Items are kept until no descendant needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
   /**
-   * Appends to the event log of a background response; ignored if it was deleted. The log is kept for an hour after the
-   * response ends. `usage`: the usage that counts if the response is lost, see failUnfinished().
+   * Appends to a background response's event log; ignored if the response was deleted. The log is kept for an hour
+   * after the response ends. `usage`: the usage that counts if the response is lost; see failUnfinished().
    */
   appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
   /**
    * Events with a sequence number above `after`, in order, at least `atLeast` of them if available; null if there is no
-   * log (any more).
+   * log, or no longer one.
    */
   events(id: string, after: number, atLeast?: number): Promise<readonly StoredEvent[] | null>;
-  /** The last event of the log; null if there is none (any more). */
+  /** The last event in the log; null if there is none, or no longer one. */
   lastEvent(id: string): Promise<StoredEvent | null>;
   /**
-   * Ends every queued or running background response through `finalizer`, and completes the logs of ended ones. They
-   * were running when the process ended or, with `isRunning`, on a thread for which it returns false. Yields each
-   * failed response after it is stored; a later error does not undo earlier ones.
+   * Ends every queued or running background response through `finalizer`, and completes the logs of ended ones. By
+   * default, covers all responses that were running when the process ended; with `isRunning`, those on threads for
+   * which it returns false. Yields each failed response after it is stored; a later error does not roll back earlier
+   * ones.
    */
   failUnfinished(
     finalizer: LogFinalizer,
     isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>,
   ): AsyncIterable<Failed>;
-  /** Erases responses past their retention; resolves to their number. */
+  /** Erases responses past their retention. Resolves to their number. */
   sweep(): Promise<number>;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
-// Durable state on one machine: named tables of key → value with synchronous reads, implemented with LMDB in
-// lmdb-store.ts. The LMDB implementations of the ports in docs/internals/storage.md use it; a store for several
-// machines implements the ports directly.
+// Durable state on one machine: named key-value tables with synchronous reads, implemented with LMDB in lmdb-store.ts.
+// The LMDB implementations of the ports in docs/internals/storage.md use it; stores for several machines implement the
+// ports directly.
 
 import { ApiError, apiError } from '../shared/errors.js';
 
@@ -8,15 +8,15 @@ export type Key = string | (string | number)[];
 
 /** One table. Values are plain data (objects, arrays, strings, numbers, booleans, null, Uint8Array). */
 export interface Table<V> {
-  /** Reads committed data, including writes of other processes. */
+  /** Reads committed data, including other processes' writes. */
   get(key: Key): V | undefined;
   /** Entries in key order, `from` inclusive, `to` exclusive. */
   range(options?: KeyRange): Iterable<{ key: Key; value: V }>;
-  /** Only the keys: no values are read. */
+  /** Only the keys; no values are read. */
   keys(options?: KeyRange): Iterable<Key>;
   /** Resolves when the value is on disk. Within a transaction, it is written immediately and failures are thrown. */
   put(key: Key, value: V): Promise<void>;
-  /** Writes only if the key is absent. Resolves to whether it was written. */
+  /** Writes only if the key is absent. Resolves to whether it did. */
   insert(key: Key, value: V): Promise<boolean>;
   /** Like put(). */
   remove(key: Key): Promise<void>;
@@ -30,10 +30,10 @@ export interface KeyRange {
   reverse?: boolean;
 }
 
-/** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction it is thrown. */
+/** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction, the error is thrown. */
 export interface Store {
   table<V>(name: TableName): Table<V>;
-  /** Commits all writes of `work` together or not at all; `work` must not await. Resolves when they are on disk. */
+  /** Commits all of `work`'s writes together or not at all; `work` must not await. Resolves when they are on disk. */
   transaction<T>(work: () => T): Promise<T>;
   /**
    * Makes later reads see everything that other threads and processes have committed so far, not only up to the start
@@ -43,16 +43,16 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** A store opened by one process, until it fails. */
+/** A store that one process has opened, until it fails. */
 export interface OpenedStore extends Store {
   /**
-   * Why nothing can be written until the database is reopened: every write rejects and every read throws ApiError 503
-   * maintenance.
+   * Why nothing can be written until the database is reopened. From then on, every write rejects and every read throws
+   * ApiError 503 maintenance.
    */
   readonly failure: StorageError | null;
   /** `listener` is called once, or immediately if the store has already failed. */
   onFailure(listener: (why: StorageError) => void): void;
-  /** Called with the reason of each write that was undone, such as a full disk. */
+  /** The listener is called with the reason for each write that was rolled back, such as a full disk. */
   onUndone(listener: (why: StorageError) => void): void;
   /** Reports that the store has failed on another thread. */
   fail(why: StorageError): void;
@@ -109,7 +109,7 @@ export const TABLES = [
 ] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** State that cannot be used. The message says what to do. */
+/** Persistent state that cannot be used. The message says what to do. */
 export class StorageError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -117,13 +117,13 @@ export class StorageError extends Error {
   }
 }
 
-/** A write that LMDB undid completely, for example because the disk is full. Later writes may succeed. */
+/** A write that LMDB rolled back completely, for example because the disk is full. Later writes may succeed. */
 export class UndoneWrite extends StorageError {}
 
-/** The client's error for a write that was not stored. The reason is kept in `cause`. */
+/** The error that a client receives for a write that was not stored. The reason is kept in `cause`. */
 export const refusedWrite = (cause: StorageError): ApiError =>
   apiError('maintenance', 'The server cannot store data right now.', null, { cause });
 
-/** The reason if the error is that of an undone write, otherwise null. */
+/** The reason if the error is that of a rolled-back write, otherwise null. */
 export const undoneBy = (error: unknown): UndoneWrite | null =>
   error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null;

@@ -1,4 +1,4 @@
-// Syncs a file, or a folder's entries, to disk. Blocks the thread: call it only where no requests are served.
+// Syncs a file, or a directory's entries, to disk. Blocks the thread, so call it only where no requests are served.
 
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 

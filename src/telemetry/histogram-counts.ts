@@ -10,9 +10,9 @@ export interface MetricDeclaration {
   readonly labels: readonly string[];
 }
 
-/** The buckets of one label combination. Callers keep the object; observing a value allocates nothing. */
+/** The buckets for one combination of labels. Callers keep the object; observing a value allocates nothing. */
 export class BucketCounts {
-  readonly #counts: Float64Array; // by bucket; the last one has no bound
+  readonly #counts: Float64Array; // by bucket; the last one has no upper bound
   #sum = 0;
 
   constructor(private readonly bounds: readonly number[]) {
@@ -28,7 +28,7 @@ export class BucketCounts {
     this.#sum += value * count;
   }
 
-  /** The cumulative form that a scrape needs: the number of values up to each bound, their sum and their count. */
+  /** The cumulative form needed for a scrape: the number of values up to each bound, their sum and their count. */
   series(): { upTo: number[]; sum: number; count: number } {
     let total = 0;
     const upTo = Array.from(this.#counts, (count) => (total += count));
@@ -36,7 +36,7 @@ export class BucketCounts {
   }
 }
 
-/** The count of one set of labels. Callers keep the object and update it directly. */
+/** The count for one set of labels. Callers keep the object and update it directly. */
 export class Count {
   total = 0;
 }
@@ -44,8 +44,8 @@ export class Count {
 type Level = Map<string, unknown>; // nested maps by label; the last level holds the counts
 
 /**
- * Counts by label values, in the order of the label names. The number of entries is bounded by the number of label
- * values. Looking up an existing entry allocates nothing.
+ * Counts by label values, in the order of the label names. The number of entries is bounded by the number of possible
+ * label values. Looking up an existing entry allocates nothing.
  */
 class ByLabels<L extends string, T> {
   readonly #root: Level = new Map();

@@ -1,5 +1,5 @@
-// Declares every metric. docs/reference/metrics.md is generated from these declarations. All label values come from closed
-// sets, so the number of series is bounded. Times are in seconds, the Prometheus convention.
+// Declares every metric. docs/reference/metrics.md is generated from these declarations. All label values come from
+// closed sets, so the number of series is bounded. Times are in seconds, as is customary in Prometheus.
 
 import { Counter, Gauge, Registry } from 'prom-client';
 import { CounterCounts, HistogramCounts } from './histogram-counts.js';
@@ -10,7 +10,7 @@ import type { MetricJson } from './renamed-metrics.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
-// Fine-grained below 10 ms, for the HTTP server's share of TTFT. The largest are minutes, for prefill on a CPU.
+// Fine-grained below 10 ms, for the HTTP server's share of TTFT. The largest buckets are minutes, for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Buckets for delays that should be negligible. */
 const DELAY = [
@@ -24,7 +24,7 @@ interface Counted {
   json(): object;
 }
 
-/** A prom-client metric with the fields that its type declaration omits. */
+/** A prom-client metric, including the fields missing from its type declaration. */
 interface Registered {
   readonly name: string;
   readonly help: string;
@@ -32,7 +32,7 @@ interface Registered {
 }
 
 export class Instruments {
-  // This is not the global registry, so that several servers can run in one process.
+  // Not the global registry, so that several servers can run in one process.
   readonly registry = new Registry();
   /** Process-wide metrics (engines, process), which have the same value on every thread. Exported once per scrape. */
   readonly common = new Registry();
@@ -228,7 +228,7 @@ export class Instruments {
     this.common,
   );
 
-  /** The metrics of this thread, as JSON, with the former names of renamed metrics. */
+  /** This thread's metrics as JSON, with renamed metrics also under their former names. */
   async own(): Promise<object[]> {
     const metrics = [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
     return [...metrics, ...underFormerNames(metrics as MetricJson[])];
@@ -272,7 +272,7 @@ export class Instruments {
     this.redisSeconds.observe({ kind }, seconds);
   }
 
-  /** Null: no Redis is configured, so its metrics are not exported. */
+  /** Null: Redis is not configured, so its metrics are not exported. */
   counters(gauges: CountersGauges | null): void {
     if (gauges === null) return;
     this.redisUnavailable ??= new Gauge({

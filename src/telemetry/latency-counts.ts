@@ -1,8 +1,8 @@
-// Counts times in buckets, each wider than the one before by a twelfth of an octave (about 6 %). Counts of several
+// Counts times in buckets, each wider than the previous one by a twelfth of an octave (about 6%). Counts from several
 // threads and several seconds add up bucket by bucket. Counting allocates nothing.
 
 const PER_OCTAVE = 12;
-/** Shorter times fall into the first bucket. */
+/** Times shorter than this fall into the first bucket. */
 const MIN_MS = 0.05;
 const OCTAVES = 23; // up to seven minutes; longer times fall into the last bucket
 export const LATENCY_BUCKETS = PER_OCTAVE * OCTAVES;
@@ -19,7 +19,7 @@ export function latencyBucket(ms: number): number {
   return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / MIN_MS) * PER_OCTAVE));
 }
 
-/** Quantiles of the counts. Each is the middle of its bucket. Null if nothing was counted. */
+/** Quantiles of the counts, each the middle of its bucket. Null if nothing was counted. */
 export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   let count = 0;
   for (const n of counts) count += n;
@@ -36,7 +36,7 @@ export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
 }
 
-/** Sums over the last `rounds` rounds. Counts added now are removed again `rounds` calls later. */
+/** Sums over the last `rounds` rounds. Counts added now are subtracted again `rounds` calls later. */
 export class SlidingCounts {
   readonly sum = new Uint32Array(LATENCY_BUCKETS);
   readonly #rounds: (Uint32Array | null)[];
@@ -46,7 +46,7 @@ export class SlidingCounts {
     this.#rounds = new Array<Uint32Array | null>(rounds).fill(null);
   }
 
-  /** Adds one round; null: nothing was counted in it. Retains the array. */
+  /** Adds one round; null if nothing was counted in it. Retains the array. */
   add(counts: Uint32Array | null): void {
     const leaving = this.#rounds[this.#next] ?? null;
     if (leaving !== null)

@@ -1,4 +1,4 @@
-// Counts by one thread since the last sample, for the operators' live view. They are small enough to be sent to another
+// One thread's counts since the last sample, for the operators' live view. They are small enough to be sent to another
 // thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -6,7 +6,7 @@ import type { KeyCounts, ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './outcome.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
-// Like the resolution in telemetry.ts, but coarser, because this is a second timer.
+// Like the resolution in telemetry.ts, but coarser, because this is an additional timer.
 const LOOP_RESOLUTION_MS = 20;
 
 export interface LiveTaken {
@@ -21,12 +21,12 @@ export interface LiveTaken {
   keys: KeyCounts[];
 }
 
-/** Maximum keys counted separately between two samples; further keys are counted together. */
+/** Maximum number of keys counted separately between two samples; any more are counted together. */
 const MAX_KEYS = 1_000;
-/** Stands for all keys that are counted together. */
+/** Identifies all keys that are counted together. */
 const OTHERS = { organizationId: '', keyId: '' };
 
-/** Counts of one model. Callers keep the object, so there is no lookup per token. */
+/** One model's counts. Callers keep the object, so there is no lookup per token. */
 export class LatencyCounter {
   readonly #ttft = new Uint32Array(LATENCY_BUCKETS);
   readonly #itl = new Uint32Array(LATENCY_BUCKETS);
@@ -57,7 +57,7 @@ export class LatencyCounter {
 }
 
 export class LiveCounts {
-  readonly #latencies = new Map<string, LatencyCounter>(); // by served name, hence bounded
+  readonly #latencies = new Map<string, LatencyCounter>(); // by served name, so the number of entries is bounded
   #keys = new Map<string, KeyCounts>();
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   #requests = 0;
@@ -76,7 +76,7 @@ export class LiveCounts {
     return counter;
   }
 
-  /** Counts API requests only. Dashboard requests, probes and scrapes say nothing about the load. */
+  /** Counts only API requests, because dashboard requests, probes and scrapes say nothing about the load. */
   request({ path, method, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
     if (!path.startsWith('/v1')) return;
     if (organizationId !== null && keyId !== null) {
@@ -88,7 +88,7 @@ export class LiveCounts {
         counts.outputTokens += Number(fields['completion_tokens'] ?? 0);
       }
     }
-    if (method !== 'BACKGROUND') this.#requests++; // the request that started the background response was counted
+    if (method !== 'BACKGROUND') this.#requests++; // the request that started it was counted
     if (outcome === 'failed') this.#errors++;
     else if (outcome === 'cancelled') this.#cancelled++;
     else if (failure?.status === 429) this.#rejected429++;

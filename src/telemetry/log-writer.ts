@@ -1,14 +1,14 @@
 // Writes log lines to standard error without blocking the event loop. If the reader is too slow or does not read at
-// all, log lines are lost but requests are not delayed: at most BUFFER_BYTES wait, and further lines are dropped and
-// counted.
+// all, log lines are lost but requests are not delayed: at most BUFFER_BYTES are queued, and any further lines are
+// dropped and counted.
 //
-// pino.destination({ sync: false }) is not used because its flushSync() skips the chunk that waits for a retry, so a
-// full pipe would lose accepted lines at exit. Main thread only: HTTP workers send their lines to the main thread.
+// pino.destination({ sync: false }) is not used because its flushSync() skips the chunk that is waiting for a retry, so
+// a full pipe would lose accepted lines at exit. Main thread only: HTTP workers send their lines to the main thread.
 
 import { constants, fstatSync, openSync, writeSync, writev } from 'node:fs';
 import { isatty } from 'node:tty';
 
-/** Maximum number of bytes that wait to be written. */
+/** Maximum number of bytes waiting to be written. */
 export const BUFFER_BYTES = 1_048_576;
 /** Maximum number of lines per system call; Linux allows 1,024. */
 const BATCH_LINES = 512;
@@ -18,21 +18,21 @@ const RETRY_MS = 20;
 const FLUSH_MS = 1_000;
 
 export class LogWriter {
-  /** Lines that were not written: the buffer was full, or writing failed. */
+  /** Number of lines that were not written because the buffer was full or writing failed. */
   dropped = 0;
   readonly #open: () => number;
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   #fd: number | null = null;
-  /** Lines that are not completely written, oldest first. The first entry is only the rest of its line. */
+  /** Lines that have not been written completely, oldest first. The first entry is only the rest of its line. */
   #lines: Buffer[] = [];
   #bytes = 0;
-  /** The first lines of the queue, which are being written by a thread of libuv. */
+  /** Number of lines at the start of the queue that a libuv thread is currently writing. */
   #inFlight = 0;
   #retry: NodeJS.Timeout | null = null;
   readonly #waiting = new Set<() => void>();
   #gaveUp = false;
 
-  /** `open` returns the file descriptor; called before the first line. */
+  /** `open` returns the file descriptor. It is called before the first line is written. */
   constructor(open: () => number) {
     this.#open = open;
   }
@@ -53,7 +53,10 @@ export class LogWriter {
     this.#writeNext();
   }
 
-  /** Resolves when all lines are written, or after a second if the reader does not read. Call before process.exit(). */
+  /**
+   * Resolves when all lines have been written, or after a second if the reader does not read. Call before
+   * process.exit().
+   */
   async flush(): Promise<void> {
     if (this.#lines.length === 0) return;
     await new Promise<void>((resolve) => {
@@ -82,13 +85,13 @@ export class LogWriter {
       this.#inFlight = 0;
       if (error === null) this.#remove(written);
       else if (error.code === 'EAGAIN') {
-        // The timer does not keep the process alive: flush() and the exit handler wait for a limited time.
+        // The timer does not keep the process alive; flush() and the exit handler wait for a limited time.
         this.#retry = setTimeout(() => {
           this.#retry = null;
           this.#writeNext();
         }, RETRY_MS).unref();
       } else {
-        // The reader has closed the pipe, or the disk is full. Later lines are tried again.
+        // The reader has closed the pipe, or the disk is full. Writing later lines is attempted again.
         this.dropped += this.#lines.length;
         this.#lines = [];
         this.#bytes = 0;
@@ -109,11 +112,11 @@ export class LogWriter {
     if (left > 0) this.#lines[0] = (this.#lines[0] as Buffer).subarray(left);
   }
 
-  /** Writes the remaining lines, for at most a second. The event loop no longer runs. */
+  /** Writes the remaining lines, for at most a second. The event loop is no longer running. */
   #flushAtExit(): void {
     if (this.#lines.length === 0 || this.#fd === null) return;
     const pause = (): unknown => Atomics.wait(this.#sleeper, 0, 0, RETRY_MS);
-    if (this.#inFlight > 0) pause(); // keeps the order: these lines are written by another thread
+    if (this.#inFlight > 0) pause(); // keeps the order, because another thread is writing these lines
     let bytes = Buffer.concat(this.#lines.slice(this.#inFlight));
     const end = performance.now() + (this.#gaveUp ? 0 : FLUSH_MS);
     while (bytes.length > 0) {
@@ -128,16 +131,17 @@ export class LogWriter {
 }
 
 /**
- * A descriptor of standard error whose writes fail with EAGAIN instead of blocking. A write that blocks would occupy a
- * thread of libuv, and the process could not exit. Writes to files still block for as long as the disk takes.
+ * A file descriptor for standard error on which writes fail with EAGAIN instead of blocking. A blocking write would
+ * occupy a libuv thread, and the process could not exit. Writes to files still block for as long as the disk takes.
  */
 function openStderr(): number {
   if (isatty(2) || fstatSync(2).isFIFO()) {
     try {
-      // The inherited open file is not used: other processes share its flags, and starting a process may reset them.
+      // The inherited open file is not used, because other processes share its flags, and starting a process may reset
+      // them.
       return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     } catch {
-      // The pipe belongs to another user, or there is no /proc.
+      // the pipe belongs to another user, or there is no /proc
     }
   }
   void process.stderr; // makes pipes and sockets non-blocking

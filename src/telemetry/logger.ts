@@ -8,16 +8,16 @@ import type { Log } from './types.js';
 export interface LogOptions {
   format: 'text' | 'json';
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
-  /** Receives the lines; stderr if unset. */
+  /** Receives the lines. Default: stderr. */
   write?: (line: string) => void;
   /** Included in every line if there are several threads. */
   thread?: number;
 }
 
 export interface LeveledLog extends Log {
-  /** Whether lines of this level are written; avoids building lines that would be discarded. */
+  /** Whether lines at this level are written, to avoid building lines that would be discarded. */
   writes(level: 'debug' | 'info' | 'warn'): boolean;
-  /** Lines of this thread that were dropped because standard error was not read fast enough. */
+  /** Number of this thread's lines that were dropped because standard error was not read fast enough. */
   dropped(): number;
 }
 
@@ -66,7 +66,7 @@ function textLog(base: object | null, write: (line: string) => void): Emit {
   };
 }
 
-/** `12:34:56.789 info request status=200 …`: the fields of a line as text. */
+/** `12:34:56.789 info request status=200 …`: a line's fields as text. */
 export function readable(line: object): string {
   const { time, level, msg, err, ...fields } = line as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
@@ -80,13 +80,13 @@ export function readable(line: object): string {
   return `${pairs.length === 0 ? head : `${head}  ${pairs.join(' ')}`}${stack === null ? '' : `\n${harmless(stack)}`}\n`;
 }
 
-/** The stack of an error, with the stacks of its causes. */
+/** An error's stack, followed by the stacks of its causes. */
 function stackOf(err: unknown): string | null {
   const { stack } = Object(pino.stdSerializers.err(err as Error)) as { stack?: unknown };
   return typeof stack === 'string' ? stack : null;
 }
 
-/** Null: the field is omitted, as are all values that JSON does not represent. */
+/** Null if the field is omitted, as are all values that JSON cannot represent. */
 function show(value: unknown): string | null {
   if (typeof value === 'number') return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : null;
   const text = typeof value === 'string' ? value : jsonText(value);
@@ -95,7 +95,7 @@ function show(value: unknown): string | null {
   return harmless(JSON.stringify(text));
 }
 
-/** The JSON of a value. For a string, or a value that serializes to one (a date), the string itself. */
+/** The JSON form of a value. For a string, or a value that serializes to one (a date), the string itself. */
 function jsonText(value: unknown): string | null {
   if (typeof value === 'bigint') return String(value);
   let json: string | undefined;

@@ -1,20 +1,21 @@
 // The outcome of a request, determined in one place for plain responses, streams, WebSocket turns and background
-// responses. The HTTP status is not enough: errors that occur after it has been sent are reported within the response.
+// responses. The HTTP status is not enough, because errors that occur after it has been sent are reported within the
+// response.
 
 import type { Outcome } from '../shared/request-entry.js';
 import type { RequestTrace } from './request-trace.js';
 
 export type { Outcome };
 
-/** The error that the client received, as the status or later. */
+/** The error that the client received, either as the status or later. */
 export interface Failure {
   readonly code: string;
   readonly status: number;
 }
 
 /**
- * One finished HTTP request, WebSocket turn or background response. Logged as one line and counted by its outcome.
- * Created by finished().
+ * One finished HTTP request, WebSocket turn or background response. Logged as one line and counted by outcome. Created
+ * by finished().
  */
 export interface RequestRecord {
   requestId: string;
@@ -22,7 +23,7 @@ export interface RequestRecord {
   method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for a background response
   path: string; // route pattern, or 'unmatched'
   status: number; // HTTP status; 0: the client disconnected before it was sent
-  failure: Failure | null; // the error that the client received, as the status or later
+  failure: Failure | null; // the error that the client received, either as the status or later
   outcome: Outcome;
   organizationId: string | null;
   keyId: string | null;
@@ -30,10 +31,10 @@ export interface RequestRecord {
   aborted: boolean;
   loopMs?: number | undefined; // event-loop time spent on large bodies
   fields: Readonly<Record<string, string | number | boolean | null>>; // from Exchange.annotate
-  trace?: RequestTrace | null | undefined; // ended together with the record
+  trace?: RequestTrace | null | undefined; // ends together with the record
 }
 
-/** Turns `end` itself into the record and adds its outcome. */
+/** Turns `end` itself into the record, adding its outcome. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
   const record = end as RequestRecord;
   record.outcome = outcomeOf(end);

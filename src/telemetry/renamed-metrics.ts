@@ -1,4 +1,4 @@
-// Exports renamed metrics also under their former names, for one release. Pure.
+// Exports renamed metrics under their former names as well, for one release. Pure.
 
 import type { MetricDeclaration } from './histogram-counts.js';
 

@@ -4,8 +4,8 @@
 import type { Outcome } from '../shared/request-entry.js';
 
 /**
- * Attributes of a span by name: OpenTelemetry's where its conventions define one, otherwise `monolith.…`. Null and
- * undefined are omitted.
+ * A span's attributes by name: OpenTelemetry's name where its conventions define one, otherwise `monolith.…`. Null and
+ * undefined values are omitted.
  */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
 
@@ -30,8 +30,8 @@ export interface EndedRequest {
 }
 
 /**
- * The spans of one traced request (src/telemetry/traces). Times are performance.now(). Must not contain prompt or
- * output text.
+ * The spans of one traced request (src/telemetry/traces). Times are performance.now() values. Must not contain prompt
+ * or output text.
  */
 export interface RequestTrace {
   /** 32 hex digits. */
@@ -40,11 +40,11 @@ export interface RequestTrace {
   readonly headers: Readonly<Record<string, string>>;
   named(name: string): void;
   set(attributes: SpanAttributes): void;
-  /** Adds to the numeric attribute of this name. */
+  /** Adds to the numeric attribute with this name. */
   add(name: string, count: number): void;
-  /** Appends to the list attribute of this name. */
+  /** Appends to the list attribute with this name. */
   append(name: string, value: string): void;
-  /** Records a completed child span. `error`: the error code it ended with. */
+  /** Records a completed child span. `error`: the error code with which it ended. */
   recordSpan(name: string, from: number, to: number, attributes?: SpanAttributes, error?: string | null): void;
   /** Starts a trace for work that continues after the response, with its own record and end. */
   detached(name: string, receivedAt: number): RequestTrace;

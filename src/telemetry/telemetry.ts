@@ -25,7 +25,7 @@ import type {
   UpstreamMeter,
 } from './types.js';
 
-// The delay histogram samples a timer of this period; the excess over the period is lag.
+// The delay histogram samples a timer with this period, in ms; any excess over the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
 /** Which metric names /metrics exports: Monolith's, vLLM's, or both (the default). */

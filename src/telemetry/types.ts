@@ -1,5 +1,5 @@
-// The interface through which other modules report to telemetry. Protocols call a GenerationMeter for the events of a
-// generation; and the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or
+// The interface through which other modules report to telemetry. Protocols report the events of a generation to a
+// GenerationMeter, and the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or
 // keys.
 
 import type { LiveCounts } from './live-counts.js';
@@ -10,8 +10,8 @@ import type { ThreadBus } from '../shared/bus.js';
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
 /**
- * Records the times of one generation request in the histograms, as reported by its tally
- * (protocol/generation-accounting.ts). In milliseconds. Ended by one of completed, failed or cancelled.
+ * Records the times of one generation request, in milliseconds, in the histograms, as reported by its tally
+ * (protocol/generation-accounting.ts). Ended by one call to completed, failed or cancelled.
  */
 export interface GenerationMeter {
   /** The request has left the queue. */
@@ -20,7 +20,7 @@ export interface GenerationMeter {
   prefilled(ms: number): void;
   /** Time from arrival to the first token. */
   firstToken(ms: number): void;
-  /** `count` tokens of one choice, `ms` after the choice's previous tokens. */
+  /** `count` tokens of one choice, `ms` after that choice's previous tokens. */
   laterTokens(count: number, ms: number): void;
   choiceFinished(event: { completionTokens: number; reason: string; timings: { decodeMs: number } }): void;
   /** All choices have ended, `ms` after arrival. */
@@ -32,7 +32,7 @@ export interface GenerationMeter {
 }
 
 export interface GenerationLabels {
-  model: string; // a served name, never raw client text, so that label values stay bounded
+  model: string; // a served name, never raw client text, so that the number of label values stays bounded
   endpoint: string; // route path, e.g. /v1/chat/completions
 }
 
@@ -66,7 +66,7 @@ export interface EngineGauges {
   cancelledDecode: number;
 }
 
-/** State of Redis when metrics are scraped. */
+/** State of Redis at the time of a scrape. */
 export interface CountersGauges {
   state: 'shared' | 'away';
   processes: number;
@@ -84,12 +84,12 @@ export interface Telemetry {
   /** This thread's counts, for the live view. */
   readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
-  /** `server`: the upstream server's host. Both labels come from the settings. */
+  /** `server`: the upstream server's host. Both labels come from the configuration. */
   upstream(labels: { model: string; server: string }): UpstreamMeter;
-  /** The events of one step were written `delayMs` after the engine had produced them. */
+  /** The events of one step were written `delayMs` after the engine produced them. */
   delivered(delayMs: number): void;
   /**
-   * Starts the trace of a generating request; null if it is not sampled or traces are disabled. request() ends the
+   * Starts the trace of a generating request. Null if it is not sampled or traces are disabled. request() ends the
    * trace.
    */
   trace(request: TracedRequest): RequestTrace | null;
@@ -97,15 +97,15 @@ export interface Telemetry {
   request(record: RequestRecord): void;
   /** A call to Redis: its kind, outcome and duration. */
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
-  /** Sets the function that returns the state of Redis at each scrape; it returns null without Redis. */
+  /** Sets the function that returns the state of Redis at each scrape; it returns null if Redis is not configured. */
   observeCounters(read: () => CountersGauges | null): void;
   /** Sets the function that returns the engine gauges at each scrape. */
   observeEngines(read: () => EngineGauges[]): void;
-  /** Prometheus text with the sums over all threads. */
+  /** The metrics in Prometheus text format, summed over all threads. */
   scrape(): Promise<string>;
-  /** Collects other threads' metrics and provides this thread's to them over `bus`. */
+  /** Collects other threads' metrics, and provides this thread's to them, over `bus`. */
   shareWith(bus: ThreadBus): void;
-  /** Event-loop delay since the last scrape, in milliseconds: 99th percentile. */
+  /** The 99th percentile of the event-loop delay since the last scrape, in milliseconds. */
   loopLagMs(): number;
   /** Resolves after a short time, when recorded spans have been sent or discarded. */
   close(): Promise<void>;

@@ -1,10 +1,11 @@
-// Exports existing metrics a second time under vLLM's names, for dashboards and gateways built for vLLM. Names, labels and
-// units are those of vLLM's V1 metrics; histogram buckets are Monolith's. Pure.
+// Exports existing metrics a second time under vLLM's names, for dashboards and gateways built for vLLM. Names, labels
+// and units are those of vLLM's V1 metrics; the histogram buckets are Monolith's. Pure.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 
 /**
- * A metric in prom-client's JSON form. Each value of a histogram names the series it belongs to (bucket, sum or count).
+ * A metric in prom-client's JSON form. Each value of a histogram names the series to which it belongs (bucket, sum or
+ * count).
  */
 type Metric = Pick<MetricObjectWithValues<MetricValue<string> & { metricName?: string }>, 'name' | 'values'>;
 type Labels = Readonly<Record<string, string | number>>;
@@ -15,15 +16,15 @@ interface Translation {
   readonly type: 'histogram' | 'counter';
 }
 
-/** Tokens per page: kPageTokens of native/backend/kv_cache.h. */
+/** Tokens per page, as kPageTokens in native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
-/** Monolith metric → vLLM metrics. Values are summed over endpoints, because vLLM has no such label. */
+/** Monolith metric → vLLM metrics. Values are summed over endpoints, because vLLM has no endpoint label. */
 const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_time_to_first_token_seconds: [
     { to: 'vllm:time_to_first_token_seconds', type: 'histogram', help: 'Time to first token, in seconds.' },
   ],
-  // vLLM renamed this metric; dashboards use either name.
+  // vLLM renamed this metric, and dashboards use either name.
   monolith_inter_token_seconds: [
     { to: 'vllm:inter_token_latency_seconds', type: 'histogram', help: 'Inter-token latency, in seconds.' },
     {
@@ -62,7 +63,7 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Prompt tokens per request.' }],
   monolith_completion_tokens: [
     { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
-    // In vLLM: tokens of the longest choice. Equal for requests with one choice.
+    // In vLLM, this is the number of tokens in the longest choice. The two are equal for requests with one choice.
     { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
   ],
   monolith_choices_finished_total: [
@@ -70,10 +71,10 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   ],
 };
 
-/** vLLM's names of finish reasons. */
+/** vLLM's names for finish reasons. */
 const REASONS: Readonly<Record<string, string>> = { end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'stop' };
 
-/** vLLM's `engine` label counts processes that share a model; here, each model has one engine. */
+/** vLLM's `engine` label numbers the processes that share a model; here, each model has one engine. */
 const labelsOf = ({ model, reason, le }: Labels): Labels => ({
   model_name: model ?? '',
   engine: '0',
@@ -178,7 +179,10 @@ const ENGINE: readonly EngineMetric[] = [
 
 const CACHE_CONFIG_HELP = 'Configuration of the KV cache, in the labels; the value is always 1.';
 
-/** Every metric under a vLLM name, sorted by name, for docs/reference/metrics.md. `source`: the Monolith metric, if there is one. */
+/**
+ * Every metric with a vLLM name, sorted by name, for docs/reference/metrics.md. `source`: the Monolith metric, if there
+ * is one.
+ */
 export function declaredVllmMetrics(): { name: string; type: string; help: string; source: string | null }[] {
   const translated = Object.entries(TRANSLATIONS).flatMap(([source, all]) =>
     all.map(({ to, type, help }) => ({ name: to, type: type as string, help, source: source as string | null })),

@@ -1,5 +1,5 @@
-// Checks once per minute whether an organization has spent 80 or 100 percent of its budget, and sends one notification
-// per month for each threshold: by mail to its owners and admins, and by a signed webhook. One per server, on the
+// Checks once per minute whether any organization has spent 80% or 100% of its budget, and sends one notification per
+// month for each threshold: by mail to its owners and admins, and through a signed webhook. One per server, on the
 // primary thread.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
@@ -17,9 +17,9 @@ import { sendWebhook } from './webhook.js';
 import type { WebhookSettings } from './webhook.js';
 
 const EVERY_MS = 60_000;
-/** Percent, highest first. */
+/** In percent, highest first. */
 const SHARES = [100, 80] as const;
-/** Maximum number of mails per alert. */
+/** Maximum number of mails per notification. */
 const MAX_MAILS = 20;
 
 export interface BudgetWatchDeps {
@@ -29,13 +29,13 @@ export interface BudgetWatchDeps {
   organizations: Pick<Organizations, 'get'>;
   members: Pick<Members, 'page'>;
   mailer: Mailer;
-  /** The dashboard's address; null: unknown, so no mail is sent. */
+  /** The dashboard's address; null if it is unknown, in which case no mail is sent. */
   base: string | null;
   webhooks: WebhookSettings;
   log: Log;
 }
 
-/** What an organization has spent in the month of `now`, counting only models with a price. */
+/** How much an organization has spent in the month of `now`, counting only models with a price. */
 export async function spentInMonth(
   usage: Pick<UsageStore, 'totals'>,
   organizationId: string,

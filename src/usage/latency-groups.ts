@@ -1,4 +1,5 @@
-// Latency sketches by hour, model and key: created from completed requests, and merged for a report's time range. Pure.
+// Latency sketches by hour, model and key: created from completed requests, and merged over a report's time range.
+// Pure.
 
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { Sketching } from './latency-sketch.js';
@@ -23,7 +24,7 @@ interface Pair {
 }
 const nothing = (): Pair => ({ first: new Sketching(), total: new Sketching() });
 
-/** One sketch per key, of requests that returned at least one token. */
+/** One pair of sketches per key, from requests that returned at least one token. */
 export function latencyRows(entries: readonly { usage: FinishedUsage; at: number }[]): LatencyRow[] {
   const pairs = new Map<string, { key: LatencyKey; pair: Pair }>();
   for (const {
@@ -50,7 +51,7 @@ export class LatencyGroups {
 
   constructor(private readonly query: Pick<UsageQuery, 'groupBy' | 'models' | 'apiKeys'>) {}
 
-  /** Adds sketches if the report includes the model and key. */
+  /** Adds sketches if the report includes their model and key. */
   add(model: string, keyId: string, { first, total }: Sketches): void {
     const { groupBy, models, apiKeys } = this.query;
     if ((models !== null && !models.includes(model)) || (apiKeys !== null && !apiKeys.includes(keyId))) return;

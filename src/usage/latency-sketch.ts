@@ -1,16 +1,18 @@
-// Sketch of durations: counts in buckets that grow by 10 percent each. Sketches of different hours and threads add up
+// Sketch of durations: counts in buckets that grow by 10% each. Sketches from different hours and threads add up
 // exactly, have at most 159 counts regardless of the number of values, and return percentiles within SKETCH_ERROR of
 // the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). Pure.
 
-/** Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds; bucket 0 holds those below 1 ms. */
+/**
+ * Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds. Bucket 0 holds durations below 1 ms.
+ */
 const GROWTH = 1.1;
-/** The last bucket holds one hour and more. */
+/** The last bucket holds durations of one hour or more. */
 const LAST = 1 + Math.floor(Math.log(3_600_000) / Math.log(GROWTH));
 
 /** Maximum relative error of a percentile between 1 ms and one hour: sqrt(1.1) - 1. */
 export const SKETCH_ERROR = 0.049;
 
-/** Stored form: bucket, count, bucket, count … in order of buckets. */
+/** Stored form: bucket, count, bucket, count, …, in bucket order. */
 export type Sketch = readonly number[];
 
 export interface Quantiles {
@@ -23,7 +25,7 @@ function bucketOf(ms: number): number {
   return ms < 1 || Number.isNaN(ms) ? 0 : Math.min(LAST, 1 + Math.floor(Math.log(ms) / Math.log(GROWTH)));
 }
 
-/** Counts being summed. */
+/** A sum of sketches. */
 export class Sketching {
   readonly #counts = new Map<number, number>();
 

@@ -1,12 +1,12 @@
 // Finds finished HTTP requests and WebSocket turns that were refused before they generated anything. Admitted requests
-// report their usage when they end (protocol/generation-accounting.ts), including failures.
+// report their usage when they end, even if they fail (protocol/generation-accounting.ts).
 
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /**
  * Null if the request was completed, admitted or unauthenticated, or if its endpoint does not generate. `generating`:
- * the generating paths, each with the path it is counted as.
+ * the paths that generate, each with the path under which it is counted.
  */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
   const { organizationId, keyId, path, failure, method, fields } = record;

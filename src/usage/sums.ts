@@ -5,7 +5,7 @@
 //   usage-latencies [organization, hour, model, key]             sketches of durations, kept usage.aggregate_days
 //   usage-months    [organization, '2026-11']                    tokens, for the monthly cap
 //
-// Times are milliseconds since 1970; hours are counted from 1970, too.
+// Times are milliseconds since the Unix epoch, and hours are also counted from there.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
@@ -13,9 +13,9 @@ import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 export const HOUR_MS = 3_600_000;
 
 /**
- * requests, errors, rate_limited, input, cached, output, reasoning tokens, images. Then, for requests that returned a
- * token: their number, and the sums of their milliseconds to the first token, in total, and after the first token. Sums
- * stored by old versions do not have these.
+ * Requests, errors, rate-limited requests; input, cached, output and reasoning tokens; images. Then, for requests that
+ * returned a token: their number, and the sums of their milliseconds to the first token, in total, and after the first
+ * token. Sums stored by old versions lack these.
  */
 export type UsageSums = [
   number,
@@ -34,7 +34,7 @@ export type UsageSums = [
 
 export type HourKey = [organizationId: string, hour: number, model: string, keyId: string, endpoint: string];
 
-/** The stored row: everything known about one generation. The endpoint implies the API format. */
+/** The stored row: everything known about one generation. The API format can be derived from the endpoint. */
 export type UsageRow = FinishedUsage;
 
 export const noUsage = (): UsageSums => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -47,7 +47,7 @@ export function addSums(to: UsageSums, more: Readonly<UsageSums>): UsageSums {
 export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is FinishedUsage => 'requestId' in usage;
 
 /**
- * A generation that ran counts as a request, and if it failed, also as an error. A rejected request does not count as a
+ * A generation that ran counts as a request and, if it failed, also as an error. A rejected request does not count as a
  * request.
  */
 export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
@@ -74,7 +74,7 @@ export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
   ];
 }
 
-/** Totals of the entries: hourly sums by key, and monthly tokens, each under its storage key. */
+/** Totals over the entries: hourly sums by key, and monthly tokens, each under its storage key. */
 export function summedUp(entries: readonly { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }[]): {
   hours: Map<string, { key: HourKey; sums: UsageSums }>;
   months: Map<string, { key: [organizationId: string, month: string]; tokens: number }>;

@@ -1,20 +1,20 @@
-// Storage port for usage (see docs/internals/storage.md): entries of generations that ran, and sums by hour and month.
-// Only the usage of the given organization is visible.
+// Storage port for usage (see docs/internals/storage.md): entries for generations that ran, and sums by hour and month.
+// Only the given organization's usage is visible.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 import type { Quantiles } from './latency-sketch.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../shared/wire/usage.js';
 
-/** `at`: milliseconds since 1970; determines the hour and month. */
+/** `at`: milliseconds since the Unix epoch, which determine the hour and the month. */
 export interface UsageEntry {
   readonly usage: FinishedUsage | RejectedUsage;
   readonly at: number;
 }
 
 export interface UsageSpan {
-  /** First hour, counted from 1970. */
+  /** First hour, counted from the Unix epoch. */
   fromHour: number;
-  /** End of the range, exclusive. */
+  /** End of the range (exclusive). */
   toHour: number;
 }
 
@@ -22,14 +22,14 @@ export interface UsageQuery extends UsageSpan {
   organizationId: string;
   bucket: UsageBucket;
   groupBy: readonly UsageGroup[];
-  /** Null: all. */
+  /** Null means all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
-  /** Null: rows have no cost. */
+  /** Null: rows do not include a cost. */
   prices: PriceTable | null;
 }
 
-/** The last row of a page: the first hour of its bucket, and its group. */
+/** Identifies the last row of a page: the first hour of its bucket, and its group. */
 export interface UsageCursor {
   hour: number;
   group: string;
@@ -54,7 +54,8 @@ export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_k
 }
 
 /**
- * Milliseconds since 1970. Rows older than this are erased, and so are hourly and monthly sums that are entirely older.
+ * Milliseconds since the Unix epoch. Rows older than this are erased, and so are hourly and monthly sums that are
+ * entirely older.
  */
 export interface UsageExpiry {
   readonly rows: number;
@@ -63,20 +64,22 @@ export interface UsageExpiry {
 
 export interface UsageStore {
   /**
-   * Stores the entries and adds them to the sums; safe for concurrent callers. Stores everything or, if it rejects,
-   * nothing.
+   * Stores the entries and adds them to the sums; safe for concurrent callers. Stores everything; if it rejects, it has
+   * stored nothing.
    */
   record(entries: readonly UsageEntry[]): Promise<void>;
   /**
-   * Tokens that organizations have used in a month (`2026-11`) as recorded so far, in the order of `organizationIds`.
+   * Tokens that organizations have used in a month (`2026-11`), as recorded so far, in the order of `organizationIds`.
    */
   monthTokens(organizationIds: readonly string[], month: string): Promise<number[]>;
-  /** Sums ordered by time, then model, key and endpoint; hours without usage are omitted. */
+  /** Sums ordered by time, then by model, key and endpoint. Hours without usage are omitted. */
   rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows>;
-  /** One row per organization and model; organizations without usage in the range have none. */
+  /** One row per organization and model. Organizations without usage in the range have no rows. */
   totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;
-  /** Percentiles of the whole range by model and key as in `groupBy`, in their order; within SKETCH_ERROR. */
+  /**
+   * Percentiles over the whole range by model and key as specified by `groupBy`, ordered by them; within SKETCH_ERROR.
+   */
   latencies(query: UsageQuery): Promise<LatencyGroup[]>;
-  /** Resolves to the number of entries erased. Stops when `signal` aborts; a later call erases the rest. */
+  /** Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the rest. */
   erase(before: UsageExpiry, signal: AbortSignal): Promise<number>;
 }

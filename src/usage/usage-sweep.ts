@@ -1,4 +1,4 @@
-// Erases usage after its retention time. One per server, on the primary thread.
+// Erases usage after its retention period. One per server, on the primary thread.
 
 import type { Config } from '../config/settings.js';
 import { OPEN_GATE } from '../storage/erase-gate.js';
@@ -33,7 +33,7 @@ export class UsageSweep {
     this.#timer = setTimeout(run, FIRST_MS).unref();
   }
 
-  /** Erases usage past its retention time at `now`; resolves to the number of entries erased. */
+  /** Erases usage that is past its retention period at `now`. Resolves to the number of entries erased. */
   async run(now = this.now()): Promise<number> {
     if (!this.gate.allows()) return 0;
     const { row_days: rows, aggregate_days: sums } = this.settings;

@@ -1,4 +1,4 @@
-// Sends a signed message to an address that an organization configured. Retries a few times with growing pauses. Does
+// Sends a signed message to a URL that an organization has configured. Retries a few times with growing pauses. Does
 // not follow redirects or read the response body. By default, connects only to public internet addresses.
 
 import { createHmac } from 'node:crypto';
@@ -12,13 +12,16 @@ import { isLocalName, resolveHost } from '../shared/resolve-host.js';
 import { VERSION } from '../shared/version.js';
 
 export interface WebhookSettings {
-  /** Connect only to public internet addresses. */
+  /** Whether to connect only to public internet addresses. */
   readonly public_only: boolean;
   readonly timeout_ms: number;
   readonly attempts: number;
 }
 
-/** Whether a URL's host is this machine or in a private network, as far as this is visible without DNS resolution. */
+/**
+ * Whether a URL's host is this machine or on a private network, as far as that can be determined without DNS
+ * resolution.
+ */
 export function isInternal(url: string): boolean {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '');
   return isIP(host) === 0 ? isLocalName(host) : !isPublicAddress(host);
@@ -33,7 +36,8 @@ export function signature(secret: string, seconds: number, body: string): string
 }
 
 /**
- * Resolves when the receiver has accepted the message (2xx). Rejects with the last failure, or when `signal` aborts.
+ * Resolves when the receiver has accepted the message (2xx). Rejects with the last failure, or when `signal` is
+ * aborted.
  */
 export async function sendWebhook(
   url: string,
@@ -100,8 +104,8 @@ function post(
 }
 
 /**
- * Checks the resolved address to which the connection is then made, so that a second resolution cannot yield a
- * different one.
+ * Checks the resolved address and connects to exactly that one, so that a second resolution cannot yield a different
+ * address.
  */
 const publicLookup =
   (signal: AbortSignal): LookupFunction =>

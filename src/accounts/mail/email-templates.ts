@@ -1,5 +1,3 @@
-// Mail texts.
-
 import type { Mail } from './mailer.js';
 
 const sign = (base: string): string => `\n\n--\nMonolith at ${base}\n`;

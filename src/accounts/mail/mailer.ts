@@ -5,7 +5,7 @@ import { createTransport } from 'nodemailer';
 import type { Config } from '../../config/settings.js';
 import type { Log } from '../../telemetry/types.js';
 
-/** Maximum number of queued mails; more are dropped. */
+/** Maximum number of queued mails; any more are dropped. */
 const MAX_WAITING = 200;
 const CONNECTIONS = 2;
 const TIMEOUT_MS = 20_000;
@@ -17,7 +17,7 @@ export interface Mail {
 }
 
 export interface Mailer {
-  /** False without an SMTP server: mail is discarded. */
+  /** False if no SMTP server is configured, in which case mail is discarded. */
   readonly enabled: boolean;
   /** Queues a mail. Never throws. */
   send(mail: Mail): void;

@@ -1,4 +1,4 @@
-// Reasons why a provider sign-in fails, as they appear in the page's address. The page contains the messages.
+// Reasons why a provider sign-in fails, as they appear in the page's URL. The page contains the messages.
 
 export type OidcFailure =
   | 'unreachable' // the provider is unreachable
@@ -7,12 +7,12 @@ export type OidcFailure =
   | 'expired' // started too long ago, or in a different browser
   | 'no_email' // the provider sent no e-mail address, or an unverified one
   | 'domain' // the domain of the address is not allowed
-  | 'no_account' // no account has the address, and sign-up is closed
-  | 'account_exists' // an account has the address but has not verified it
+  | 'no_account' // no account has this address, and sign-up is closed
+  | 'account_exists' // an account has this address but has not verified it
   | 'taken' // the identity is linked to a different account
   | 'first_user' // no account exists yet on this server
   | 'locked'
-  | 'invite' // the invitation is invalid, or for a different address
+  | 'invite' // the invitation is invalid or for a different address
   | 'too_many';
 
 /** Thrown during the sign-in and shown on the sign-in page. */
@@ -25,17 +25,17 @@ export class OidcRefusal extends Error {
   }
 }
 
-/** Maximum characters of each part. */
+/** Maximum number of characters for each part. */
 const MAX_REASON = 300;
 
 /**
- * The reason of a failure for the log. Uses only the error messages, because the provider's responses that are attached
- * may contain tokens.
+ * The reason for a failure, for the log. Uses only error messages, because the attached provider responses may contain
+ * tokens.
  */
 export function reasonOf(error: unknown): string {
   const parts: string[] = [];
   for (let one = error; one instanceof Error && parts.length < 8; one = one.cause) {
-    if (one instanceof SyntaxError) break; // messages of JSON.parse() quote the input, which may be a token
+    if (one instanceof SyntaxError) break; // messages from JSON.parse() quote the input, which may be a token
     parts.push(one.message);
     // The standard's error code (RFC 6749, section 5.2).
     if ('error' in one && typeof one.error === 'string') parts.push(one.error);

@@ -1,6 +1,6 @@
-// The configured OpenID Connect provider, through openid-client: authorization code flow with PKCE, state and nonce. ID
-// tokens' signatures are verified. Provider metadata is fetched when it is first needed, and again after an hour. One
-// per thread; event-loop thread only.
+// The configured OpenID Connect provider, accessed through openid-client: authorization code flow with PKCE, state and
+// nonce. The signatures of ID tokens are verified. Provider metadata is fetched when first needed, and again after an
+// hour. One per thread; event-loop thread only.
 
 import type * as client from 'openid-client';
 import type { Config } from '../../config/settings.js';
@@ -10,7 +10,7 @@ import { isLoopback } from '../../http/hosts.js';
 const TIMEOUT_S = 10;
 const FRESH_MS = 3_600_000;
 const MAX_TEXT = 256;
-/** Maximum response size. Metadata, keys and user info typically have a few thousand bytes. */
+/** Maximum response size. Metadata, keys and user info typically take a few thousand bytes. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
 /** Secrets of one sign-in attempt. The browser keeps them, and they bind the provider's response to the attempt. */
@@ -24,9 +24,9 @@ export interface Asked {
 export interface Claims {
   readonly issuer: string;
   readonly subject: string;
-  /** As received. */
+  /** As received from the provider. */
   readonly email: string | null;
-  /** The provider has verified the address. */
+  /** Whether the provider has verified the address. */
   readonly isEmailVerified: boolean;
   readonly name: string | null;
 }
@@ -57,7 +57,8 @@ export class OidcProvider {
   }
 
   /**
-   * The address to send the browser to, and the secrets to keep for its return. Rejects if the provider is unreachable.
+   * The URL to which to send the browser, and the secrets to keep for its return. Rejects if the provider is
+   * unreachable.
    */
   async ask(redirectUri: string): Promise<{ url: URL; asked: Asked }> {
     const oidc = await import('openid-client');
@@ -74,9 +75,7 @@ export class OidcProvider {
     return { url, asked };
   }
 
-  /**
-   * `returned`: the address that the browser returned to, including its query. Rejects with Denied, or with the error.
-   */
+  /** `returned`: the URL to which the browser returned, including its query. Rejects with Denied, or with the error. */
   async answer(returned: URL, { state, nonce, verifier }: Asked): Promise<Claims> {
     const oidc = await import('openid-client');
     const configuration = await this.#configuration();
@@ -97,7 +96,7 @@ export class OidcProvider {
         ? {}
         : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
-    // The address, and whether it is verified, must come from the same document.
+    // The address and whether it is verified must come from the same document.
     const { email, email_verified: seen } = (token['email'] === undefined ? more : token) as Record<string, unknown>;
     return {
       issuer: token.iss,
@@ -144,7 +143,7 @@ export class OidcProvider {
 }
 
 /**
- * Sends the client secret in the header, which every provider must support, unless the provider supports only other
+ * Sends the client secret in the header, which every provider must support, unless the provider lists only other
  * methods.
  */
 function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.ClientAuth {
@@ -155,7 +154,7 @@ function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.Cli
 }
 
 /**
- * Like fetch(), with a size limit: responses are parsed as a whole, so an endless response would exhaust the memory.
+ * Like fetch(), but with a size limit: responses are parsed as a whole, so an endless response would exhaust memory.
  */
 async function boundedFetch(url: string, options: client.CustomFetchOptions): Promise<Response> {
   const response = await fetch(url, { ...options, body: options.body ?? null });

@@ -1,4 +1,4 @@
-// Authenticated encryption of short values, and the encoding of the data they are bound to. Pure.
+// Authenticated encryption of short values, and the encoding of the data to which they are bound. Pure.
 
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
@@ -7,7 +7,7 @@ const TAG = 16;
 /** Maximum length of a value to decode: as much as a request body can contain, and more than any value created here. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
-/** Unambiguous encoding of a list of fields: each is preceded by its length. */
+/** Unambiguous encoding of a list of fields: each one is preceded by its length. */
 export function fields(...values: readonly (string | Buffer)[]): Buffer {
   const parts: Buffer[] = [];
   for (const value of values) {
@@ -41,7 +41,7 @@ export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | n
   }
 }
 
-/** Decodes base64url strictly. Node accepts variants; here each value has exactly one encoding. */
+/** Decodes base64url strictly. Node accepts variants; here, each value has exactly one encoding. */
 export function decode(text: string): Buffer | null {
   if (text.length > MAX_CHARACTERS) return null;
   const bytes = Buffer.from(text, 'base64url');

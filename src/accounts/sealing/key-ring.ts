@@ -1,5 +1,5 @@
-// The encryption keys of a server. Each secret yields one key per purpose, so that a value made for one purpose is
-// never valid for another, and a one-byte id that identifies the key in values. Pure.
+// A server's encryption keys. Each secret yields one key per purpose, so that a value made for one purpose is never
+// valid for another, and a one-byte ID that identifies the key within values. Pure.
 import { hkdfSync } from 'node:crypto';
 
 export const SECRET_BYTES = 32;
@@ -7,7 +7,8 @@ export const SECRET_BYTES = 32;
 /** Keys derived from one secret. */
 export interface SealingKey {
   /**
-   * Derived from the secret, so it does not depend on the key's position in the list. Two keys may have the same ID.
+   * Derived from the secret, so that it does not depend on the key's position in the list. Two keys may have the same
+   * ID.
    */
   readonly id: number;
   readonly thinkingSignature: Buffer;
@@ -23,7 +24,7 @@ export class KeyRing {
   readonly current: SealingKey;
   readonly #byId = new Map<number, SealingKey[]>();
 
-  /** `secrets`: at least one, of 32 bytes each, the current one first. */
+  /** `secrets`: at least one, each 32 bytes long, starting with the current one. */
   constructor(secrets: readonly Uint8Array[]) {
     const keys = secrets.map(deriveKey);
     const [current] = keys;
@@ -32,7 +33,7 @@ export class KeyRing {
     for (const key of keys) this.#byId.set(key.id, [...this.named(key.id), key]);
   }
 
-  /** The keys that a value with this key id may belong to. */
+  /** The keys with which a value that contains this key ID may have been made. */
   named(id: number): readonly SealingKey[] {
     return this.#byId.get(id) ?? [];
   }

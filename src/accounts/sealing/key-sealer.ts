@@ -1,12 +1,12 @@
-// Sealer that uses a key ring. Layouts, before base64url encoding:
+// A Sealer that uses a key ring. Layouts, before base64url encoding:
 //
 //   thinking 1   1 │ key id │ model byte │ HMAC-SHA256(fields, text)
 //   thinking 2   2 │ key id │ model byte │ nonce │ AES-256-GCM(text; fields) │ tag
 //   enc1.            key id │              nonce │ AES-256-GCM(length of model, model, text; fields) │ tag
 //
 // `fields` are the preceding bytes, the organization and (for thinking) the model's name, each with its length. The
-// model byte is a hash of the name, so it is the same on every server and for every catalog order; the keyed hash binds
-// the full name. A value with any modified byte opens to null.
+// model byte is a hash of the name, so it is the same on every server, whatever the order of its catalog; the keyed
+// hash binds the full name. If any byte of a value has been modified, opening it returns null.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { decode, decrypt, encrypt, fields } from './boxes.js';
 import type { KeyRing } from './key-ring.js';
@@ -14,14 +14,14 @@ import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js'
 
 const SIGNED = 1;
 const SEALED = 2;
-const HEAD = 3; // format, key id, model byte
+const HEAD = 3; // format, key ID, model byte
 const MAC = 32;
 const PREFIX = 'enc1.';
 
 export class KeySealer implements Sealer {
   readonly #modelsByByte = new Map<number, string[]>();
 
-  /** `models`: every model name that a returned value may have. */
+  /** `models`: every model name that a returned value may contain. */
   constructor(
     private readonly keys: KeyRing,
     models: readonly string[],
@@ -29,7 +29,7 @@ export class KeySealer implements Sealer {
     for (const model of models) this.know(model);
   }
 
-  /** Adds a model name that a returned value may have. */
+  /** Adds a model name that a returned value may contain. */
   know(model: string): void {
     const byte = modelByte(model);
     const names = this.#modelsByByte.get(byte) ?? [];

@@ -1,11 +1,11 @@
-// Opens the server's sealer with keys from the settings, or with a key generated once and stored.
+// Opens the server's sealer with configured keys, or with a key that is generated once and stored.
 
 import { StartError } from '../../shared/errors.js';
 import { KeyRing, SECRET_BYTES } from './key-ring.js';
 import { KeySealer } from './key-sealer.js';
 import type { SealerState } from './sealer-state.js';
 
-/** `configured`: 64 hex digits each, the current key first. Throws StartError. */
+/** `configured`: keys of 64 hex digits each, the current one first. Throws StartError. */
 export async function openKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
   const given = configured.map(parseKey);
   const made = await state.madeKey(given.length > 0);

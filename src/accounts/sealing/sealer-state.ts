@@ -1,10 +1,10 @@
-// Storage port for the sealer's state (see docs/internals/storage.md). Each method is one transaction, durable when it
-// resolves, and returns the same result to every thread and process.
+// Storage port for the sealer's state (see docs/internals/storage.md). Each method is one transaction, is durable when
+// it resolves, and returns the same result to every thread and process.
 
 export interface SealerState {
   /**
-   * The generated key while it is valid. `replaced`: the settings contain keys, so none is generated, and an existing
-   * one stays valid for verification for a while. Null if there is none.
+   * The generated key while it is valid. `replaced`: keys are configured, so none is generated, and an existing one
+   * stays valid for verification for a while. Null if there is none.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
   /** The names of models that are or were served, starting with those in `models`, up to a maximum number. */

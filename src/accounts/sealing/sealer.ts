@@ -1,12 +1,12 @@
 // Opaque values that clients store and send back: thinking signatures, encrypted reasoning, encrypted summaries. Only
-// the server has the keys. Every value contains a key id, so that keys can be rotated.
+// the server has the keys. Every value contains a key ID, so that keys can be rotated.
 
 export interface SealContext {
   organizationId: string;
   model: string;
 }
 
-/** The content of a returned value. `model` may be a different model of this server than the request's. */
+/** The content of a returned value. `model` may be a different model on this server than the request's. */
 export interface Unsealed {
   text: string;
   model: string;
@@ -24,7 +24,7 @@ export interface Sealer {
   sealThinking(text: string, context: SealContext): string;
   /** Null if verification fails. `thinking`: the visible text; must be empty for format 2. */
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
-  /** Returns `enc1.…`. Reasoning is bound to organization and model, a compaction to the organization. */
+  /** Returns `enc1.…`. Reasoning is bound to the organization and the model, a compaction only to the organization. */
   seal(kind: 'reasoning' | 'compaction', text: string, context: SealContext): string;
   /** Null if it is invalid. */
   unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null;

@@ -1,5 +1,6 @@
-// Encrypts values that must be readable again, at rest and in browsers: second-factor secrets, sign-in tickets between
-// the two steps, and saved playground items. If the keys are in the settings, the database rows alone reveal nothing.
+// Encrypts values that must be readable again, at rest and in browsers: two-factor secrets, tickets between the two
+// steps of a sign-in, and saved playground items. If the keys are configured rather than generated, the database alone
+// reveals nothing.
 //
 //   acc1.  key id │ nonce │ AES-256-GCM(text; key id, purpose, about) │ tag
 
@@ -16,13 +17,13 @@ export interface OpenedSecret {
 
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
-/** For saved items: JSON of at most 400,000 characters of up to three UTF-8 bytes each. */
+/** For saved items, which are JSON with at most 400,000 characters of up to three UTF-8 bytes each. */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
 export class SecretBox {
   constructor(private readonly keys: KeyRing) {}
 
-  /** `about`: the owner; the value cannot be opened for another one. */
+  /** `about`: the owner, to whom the value is bound. */
   seal(purpose: SecretPurpose, about: string, text: string): string {
     const key = this.keys.current;
     const head = Buffer.from([key.id]);
@@ -34,7 +35,7 @@ export class SecretBox {
     );
   }
 
-  /** Null if it was modified or its key is missing. */
+  /** Null if the value was modified or its key is missing. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
     const value =
       sealed.startsWith(PREFIX) && sealed.length <= (purpose === 'saved text' ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)

@@ -1,6 +1,6 @@
 // This thread's unfinished requests (leases), and the finished ones that Redis has not confirmed yet. Both are sent
-// again after a reconnect. Redis drops leases that are not renewed, so the concurrency slots of a dead process are
-// freed automatically. Event-loop thread only.
+// again after a reconnect. Redis drops leases that are not renewed, so a dead process's concurrency slots are freed
+// automatically. Event-loop thread only.
 
 import { ActiveSet } from '../../shared/active-set.js';
 import type { RedisConnection } from './redis-connection.js';
@@ -8,11 +8,11 @@ import type { RedisConnection } from './redis-connection.js';
 export interface Lease {
   readonly id: string;
   readonly n: number;
-  /** The lease key of each limit scope. */
+  /** The lease key for each limit scope. */
   readonly keys: readonly string[];
   /** Whether the lease was sent to Redis. */
   reported: boolean;
-  /** Index among the open leases, maintained here. Null: not open. */
+  /** Index among the open leases, maintained by this class. Null: not open. */
   place: number | null;
 }
 
@@ -30,14 +30,15 @@ export interface Settlement {
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Index among the unconfirmed ends. Null: confirmed, or dropped and left to expire by itself. */
+  /** Index among the unconfirmed ends. Null: confirmed, or dropped and left to expire. */
   place: number | null;
 }
 
-/** Leases per call, so that each call is short. */
+/** Number of leases per call, which keeps each call short. */
 const AT_ONCE = 250;
 /**
- * Maximum unconfirmed ends. Older ones are dropped, because they expire by themselves: leases end and buckets refill.
+ * Maximum number of unconfirmed ends. Beyond that, older ones are dropped, because their effects expire anyway: leases
+ * end and buckets refill.
  */
 const MAX_UNSETTLED = 50_000;
 
@@ -48,7 +49,7 @@ export class Leases {
   #evicted = 0; // number of dropped ends
   #sequence = 0;
 
-  /** `owner`: unique to this process and thread. */
+  /** `owner` is unique to this process and thread. */
   constructor(
     private readonly connection: () => RedisConnection,
     private readonly owner: string,
@@ -71,7 +72,7 @@ export class Leases {
     lease.place = this.#open.add(lease);
   }
 
-  /** Ends the lease. If Redis knows the lease, its end is sent now or after the next reconnect. */
+  /** Ends the lease. If Redis knows about the lease, its end is sent now or after the next reconnect. */
   end(lease: Lease, settlement: Omit<Settlement, 'id' | 'n'>): void {
     if (lease.place !== null) this.#open.remove(lease.place);
     lease.place = null;
@@ -97,7 +98,7 @@ export class Leases {
       await this.connection().run('hold', some, [this.leaseMs, ...their]);
     };
     for (const lease of [...this.#open]) {
-      if (lease.place === null) continue; // ended while the others were sent
+      if (lease.place === null) continue; // ended while the others were being sent
       lease.reported = true;
       for (const key of lease.keys) {
         keys.push(key);
@@ -108,7 +109,7 @@ export class Leases {
     if (keys.length > 0) await hold();
   }
 
-  /** Sends every end that Redis may not know. Rejects with ConnectionLost. */
+  /** Sends every end that Redis may not know about. Rejects with ConnectionLost. */
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
       const all = [...this.#unsettled];
@@ -126,7 +127,7 @@ export class Leases {
   }
 
   async #report(one: Unsettled, again: boolean): Promise<void> {
-    if (one.place === null) return; // sent by another call meanwhile
+    if (one.place === null) return; // another call has sent it in the meantime
     const { id, n, keys, tokens, tookMs, scopes } = one.settlement;
     await this.connection().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...scopes]);
     this.#settled(one);

@@ -1,4 +1,4 @@
-// The state of a limit scope as Redis reported it, adjusted for the time since then and for this reservation. Pure.
+// A limit scope's state as reported by Redis, adjusted for the time since then and for this reservation. Pure.
 
 import { bucketState } from '../counters.js';
 import type { LimitScope } from '../limit-scopes.js';
@@ -15,7 +15,7 @@ export interface LimitSnapshot {
   meanMs: number;
 }
 
-/** Reads four values per limit scope, as the scripts return them. */
+/** Reads four values per limit scope, as returned by the scripts. */
 export function readSnapshots(answer: readonly unknown[], from: number): LimitSnapshot[] {
   const seen: LimitSnapshot[] = [];
   for (let at = from; at + 3 < answer.length; at += 4) {
@@ -28,10 +28,10 @@ export function readSnapshots(answer: readonly unknown[], from: number): LimitSn
 export const costUs = (amount: number, limit: number): number =>
   amount === limit ? MINUTE_US : (amount / limit) * MINUTE_US;
 
-/** Milliseconds until a bucket has `amount`, or 0 if it has enough now. `missingUs`: time until it is full. */
+/** Milliseconds until a bucket has `amount`, or 0 if it has enough now. `missingUs`: time until the bucket is full. */
 export function waitMs(missingUs: number, amount: number, limit: number): number {
   const over = missingUs + costUs(amount, limit) - MINUTE_US;
-  return over > 1 ? Math.max(1, over / 1000) : 0; // the tolerance of the script
+  return over > 1 ? Math.max(1, over / 1000) : 0; // the script's tolerance
 }
 
 /** `laterUs`: time since the state was reported. */

@@ -1,7 +1,7 @@
-// Admission while Redis is unreachable: this process's share of every limit, counted in the memory shared by its
-// threads. Requests admitted through Redis are counted here too, and the buckets start from the last known state of the
-// shared ones. This works because a bucket stores what fraction of its limit is empty, independent of the limit itself.
-// Event-loop thread only.
+// Admission while Redis is unreachable: this process's share of every limit, counted in memory shared by its threads.
+// Requests admitted through Redis are counted here too, and the buckets start from the last known state of the shared
+// ones. This works because a bucket stores what fraction of its limit is empty, whatever the limit itself. Event-loop
+// thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -22,26 +22,26 @@ export interface LocalQuotaOptions {
   buffer: SharedArrayBuffer;
   ledger?: Int32Array | undefined;
   storedMonth: StoredMonth;
-  /** The current time by Redis's clock, as far as known. */
+  /** The current time by Redis's clock, as far as it is known. */
   wall: () => number;
 }
 
-/** Maximum organizations whose monthly usage is tracked here. */
+/** Maximum number of organizations whose monthly usage is tracked here. */
 const MAX_MONTHS = 100_000;
 
 /** A request that was admitted through Redis. */
 export interface SharedReservation {
   scopes: readonly LimitScope[];
-  /** The state of each limit scope as Redis reported it. */
+  /** Each limit scope's state as reported by Redis. */
   seen: readonly LimitSnapshot[];
-  /** Reserved tokens per limit scope. */
+  /** Reserved tokens for each limit scope. */
   reserved: readonly number[];
   n: number;
   organizationId: string;
-  /** Tokens of the organization's month. Null without a cap. */
+  /** Tokens that the organization has used this month. Null without a cap. */
   monthUsed: number | null;
 }
-/** The local copy of such a request. */
+/** The local copy of such a reservation. */
 export interface Mirrored {
   leave(end: { tokens: number; refunded: boolean }): void;
 }
@@ -53,7 +53,7 @@ export class LocalQuota {
   readonly #counters: Counters;
   readonly #months: MonthUse;
   readonly #scopes: LimitScopes;
-  /** The monthly usage of each organization at the time when Redis became unreachable. */
+  /** Each organization's monthly usage at the time when Redis became unreachable. */
   readonly #usedBefore = new Map<string, number>();
 
   constructor(
@@ -74,7 +74,7 @@ export class LocalQuota {
     this.#scopes = new LimitScopes(settings);
   }
 
-  /** Throws or rejects with ApiError 429, 503. */
+  /** Throws or rejects with ApiError 429 or 503. */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
     const { identity, model, promptTokens } = request;
     const counted = this.#checkCap(identity, model);
@@ -89,7 +89,7 @@ export class LocalQuota {
         throw noPart(owner, model);
     }
     // Passed as an estimate, so that a prompt larger than this process's share is admitted by taking the whole share.
-    // Later requests wait until the excess has refilled.
+    // Later requests wait until the share has refilled.
     return this.local.reserve({
       ...request,
       identity: { ...identity, monthlyTokenCap: null },
@@ -131,7 +131,7 @@ export class LocalQuota {
     );
   }
 
-  /** Redis is reachable again. */
+  /** Called when Redis is reachable again. */
   over(): void {
     this.#usedBefore.clear();
   }
@@ -157,7 +157,7 @@ export class LocalQuota {
   }
 }
 
-/** `what`: the consequence, as a clause. */
+/** `what`: the consequence, as a clause for the message. */
 export const unreachable = (what: string): ApiError =>
   apiError(
     'capacity_exhausted',

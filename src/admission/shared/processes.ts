@@ -1,5 +1,5 @@
 // The processes that share the limits, as last seen, and this process's share of a limit while Redis is unreachable.
-// All shares add up to exactly the limit. Event-loop thread only.
+// The shares add up exactly to the limit. Event-loop thread only.
 
 import type { Limits } from '../limits.js';
 
@@ -19,7 +19,7 @@ export class Processes {
     return this.#all.length;
   }
 
-  /** Returns an integer. If the limit is not evenly divisible, the first processes get one more. */
+  /** Returns an integer. If the limit is not evenly divisible, the first few processes get one more. */
   part(limit: number): number {
     const { count } = this;
     return Math.floor(limit / count) + (this.#all.indexOf(this.own) < limit % count ? 1 : 0);

@@ -1,7 +1,7 @@
 // The connection to the Redis server that holds the shared counters. If a call is not answered within the timeout, the
-// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. Therefore,
-// no request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
-// sent and answered in the order of calls. Event-loop thread only.
+// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. So no
+// request waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
+// sent and answered in the order of the calls. Event-loop thread only.
 
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 import { ActiveSet } from '../../shared/active-set.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
-/** A call got no reply, so it is unknown whether it was executed. The message is for the log. */
+/** A call got no reply, so it is not known whether it was executed. The message is for the log. */
 export class ConnectionLost extends Error {
   constructor(reason: string) {
     super(reason);
@@ -23,27 +23,27 @@ export type CallOutcome = 'answered' | 'late' | 'failed';
 export interface RedisConnectionOptions {
   /** redis://[user:password@]host[:port][/database], or rediss:// for TLS. */
   url: string;
-  /** Timeout of one call. */
+  /** Timeout per call. */
   timeoutMs: number;
   /**
    * Brings Redis up to date with this process after connecting. The connection counts as up once this has resolved. The
-   * calls that it makes come before all others.
+   * calls made here come before all others.
    */
   attach(): Promise<void>;
-  /** Called when a connection that was up is lost. */
+  /** Called when a connection that was up has been lost. */
   lost(reason: string): void;
   /** Called after every call. */
   called?(script: ScriptName, outcome: CallOutcome, seconds: number): void;
 }
 
-/** Timeout for connecting until the server reports that it is ready. */
+/** Timeout for connecting, until the server reports that it is ready. */
 const CONNECT_MS = 2_000;
 const CLOSED = 'the connection was closed';
-/** Errors of a connection that was accepted and closed before any reply. */
+/** Errors of a connection that was accepted but closed before any reply. */
 const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
-/** Maximum pending calls. One more call fails and drops the connection. */
+/** Maximum number of pending calls. One more fails and drops the connection. */
 const MAX_WAITING = 100_000;
 
 const HASHES = Object.fromEntries(
@@ -81,17 +81,17 @@ export class RedisConnection {
     ]).finally(() => late.abort());
   }
 
-  /** Connected and attached. */
+  /** Whether it is connected and attached. */
   get up(): boolean {
     return this.#up;
   }
 
-  /** Whether calls can be sent: up, or still attaching. */
+  /** Whether calls can be sent, because the connection is up or still attaching. */
   get connected(): boolean {
     return this.#redis !== null;
   }
 
-  /** Why the connection is down or was last lost. */
+  /** Why the connection is down, or why it was last lost. */
   get reason(): string {
     return this.#reason;
   }
@@ -117,8 +117,8 @@ export class RedisConnection {
         over('failed');
         reject(error);
       };
-      // A busy event loop runs timers before it reads its sockets. setImmediate gives a reply that has already arrived
-      // the chance to be read.
+      // A busy event loop runs timers before it reads its sockets. With setImmediate, a reply that has already arrived
+      // can still be read.
       const timer = setTimeout(
         () =>
           setImmediate(() => {
@@ -164,7 +164,7 @@ export class RedisConnection {
       return await redis.evalsha(HASHES[script], keys.length, ...keys, ...args);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args); // Redis caches the script from then on
+      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args); // this makes Redis cache the script
     }
   }
 

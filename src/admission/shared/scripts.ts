@@ -1,15 +1,15 @@
-// The Lua scripts that run in Redis, one atomic script per operation. Requires Redis 7 or Valkey 7.2 or later, and no
-// commands other than these scripts.
+// The Lua scripts that run in Redis, one atomic script per operation. Requires Redis 7 or Valkey 7.2, or later. No
+// commands other than these scripts are used.
 //
 //   P:b:<record>    hash     r, t: times when the request and token buckets will be full; m: mean duration in ms
 //   P:c:<record>    sorted   leases of unfinished requests, one member per choice, scored by expiry time
 //   P:m:<record>    hash     tokens of a month: base (stored usage when counting started) and used since then
 //   P:p             sorted   the live processes, scored by expiry time
 //
-// <record> is the hash from record-key.ts, so no names are stored. All times are microseconds since 2026 by the
-// server's clock, with a fraction; they are small enough for a double to represent parts of a microsecond. A bucket's
-// time has the meaning described in counters.ts, in another unit. Every key expires: buckets ten minutes after they are
-// full, the others shortly after their contents.
+// <record> is the hash from record-key.ts, so no names are stored. All times are fractional microseconds since the
+// start of 2026 by the server's clock, which are small enough for a double to represent parts of a microsecond. A
+// bucket's time has the meaning described in counters.ts, but in a different unit. Every key expires: buckets ten
+// minutes after they are full, the others shortly after their contents.
 import { recordKey } from '../record-key.js';
 
 /** The names of the Redis keys. */
@@ -28,7 +28,7 @@ export class SharedKeys {
     return `${this.prefix}:c:${hex(record)}`;
   }
 
-  /** `month`: 202611. */
+  /** `month` is a number such as 202611. */
   month(organizationId: string, month: number): string {
     return `${this.prefix}:m:${hex(recordKey('month', organizationId))}:${month}`;
   }
@@ -40,7 +40,7 @@ function hex(record: Int32Array): string {
   return text;
 }
 
-/** Prefix of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
+/** Common start of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
 const HEAD = `
 local t = redis.call('TIME')
 local now = (tonumber(t[1]) - 1767225600) * 1000000 + tonumber(t[2])
@@ -67,10 +67,11 @@ end
 `;
 
 /**
- * Keys: processes, month, then bucket and leases of each limit scope. Arguments: id, n, lease in ms, tokens wanted, the
- * prompt's tokens or -1 for an estimate, cap or -1, then the limits of each scope (concurrency, rpm, tpm; -1 off).
- * Returns the verdict, the scope (from 1), processes, tokens of the month, then for each scope the time in µs until its
- * buckets are full, its count and its mean duration. The values include the reservation if it was made.
+ * Keys: processes, month, then the bucket and leases of each limit scope. Arguments: ID, n, lease in ms, tokens wanted,
+ * the prompt's tokens or -1 for an estimate, cap or -1, then each scope's limits (concurrency, rpm, tpm; -1 = off).
+ * Returns the verdict, the scope (starting at 1), the number of processes, the month's tokens, then for each scope the
+ * times in µs until its buckets are full, its count and its mean duration. If the reservation was made, the values
+ * include it.
  */
 const RESERVE = `${HEAD}
 local id, n, lease, wanted, prompt, cap = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -120,10 +121,10 @@ return answer
 `;
 
 /**
- * Keys: month, then bucket and leases of each limit scope. Arguments: id, n, whether it is a repetition, tokens of the
- * month, the duration in ms or -1, then for each scope: the rpm limit if its request is refunded, else -1; tokens to
- * return (negative: to take); the tpm limit or -1. Scopes whose lease is gone are skipped, so nothing is returned
- * twice.
+ * Keys: month, then the bucket and leases of each limit scope. Arguments: ID, n, whether this is a repetition, the
+ * month's tokens, the duration in ms or -1, then for each scope: the rpm limit if its request is refunded, otherwise
+ * -1; tokens to return (negative: to take); the tpm limit or -1. Scopes whose lease is gone are skipped, so nothing is
+ * returned twice.
  */
 const SETTLE = `${HEAD}
 local id, n, again, tokens, took = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -148,7 +149,7 @@ if tokens > 0 and (held > 0 or not again) and redis.call('EXISTS', KEYS[1]) == 1
 return held
 `;
 
-/** Keys: bucket and leases of each limit scope. Returns the values that RESERVE returns from its fifth on. */
+/** Keys: the bucket and leases of each limit scope. Returns the same values as RESERVE, starting with the fifth. */
 const LOOK = `${HEAD}
 local answer = {}
 for g = 1, #KEYS / 2 do
@@ -162,14 +163,14 @@ return answer
 `;
 
 /**
- * Keys: leases. Arguments: lease in ms, then an id and its n for each key. Renews the leases and creates missing ones.
+ * Keys: leases. Arguments: lease in ms, then an ID and its n for each key. Renews the leases and creates missing ones.
  */
 const HOLD = `${HEAD}
 for at, key in ipairs(KEYS) do hold(key, ARGV[2 * at], tonumber(ARGV[2 * at + 1]), tonumber(ARGV[1])) end
 return #KEYS
 `;
 
-/** Keys: buckets. Arguments: for each key, the minimum time in µs until each of its two buckets is full. */
+/** Keys: buckets. Arguments: for each key, the minimum times in µs until each of its two buckets is full. */
 const FLOOR = `${HEAD}
 for at, key in ipairs(KEYS) do
   local r, t, m = bucket(key)
@@ -201,10 +202,10 @@ redis.call('HSETNX', KEYS[1], 'used', 0)
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `;
 
-/** Keys: month. Arguments: the stored tokens of the month. */
+/** Keys: month. Arguments: the month's stored tokens. */
 const BEGIN_MONTH = "return redis.call('HSETNX', KEYS[1], 'base', ARGV[1])";
 
-/** Keys: months. Arguments: tokens per month that were used while Redis was unreachable. */
+/** Keys: months. Arguments: for each month, the tokens used while Redis was unreachable. */
 const ADD_MONTHS = `
 for at, key in ipairs(KEYS) do if redis.call('EXISTS', key) == 1 then redis.call('HINCRBY', key, 'used', ARGV[at]) end end
 return #KEYS
@@ -224,5 +225,5 @@ export const SCRIPTS = {
 } as const;
 export type ScriptName = keyof typeof SCRIPTS;
 
-/** The scripts' time 0 in milliseconds since 1970. */
+/** The scripts' time origin, in milliseconds since the Unix epoch. */
 export const SCRIPT_EPOCH_MS = 1_767_225_600_000;

@@ -1,7 +1,7 @@
-// Admission for several processes: all counters are in Redis, with one call to reserve and one to settle, by Redis's
-// clock only. Each thread has its own connection. While Redis is unreachable, the setting `redis.when_unavailable`
-// applies: either this process enforces its share of every limit (local-quota.ts), or nothing is admitted. It never
-// enforces the full limits alone. Event-loop thread only.
+// Admission for several processes: all counters are in Redis, with one call to reserve and one to settle, using only
+// Redis's clock. Each thread has its own connection. While Redis is unreachable, the `redis.when_unavailable` setting
+// applies: either this process enforces its share of every limit (local-quota.ts), or nothing is admitted. A process
+// never applies the full limits on its own. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -44,9 +44,9 @@ export type CountersNews =
   | { type: 'back'; awayMs: number; processes: number };
 
 export interface SharedOptions {
-  /** The address of Redis, and the policy while it is unreachable. */
+  /** The address of Redis, and the policy while Redis is unreachable. */
   redis: Config['redis'] & { url: string };
-  /** ID of this process, the same in all its threads. */
+  /** This process's ID, the same on all its threads. */
   process: string;
   /** Index of the thread within the process. */
   thread: number;
@@ -59,16 +59,16 @@ export interface SharedOptions {
 
 /** Timeout for the first connection at startup. */
 const START_MS = 5_000;
-/** How long to wait for the other processes after Redis has lost its data, before their shares are redistributed. */
+/** How long to wait for the other processes after Redis has lost its data, before recalculating the shares. */
 const REUNION_MS = 2_000;
 const REUNION_LOOK_MS = 50;
-/** How long a month's counter is kept. That is longer than a month, because clocks differ. */
+/** How long a month's counter is kept. Longer than a month, because clocks differ. */
 const MONTH_MS = 33 * 86_400_000;
-/** Buckets per call. */
+/** Number of buckets per call. */
 const FLOORS_AT_ONCE = 250;
-/** Maximum organizations whose monthly tokens are kept until Redis is reachable. */
+/** Maximum number of organizations whose monthly tokens are kept until Redis is reachable again. */
 const MAX_MONTHS = 100_000;
-/** Maximum buckets remembered individually. If there are more, all buckets are sent. */
+/** Maximum number of buckets remembered individually. If there are more, all buckets are sent. */
 const MAX_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {
@@ -78,7 +78,7 @@ export class SharedAdmission implements Admission {
   readonly #connection: RedisConnection;
   readonly #leases: Leases;
   readonly #own: LocalQuota;
-  /** Tokens used while Redis was unreachable, by the key of the month. */
+  /** Tokens used while Redis was unreachable, by the month's key. */
   readonly #unreported = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
   /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
@@ -184,7 +184,7 @@ export class SharedAdmission implements Admission {
         if (this.options.thread === 0)
           await this.#connection.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
-        // Ignored, because the leases expire by themselves.
+        // ignored, because the leases expire on their own
       }
     }
     await this.#connection.close();
@@ -261,7 +261,7 @@ export class SharedAdmission implements Admission {
     });
   }
 
-  /** Applies the policy for an unreachable Redis. Throws or rejects with ApiError 429, 503. */
+  /** Applies the policy for when Redis is unreachable. Throws or rejects with ApiError 429 or 503. */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
     if (this.options.redis.when_unavailable === 'refuse')
       throw unreachable('this server is configured to reject requests in that case');
@@ -366,7 +366,7 @@ export class SharedAdmission implements Admission {
     const { owner, limits } = scopes[which] as LimitScope;
     const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // The time until all buckets have enough for the request, not only the first one that rejected it.
+    // The time until all buckets have enough for the request, not only the one that rejected it first.
     const wait = Math.max(
       1,
       ...scopes.flatMap(({ limits: their }, at) => {
@@ -412,8 +412,8 @@ export class SharedAdmission implements Admission {
   }
 
   /**
-   * Starts a month's counter once for all of this thread's requests that wait for it. Tokens settled in the meantime
-   * are counted.
+   * Starts a month's counter, once for all of this thread's requests that are waiting for it. Tokens settled in the
+   * meantime are counted.
    */
   #beginMonth(organizationId: string, month: number, key: string): Promise<void> {
     let begun = this.#beginning.get(key);
@@ -424,7 +424,7 @@ export class SharedAdmission implements Admission {
           const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
           await this.#connection.run('begin_month', [key], [stored]);
         } catch (error) {
-          if (!(error instanceof ConnectionLost)) throw error; // waiting requests retry, and get the error then
+          if (!(error instanceof ConnectionLost)) throw error; // waiting requests retry and then get the error
         }
       })().finally(() => this.#beginning.delete(key));
       this.#beginning.set(key, begun);
@@ -455,7 +455,7 @@ export class SharedAdmission implements Admission {
       this.#processes.see(all);
       if (leases) await this.#leases.renew();
     } catch {
-      // Ignored, because a lost connection is reported elsewhere.
+      // ignored, because a lost connection is reported elsewhere
     } finally {
       this.#renewing = false;
     }
@@ -468,7 +468,7 @@ export class SharedAdmission implements Admission {
   async #attach(): Promise<void> {
     const before = this.#processes.count;
     let { fresh, all } = await this.#join();
-    // If Redis does not know this process, it has lost its data or dropped the process, so the full state is sent.
+    // If Redis does not know this process, Redis has lost its data or dropped the process, so the full state is sent.
     await this.#reportAll(fresh);
     for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
@@ -484,12 +484,12 @@ export class SharedAdmission implements Admission {
         processes: all.length,
       });
     this.#awaySince = null;
-    setImmediate(() => void this.#renew(true)); // requests admitted in the last moment
+    setImmediate(() => void this.#renew(true)); // renews leases of requests admitted at the last moment
   }
 
   /**
-   * Sends everything that Redis may not know: buckets (with `every`: all that are not full, else those used while it
-   * was unreachable), leases and ends.
+   * Sends everything that Redis may not know: leases, ends, and buckets (with `every`, all that are not full; otherwise
+   * those used while it was unreachable).
    */
   async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];
@@ -537,7 +537,7 @@ export class SharedAdmission implements Admission {
   }
 }
 
-/** Removes the parts of the URL that are secret. */
+/** Removes the secret parts of the URL. */
 function shown(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;

@@ -1,5 +1,5 @@
-// Start times of the sessions in an open loop, in milliseconds from the start of the run, ascending. Pure; the same
-// seed gives the same times.
+// Start times of sessions in an open loop, in milliseconds from the start of the run, ascending. Pure; the same seed
+// yields the same times.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { Arrival } from './types.js';
@@ -7,7 +7,7 @@ import type { Arrival } from './types.js';
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;
 
 /**
- * The sequence is endless, except for a trace: its times come from `traceAt`, which returns null after the last
+ * The sequence is endless, except for a trace, whose times come from `traceAt`, which returns null after the last
  * session.
  */
 export function* arrivalTimes(
@@ -46,7 +46,7 @@ export function rateOf(arrival: OpenArrival): number | null {
   return arrival.kind === 'bursts' ? (arrival.size * 1000) / arrival.everyMs : arrival.rate;
 }
 
-/** Description for reports. */
+/** A description for reports. */
 export function showArrival(arrival: Arrival): string {
   switch (arrival.kind) {
     case 'closed':

@@ -15,13 +15,13 @@ import { responses } from './dialects/responses.js';
 
 /** In characters. */
 const LONGEST_EVENT = 64 * 1024 * 1024;
-/** Maximum number of bytes of an error response to keep. */
+/** Maximum number of bytes of an error response that are kept. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
 
 const rulesOf = (dialect: Dialect): DialectRules => ({ chat, completions, responses })[dialect];
 
-/** The response to one request, and its measurements on the client's clock. */
+/** The response to one request, with its measurements on the client's clock. */
 export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & {
   readonly answer: Answer;
 };
@@ -45,7 +45,7 @@ export class LoadClient {
   readonly #running = new Set<(failure: Failure) => void>();
   #closed = false;
 
-  /** `now`: returns milliseconds since an arbitrary origin. */
+  /** `now` returns milliseconds since an arbitrary origin. */
   constructor(
     private readonly target: Target,
     private readonly now: () => number,
@@ -67,12 +67,12 @@ export class LoadClient {
     };
   }
 
-  /** The request body, prepared before the request is due. */
+  /** The request body, which is prepared before the request is due. */
   write(question: Question): Buffer {
     return Buffer.from(JSON.stringify(this.#rules.body(this.target, question)));
   }
 
-  /** Never rejects: failures are part of the result. */
+  /** Never rejects, because failures are part of the result. */
   async ask(body: Buffer): Promise<Asked> {
     const timing: Timing = { sent: this.now(), headers: null, firstToken: null, last: 0, gaps: [], status: null };
     const answer = newAnswer();
@@ -150,7 +150,7 @@ export class LoadClient {
     settle: (failure: Error | null) => void,
     fail: (failure: Failure) => void,
   ): void {
-    // Event names are ignored, because every dialect also puts the event's type into its data.
+    // Event names are ignored, because every dialect also puts the event's type in its data.
     const events = new SseParser({
       maxLength: LONGEST_EVENT,
       tooLong: () => new Error(`a line of more than ${LONGEST_EVENT} bytes`),

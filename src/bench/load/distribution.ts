@@ -1,4 +1,4 @@
-// Statistics of samples and of repeated runs. Pure.
+// Statistics for samples and for repeated runs. Pure.
 
 import type { Distribution, Repeated } from './types.js';
 
@@ -11,11 +11,11 @@ export function percentileOf(sorted: ArrayLike<number>, percentile: number): num
   const below = Math.floor(place);
   const low = sorted[below] ?? NaN;
   const high = sorted[Math.min(sorted.length - 1, below + 1)] ?? NaN;
-  // the difference of two infinities is NaN
+  // the difference between two infinities is NaN
   return low === high || place === below ? low : low + (high - low) * (place - below);
 }
 
-/** `sorted`: ascending. Null if it is empty. The standard deviation is the population's, as in vLLM and NumPy. */
+/** `sorted`: ascending. Null if it is empty. The standard deviation is that of the population, as in vLLM and NumPy. */
 export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
   const count = sorted.length;
   if (count === 0) return null;
@@ -41,14 +41,14 @@ export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
 
 export const ascending = (values: readonly number[]): Float64Array => Float64Array.from(values).sort();
 
-// Two-sided 95 percent quantiles of Student's t distribution, for 1, 2, 3 ... degrees of freedom. The last entry is
-// used for more than that.
+// Two-sided 95% quantiles of Student's t distribution, for 1, 2, 3, … degrees of freedom. Beyond that, the last entry
+// is used.
 const T95 = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11,
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/** The mean over runs with its 95 percent confidence interval. `runs`: at least one. */
+/** The mean over runs with its 95% confidence interval. `runs`: at least one. */
 export function repeatedOf(runs: readonly number[]): Repeated {
   const count = runs.length;
   const mean = runs.reduce((sum, value) => sum + value, 0) / count;

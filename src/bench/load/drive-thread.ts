@@ -37,7 +37,6 @@ export class DriveThread {
     this.#worker.postMessage('stop');
   }
 
-  /** Ends the thread. */
   end(): void {
     this.#worker.postMessage('end');
   }

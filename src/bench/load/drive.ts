@@ -1,5 +1,5 @@
 // One thread's share of a run: starts sessions when they are due, sends their requests one after another, and records
-// each. Latencies count from the time when a request was due, not from when a concurrency slot became free.
+// each. Latencies count from when a request was due, not from when a concurrency slot became free.
 
 import { performance } from 'node:perf_hooks';
 import { setTimeout as after } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import type { LoadRun, RequestRecord, Session } from './types.js';
 import { openWorkload } from './workload.js';
 import type { Workload } from './workload.js';
 
-/** Index of this thread and number of threads. */
+/** This thread's index and the number of threads. */
 export interface Share {
   readonly index: number;
   readonly count: number;
@@ -59,7 +59,7 @@ export class Drive {
     return performance.timeOrigin + performance.now() - this.#startedAt;
   }
 
-  /** Resolves when the last response has ended. `startedAt`: epoch milliseconds, the same in all threads. */
+  /** Resolves when the last response has ended. `startedAt`: epoch milliseconds, the same on all threads. */
   async go(startedAt: number): Promise<DriveResult> {
     this.#startedAt = startedAt;
     const before = performance.eventLoopUtilization();
@@ -79,7 +79,7 @@ export class Drive {
     };
   }
 
-  /** Starts no more requests, and cancels running ones and those that wait for a slot. */
+  /** Starts no more requests, and cancels those that are running or waiting for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();
@@ -91,7 +91,7 @@ export class Drive {
     this.stop();
   }
 
-  /** After the last request has started, running requests may continue for the run's grace time. */
+  /** After the last request has started, running requests may continue for the run's grace period. */
   async #withGrace(all: Promise<void>): Promise<void> {
     let isOver = false;
     const watch = async (): Promise<void> => {
@@ -139,8 +139,8 @@ export class Drive {
   }
 
   /**
-   * Runs a session's turns; `at`: when the first one is due. Returns false if a turn failed: the later turns depend on
-   * it, so they are skipped.
+   * Runs a session's turns. `at`: when the first one is due. Returns false if a turn failed, because the later turns
+   * depend on it and are skipped.
    */
   async #converse(number: number, session: Session, at: number): Promise<boolean> {
     const before: Exchange[] = [];
@@ -210,6 +210,6 @@ export class Drive {
   }
 }
 
-/** This thread's share of `total`; the remainder goes to the first threads. */
+/** This thread's share of `total`. The remainder goes to the first few threads. */
 const portion = (total: number, { index, count }: Share): number =>
   Math.floor(total / count) + (index < total % count ? 1 : 0);

@@ -1,5 +1,5 @@
-// State shared by the threads of a run: the next session, the phase of a request, and the progress. Consists of
-// counters in shared memory that any thread may use.
+// State shared by a run's threads: the next session, the phase of a request, and the progress. Consists of counters in
+// shared memory that any thread may use.
 
 import type { RunLength, LoadProgress } from './types.js';
 
@@ -17,7 +17,7 @@ const SESSION = 0,
 // Time in microseconds from the start of the run to the start of the measured phase.
 const MEASURED_FROM = 0;
 
-/** Maximum number of requests in a run, because each request's record is kept in memory. */
+/** Maximum number of requests in a run. It is limited because each request's record is kept in memory. */
 export const MAX_REQUESTS = 2_000_000;
 
 export interface LedgerMemory {
@@ -47,7 +47,7 @@ export class Ledger {
     return Atomics.add(this.#counters, SESSION, 1);
   }
 
-  /** The phase of a request that is due at `intended`; null if no more requests should be sent. */
+  /** The phase of a request that is due at `intended`. Null if no more requests should be sent. */
   admit(intended: number): 'warmup' | 'measured' | null {
     if (this.isSpent) return null;
     if (Atomics.load(this.#counters, IS_MEASURING) === 0) {
@@ -66,7 +66,7 @@ export class Ledger {
     return 'measured';
   }
 
-  /** Admits no more requests. */
+  /** Stops admitting requests. */
   spend(): void {
     Atomics.store(this.#counters, IS_SPENT, 1);
   }

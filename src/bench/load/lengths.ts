@@ -1,8 +1,8 @@
-// Token counts: how they are written, drawn and displayed. Pure.
+// Token counts: how they are written, sampled and displayed. Pure.
 //
 //   512          fixed
 //   256..1024    uniformly distributed
-//   512±128      log-normal with this mean and standard deviation, clipped to 1/4 and 4 times the mean (or 512~128)
+//   512±128      log-normal with this mean and standard deviation, clamped to 1/4 and 4 times the mean (or 512~128)
 
 import { LoadError } from './load-error.js';
 import type { Draws } from '../../shared/random.js';
@@ -10,7 +10,7 @@ import type { Lengths } from './types.js';
 
 const MOST = 10_000_000;
 
-/** `what`: the name for errors, such as "--prompt-tokens". Throws LoadError. */
+/** `what`: the name to use in errors, such as "--prompt-tokens". Throws LoadError. */
 export function parseLengths(text: string, what: string, least = 1): Lengths {
   const number = (digits: string): number => {
     const value = Number(digits.replace(/[_,]/g, ''));
@@ -43,7 +43,7 @@ export function drawLength(lengths: Lengths, draws: Draws): number {
   if (lengths.kind === 'fixed') return lengths.tokens;
   const { least, most } = lengths;
   if (lengths.kind === 'uniform') return least + draws.below(most - least + 1);
-  // Parameters of the log-normal distribution from its mean and standard deviation.
+  // Computes the parameters of the log-normal distribution from its mean and standard deviation.
   const variance = Math.log(1 + (lengths.deviation / lengths.mean) ** 2);
   const value = Math.exp(Math.log(lengths.mean) - variance / 2 + Math.sqrt(variance) * draws.normal());
   return Math.min(most, Math.max(least, Math.round(value)));

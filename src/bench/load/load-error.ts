@@ -1,4 +1,4 @@
-/** A load test cannot run: invalid settings, an unusable file, or a server that does not respond. */
+/** A load test cannot run because of invalid settings, an unusable file, or a server that does not respond. */
 export class LoadError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });

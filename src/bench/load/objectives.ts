@@ -4,7 +4,8 @@
 //
 // A latency objective applies both to a run and to each request. A run meets it if the percentile over all requests is
 // within the limit; a failed request counts as infinitely slow. A request meets it if its own latency is within the
-// limit or, for inter-token latency, the percentile of its own gaps. Goodput counts requests that meet all objectives.
+// limit or, for inter-token latency, if the percentile over its own inter-token latencies is. Goodput counts the
+// requests that meet all objectives.
 
 import { percentileOf } from './distribution.js';
 import { LoadError } from './load-error.js';
@@ -16,8 +17,7 @@ const UNITS: Readonly<Record<string, number>> = { us: 1e-3, ms: 1, s: 1e3, m: 60
 const MOST = 16;
 
 /**
- * Parses `metric[_pNN]=limit,...`; the default percentile is the 99th. Throws a LoadError that names the invalid
- * objective.
+ * Parses `metric[_pNN]=limit,...`; the default percentile is 99. Throws a LoadError that names the invalid objective.
  */
 export function parseObjectives(text: string): Objective[] {
   const objectives = text
@@ -70,7 +70,7 @@ export function showObjective(objective: Objective): string {
 export const failed = ({ error }: RequestRecord): boolean => error !== null && error.kind !== 'cancelled';
 export const answered = ({ error }: RequestRecord): boolean => error === null;
 
-/** Measured from the intended start. Null if the response has no tokens, or for TPOT fewer than two. */
+/** Measured from the intended start. Null if the response has no tokens or, for TPOT, fewer than two. */
 export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>): number | null {
   const { intended, firstToken, end, outputTokens } = record;
   if (metric === 'e2e') return end - intended;
@@ -94,7 +94,7 @@ function keeps(record: RequestRecord, { metric, percentile, limit }: Objective):
 export const isGood = (record: RequestRecord, objectives: readonly Objective[]): boolean =>
   answered(record) && objectives.every((objective) => keeps(record, objective));
 
-/** Checks a run's requests against the objectives; cancelled requests are ignored. */
+/** Checks a run's requests against the objectives. Cancelled requests are ignored. */
 export function judge(records: readonly RequestRecord[], objectives: readonly Objective[]): Verdict[] {
   const asked = records.filter((record) => answered(record) || failed(record));
   const failures = asked.filter(failed).length;
@@ -113,15 +113,15 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
-  // Failed requests have no gaps. Each is counted as if it had as many gaps as a completed request, all of them too
-  // long. This raises the percentile accordingly.
+  // Failed requests have no inter-token latencies. Each one is counted as if it had as many as a completed request, all
+  // of them too long, which raises the percentile accordingly.
   const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);
   return gaps.length === 0 ? null : percentileOf(gaps, Math.min(100, (percentile / share) * 100));
 }
 
-/** The gaps of all requests, sorted. */
+/** The inter-token latencies of all requests, sorted. */
 export function pooledGaps(records: readonly RequestRecord[]): Float32Array {
   const all = new Float32Array(records.reduce((sum, { gaps }) => sum + gaps.length, 0));
   let at = 0;

@@ -10,7 +10,7 @@ import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 const ANSWER_WITHIN_MS = 30_000;
 /** Number of words that are measured one by one if not every word is a single token. */
 const MEASURED_WORDS = 40;
-/** Hosted models accept no lower output limit than this in the responses format. */
+/** In the responses format, hosted models do not accept an output limit below this. */
 const PROBE_TOKENS = 16;
 
 /** Adds `/v1` to a URL without a path. Throws LoadError. */
@@ -47,7 +47,7 @@ async function get(url: string, headers: Readonly<Record<string, string>>, body?
   }
 }
 
-/** Names of the models that the server lists. Throws LoadError. */
+/** Names of the models listed by the server. Throws LoadError. */
 export async function modelsOf(url: string, headers: Readonly<Record<string, string>>): Promise<string[]> {
   const answer = await get(`${url}/models`, headers);
   if (!answer.ok)
@@ -60,13 +60,13 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/** The parts that every prompt of a workload has in addition to its texts. */
+/** The parts that every prompt of a workload contains in addition to its texts. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
 }
 
-/** Sends a few requests like those of the workload. Throws a LoadError with the server's message if they fail. */
+/** Sends a few requests like those of the workload. If they fail, throws a LoadError with the server's message. */
 export async function prepare(
   target: Target,
   workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },
@@ -89,7 +89,7 @@ export async function prepare(
       },
     };
   if (counted === null) return { target: ready, measure: UNMEASURED };
-  // Without a tokenizer, the token count of a word is derived from a prompt with a hundred additional words.
+  // Without a tokenizer, the token count per word is derived from a prompt with a hundred additional words.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
@@ -135,12 +135,12 @@ async function probe(
 
 /**
  * Token counts of words, each preceded by a space: of all words if each is a single token, otherwise only of the first
- * ones. Null if the server has no tokenizer endpoint.
+ * few. Null if the server has no tokenizer endpoint.
  */
 async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;
   const count = async (text: string): Promise<number | null> => {
-    // vLLM and Monolith name the text `prompt`, llama-server `content`.
+    // vLLM and Monolith call the text `prompt`, llama-server calls it `content`.
     const answer = await get(url, target.headers, {
       model: target.model,
       prompt: text,

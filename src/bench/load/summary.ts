@@ -58,7 +58,7 @@ export function summarize(
   return { ...summary, doubts: doubtsOf(summary, fine, run, stopped) };
 }
 
-/** Rate at which first turns were due. */
+/** The rate at which first turns were due. */
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);
@@ -78,7 +78,7 @@ function errorsOf(records: readonly RequestRecord[]): Summary['errors'] {
   return errors;
 }
 
-/** Requests in flight, from sending to end: the mean over time, and the maximum. */
+/** Requests in flight, from when they are sent until they end: the mean over time, and the maximum. */
 function concurrencyOf(records: readonly RequestRecord[], durationMs: number): { mean: number; peak: number } {
   const begins = ascending(records.map(({ sent }) => sent));
   const ends = ascending(records.map(({ end }) => end));

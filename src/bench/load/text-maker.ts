@@ -1,10 +1,10 @@
-// Creates texts with a given number of tokens, without the model's tokenizer. It draws words whose token counts are
-// known (prepare.ts) and adds up the counts. Pure; the same seed gives the same text.
+// Creates texts with a given number of tokens without using the model's tokenizer. It draws words whose token counts
+// are known (prepare.ts) and adds up the counts. Pure; the same seed yields the same text.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { TextMeasure } from './types.js';
 
-/** Common English words; with the preceding space, most are one token in current vocabularies. */
+/** Common English words. With a preceding space, most are a single token in current vocabularies. */
 export const WORDS: readonly string[] = (
   'the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there ' +
   'would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two ' +
@@ -15,7 +15,7 @@ export const WORDS: readonly string[] = (
   'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
-/** Used if no token counts are known: every word counts as one token. */
+/** Used if no token counts are known, in which case every word counts as one token. */
 export const UNMEASURED: TextMeasure = { tokens: WORDS.map(() => 1), overhead: 0, exact: false };
 
 export class TextMaker {
@@ -27,13 +27,14 @@ export class TextMaker {
     this.#bySize = sizes.map((size) => [size, measure.tokens.flatMap((one, at) => (one === size ? [at] : []))]);
   }
 
-  /** Number of tokens in a request in addition to its texts. */
+  /** Number of tokens in a request on top of its texts. */
   get overhead(): number {
     return this.measure.overhead;
   }
 
   /**
-   * A text of `tokens` tokens, or one token fewer if no word is short enough to fit exactly. It has at least one word.
+   * A text of `tokens` tokens, or one token fewer if no word is short enough to fit exactly. It contains at least one
+   * word.
    */
   text(tokens: number, ...seed: readonly [number, ...number[]]): string {
     const draws = drawsFrom(seedOf(...seed));

@@ -5,49 +5,49 @@
 export type Dialect = 'chat' | 'completions' | 'responses';
 export const DIALECTS = ['chat', 'completions', 'responses'] as const satisfies readonly Dialect[];
 
-/** The server to test, and what every request contains. */
+/** The server to be tested, and what every request contains. */
 export interface Target {
-  /** URL of the API, including /v1 if it has one; the dialect's path is appended. */
+  /** The API's URL, including /v1 if it has one. The dialect's path is appended. */
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
-  /** In addition to content-type and accept; an API key is the `authorization` header. */
+  /** Sent in addition to content-type and accept. An API key goes into the `authorization` header. */
   readonly headers: Readonly<Record<string, string>>;
   /** Fields added to every body, such as sampling settings. They override the dialect's fields. */
   readonly body: Readonly<Record<string, unknown>>;
   /**
-   * Whether to send `ignore_eos`, which vLLM, llama-server and Monolith support, so that responses have their full
+   * Whether to send `ignore_eos`, which vLLM, llama-server and Monolith support, so that responses reach their full
    * length.
    */
   readonly ignoreEos: boolean;
-  /** Name of the output limit in the chat dialect; servers accept one or the other (prepare.ts finds out). */
+  /** Name of the output limit in the chat dialect. Servers accept one or the other; prepare.ts finds out which. */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
-  /** A request that takes longer counts as failed (`timeout`). */
+  /** A request that takes longer than this counts as failed (`timeout`). */
   readonly timeoutMs: number;
 }
 
-/** One user message of a session. `text` is the new message only; the dialect adds the history. */
+/** One user message of a session. `text` is only the new message; the dialect adds the history. */
 export interface Turn {
   readonly text: string;
   readonly maxTokens: number;
-  /** JSON schema of the output, or null. */
+  /** The output's JSON schema, or null. */
   readonly schema: Readonly<Record<string, unknown>> | null;
   /** Delay between the end of the previous response and this request. */
   readonly thinkMs: number;
-  /** Length of this turn's text that the workload specifies, or null. */
+  /** Length of this turn's text as specified by the workload, or null. */
   readonly promptTokens: number | null;
 }
 
 /** A conversation of one or more consecutive turns. */
 export interface Session {
-  /** Milliseconds from the start of the run according to a trace; null if the workload has no times. */
+  /** Milliseconds from the start of the run, according to a trace; null if the workload has no times. */
   readonly at: number | null;
   readonly system: string | null;
   readonly turns: readonly Turn[];
 }
 
 /**
- * Token counts: fixed, uniform between two bounds, or log-normal with a mean and standard deviation, clipped to bounds.
+ * Token counts: fixed, uniform between two bounds, or log-normal with a mean and standard deviation, clamped to bounds.
  */
 export type Lengths =
   | { readonly kind: 'fixed'; readonly tokens: number }
@@ -60,29 +60,29 @@ export type Lengths =
       readonly most: number;
     };
 
-/** A request of a trace: its time and lengths. */
+/** A request in a trace: its time and lengths. */
 export interface TraceRow {
   readonly at: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
   /**
-   * Numbers of the prompt's blocks, in order. Blocks with equal numbers get equal text, which reproduces shared
+   * Numbers of the prompt's blocks, in order. Blocks with the same number get the same text, which reproduces shared
    * prefixes.
    */
   readonly blocks?: readonly number[];
 }
 
-/** Token counts of words in the model's vocabulary, so that texts have the intended lengths (prepare.ts). */
+/** Token counts of words in the model's vocabulary, used to create texts of the intended lengths (prepare.ts). */
 export interface TextMeasure {
-  /** Number of tokens of each word with a preceding space, in the order of WORDS (text-maker.ts). */
+  /** Number of tokens in each word with a preceding space, in the order of WORDS (text-maker.ts). */
   readonly tokens: readonly number[];
   /** Number of tokens that the chat template adds to a text. */
   readonly overhead: number;
-  /** Whether token counts are exact sums or approximations. */
+  /** Whether token counts are exact sums rather than approximations. */
   readonly exact: boolean;
 }
 
-/** The requests to send. The same specification and seed give the same requests, in any order and on any thread. */
+/** The requests to send. The same specification and seed yield the same requests, in any order and on any thread. */
 export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Record<string, unknown>> | null } & (
   | {
       readonly kind: 'synthetic';
@@ -97,11 +97,11 @@ export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Re
   | { readonly kind: 'trace'; readonly rows: readonly TraceRow[]; readonly blockTokens: number }
 );
 
-/** When sessions start. Rates are sessions per second; later turns follow the previous response. */
+/** When sessions start. Rates are in sessions per second; later turns follow the previous response. */
 export type Arrival =
   | { readonly kind: 'closed'; readonly concurrency: number }
   | { readonly kind: 'poisson'; readonly rate: number }
-  /** Gamma-distributed gaps: burstiness below 1 is burstier than Poisson, above 1 smoother. */
+  /** Gamma-distributed interarrival times. Burstiness below 1 is burstier than Poisson, above 1 smoother. */
   | { readonly kind: 'gamma'; readonly rate: number; readonly burstiness: number }
   | { readonly kind: 'constant'; readonly rate: number }
   | { readonly kind: 'bursts'; readonly size: number; readonly everyMs: number }
@@ -114,7 +114,7 @@ export interface RunLength {
   readonly durationMs: number | null;
 }
 
-/** One run. */
+/** One run of a load test. */
 export interface LoadRun {
   readonly target: Target;
   readonly workload: WorkloadSpec;
@@ -122,13 +122,18 @@ export interface LoadRun {
   readonly arrival: Arrival;
   /** Length of the measured part, after the warm-up. */
   readonly length: RunLength;
-  /** Length of the warm-up: the same load, recorded but not measured. The server does not drain between the two. */
+  /** Length of the warm-up: the same load, recorded but not measured. The server does not drain in between. */
   readonly warmup: RunLength;
-  /** How long running responses may take to finish after the end of the run. Responses that take longer are cancelled. */
+  /**
+   * How long running responses may take to finish after the end of the run. Responses that take longer are cancelled.
+   */
   readonly graceMs: number;
-  /** Open loop: maximum concurrent requests. Others wait, and their wait counts as latency. Null: no limit. */
+  /**
+   * Maximum number of concurrent requests in an open loop. Any more wait, and their wait counts as latency. Null: no
+   * limit.
+   */
   readonly maxConcurrency: number | null;
-  /** Whether later turns send the history or the id of the previous stored response (only `responses`). */
+  /** Whether later turns send the history or the ID of the previous stored response (only with `responses`). */
   readonly conversation: 'history' | 'stored';
   /** Seed of the arrival process. */
   readonly seed: number;
@@ -137,8 +142,8 @@ export interface LoadRun {
 }
 
 /**
- * Why a request failed: no connection; a status of 400 or more; an error within the stream; a response that was cut off
- * or does not fit the dialect; a timeout. `cancelled` is caused by the client and counts as neither failed nor
+ * Why a request failed: no connection; a status of 400 or above; an error within the stream; a response that was cut
+ * off or does not match the dialect; a timeout. `cancelled` is caused by the client and counts as neither failed nor
  * completed.
  */
 export type ErrorKind =
@@ -150,7 +155,7 @@ export type ErrorKind =
   | 'timeout'
   | 'cancelled';
 
-/** One request as its client saw it. */
+/** One request as seen by its client. */
 export interface RequestRecord {
   readonly session: number;
   readonly turn: number;
@@ -162,7 +167,7 @@ export interface RequestRecord {
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
-  /** Times between consecutive events with output: one fewer than events. */
+  /** Times between consecutive events with output: one fewer than there are events. */
   readonly gaps: Float32Array;
   readonly status: number | null;
   readonly error: { readonly kind: ErrorKind; readonly message: string } | null;
@@ -176,7 +181,7 @@ export interface RequestRecord {
 
 /** The client's own performance, which shows whether it was the bottleneck. */
 export interface ClientFigures {
-  /** Utilization of the busiest thread, 0 to 1: 1 means it was never idle. */
+  /** Utilization of the busiest thread, from 0 to 1; 1 means that it was never idle. */
   readonly utilization: number;
   readonly cpuSeconds: number;
   /** 99th percentile of the delay between due time and sending, in ms, for requests that did not wait for a slot. */
@@ -184,7 +189,7 @@ export interface ClientFigures {
 }
 
 export interface LoadResult {
-  /** In order of their end. */
+  /** In the order in which they ended. */
   readonly records: readonly RequestRecord[];
   /** Epoch milliseconds of the start of the run. */
   readonly startedAt: number;
@@ -203,7 +208,7 @@ export interface LoadProgress {
   readonly failed: number;
   readonly running: number;
   readonly outputTokens: number;
-  /** Completed fraction of the run, 0 to 1. */
+  /** Completed fraction of the run, from 0 to 1. */
   readonly done: number;
 }
 
@@ -214,10 +219,10 @@ export interface LoadHooks {
   readonly onRecord?: (record: RequestRecord) => void;
 }
 
-/** `(run, hooks)`: src/bench/load/driver.ts. Rejects with LoadError only if no request could succeed. */
+/** Implemented in src/bench/load/driver.ts. Rejects with LoadError only if no request could succeed. */
 export type RunLoad = (run: LoadRun, hooks?: LoadHooks) => Promise<LoadResult>;
 
-/** Statistics of one quantity, in its unit. */
+/** Statistics for one quantity, in its unit. */
 export interface Distribution {
   readonly count: number;
   readonly mean: number;
@@ -239,7 +244,7 @@ export type Latency = (typeof LATENCIES)[number];
 export type Objective =
   /** `percentile`: 0 to 100; `limit`: milliseconds. */
   | { readonly metric: Latency; readonly percentile: number; readonly limit: number }
-  /** `limit`: a fraction, 0 to 1. */
+  /** `limit`: a fraction from 0 to 1. */
   | { readonly metric: 'errors'; readonly percentile: null; readonly limit: number };
 
 /**
@@ -266,9 +271,9 @@ export interface Summary {
     readonly cancelled: number;
   };
   readonly ttft: Distribution | null;
-  /** Inter-token latencies of all responses together. */
+  /** Inter-token latencies across all responses. */
   readonly itl: Distribution | null;
-  /** (e2e - ttft) / (output tokens - 1), for responses of at least two tokens. */
+  /** (e2e - ttft) / (output tokens - 1), for responses with at least two tokens. */
   readonly tpot: Distribution | null;
   readonly e2e: Distribution | null;
   /** From intended start to sending. */
@@ -276,7 +281,7 @@ export interface Summary {
   readonly promptTokens: Distribution | null;
   readonly outputTokens: Distribution | null;
   readonly totals: { readonly promptTokens: number; readonly cachedTokens: number; readonly outputTokens: number };
-  /** Rate at which sessions were due; null in closed loops. */
+  /** The rate at which sessions were due; null in closed loops. */
   readonly offeredPerSecond: number | null;
   readonly requestsPerSecond: number;
   readonly outputTokensPerSecond: number;
@@ -294,8 +299,7 @@ export interface Summary {
 }
 
 /**
- * A metric over several runs: its mean, and the 95 percent confidence interval (Student's t), which is null for a
- * single run.
+ * A metric over several runs: its mean, and its 95% confidence interval (Student's t), which is null for a single run.
  */
 export interface Repeated {
   readonly mean: number;

@@ -1,4 +1,4 @@
-// Turns a workload specification into sessions. The n-th session is always the same, so threads only need to share the
+// Converts a workload specification to sessions. The n-th session is always the same, so threads need to share only the
 // number of the next one. Pure.
 
 import { drawLength } from './lengths.js';
@@ -9,7 +9,7 @@ import type { Session, TextMeasure, Turn, TraceRow, WorkloadSpec } from './types
 export interface Workload {
   /** Number of sessions; null if endless. Sessions from files repeat after the last one. */
   readonly sessions: number | null;
-  /** The n-th session; null after a trace's last one. */
+  /** The n-th session; null after the last one of a trace. */
   session(n: number): Session | null;
   /** The session's time in the trace, if it has one. */
   at(n: number): number | null;
@@ -19,7 +19,7 @@ type Synthetic = Extract<WorkloadSpec, { kind: 'synthetic' }>;
 type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
-// What each seed is for.
+// The purposes for which seeds are derived.
 const LENGTHS = 1,
   PROMPT = 2,
   PREFIX = 3,
@@ -43,7 +43,7 @@ function synthetic(spec: Synthetic, maker: TextMaker, n: number): Session {
   const prefix = prefixes === null ? null : maker.text(prefixes.tokens, spec.seed, PREFIX, draws.below(prefixes.count));
   const turns = Array.from({ length: drawLength(spec.turns, draws) }, (_, turn): Turn => {
     const wanted = drawLength(spec.prompt, draws);
-    // The template's own tokens are part of the prompt as a server counts it.
+    // The template's own tokens are part of the prompt as counted by a server.
     const own = turn === 0 ? Math.max(1, wanted - maker.overhead) : wanted;
     return {
       text: maker.text(own, spec.seed, PROMPT, n, turn),

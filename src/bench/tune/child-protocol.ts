@@ -1,5 +1,5 @@
-// Messages between the server and the child process that generates its load. The server holds the lease of the engine;
-// the child asks it for changes.
+// Messages between the server and the child process that generates its load. The server holds the engine's lease, and
+// the child asks the server to make changes.
 
 import type { TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
 import type { TuneTarget, TuneWorkload } from './load.js';
@@ -19,11 +19,11 @@ export interface ChildStart {
 
 export type ToChild =
   | ChildStart
-  /** The request was carried out, or the reason why it was not. */
+  /** The reply to a request: null if it was carried out, otherwise the reason why it was not. */
   | { readonly type: 'answer'; readonly number: number; readonly error: string | null }
   /** Stop the run. */
   | { readonly type: 'stop' }
-  /** The lease of the engine was lost. */
+  /** The engine's lease was lost. */
   | { readonly type: 'lost'; readonly message: string };
 
 export type SettingsRequest =

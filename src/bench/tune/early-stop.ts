@@ -1,15 +1,18 @@
-// Decides during a measurement whether it is statistically certain that the objectives will be missed, so that the
-// measurement can end early. Pure.
+// Decides during a measurement whether it is statistically certain that the objectives will be missed, in which case
+// the measurement can end early. Pure.
 
 import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';
 
-/** Minimum number of samples. Gaps within a response are correlated, so GAPS_A_SAMPLE of them count as one sample. */
+/**
+ * Minimum number of samples. Inter-token latencies within a response are correlated, so GAPS_A_SAMPLE of them count as
+ * one sample.
+ */
 const MIN_SAMPLES = 15;
 const GAPS_A_SAMPLE = 8;
 /**
- * The chance of being wrong is one in a thousand, and the objective must be missed by a margin: measurements close to
- * an objective run to the end.
+ * The chance of being wrong is one in a thousand, and the objective must be missed by a margin, so measurements close
+ * to an objective run to the end.
  */
 const Z = 3.1;
 const BEYOND = 1.5;
@@ -50,7 +53,7 @@ export class EarlyStop {
   }
 }
 
-/** Lower bound of the Wilson score interval of a proportion. */
+/** Lower bound of a proportion's Wilson score interval. */
 function leastShare(hits: number, samples: number): number {
   const share = hits / samples;
   const z2 = (Z * Z) / samples;

@@ -7,11 +7,11 @@ export interface Belief {
   readonly deviation: number;
 }
 
-/** Logarithms of: the length scale of each input, the signal standard deviation, the noise. */
+/** The logarithms of each input's length scale, the signal's standard deviation, and the noise. */
 type Logs = readonly number[];
 
 const SQRT5 = Math.sqrt(5);
-/** Priors, assuming inputs in the unit cube and outputs with standard deviation 1. */
+/** Priors, assuming inputs in the unit cube and outputs with a standard deviation of 1. */
 const LENGTH = { mean: Math.log(0.7), deviation: 0.8 };
 const HEIGHT = { mean: 0, deviation: 0.7 };
 const NOISE = { mean: Math.log(0.05), deviation: 1 };
@@ -23,7 +23,7 @@ interface Fitted {
   /** Mean and standard deviation of the outputs. */
   readonly centre: number;
   readonly scale: number;
-  /** Cholesky factor of the covariance of the inputs. */
+  /** Cholesky factor of the inputs' covariance matrix. */
   readonly factor: Float64Array;
   readonly weights: Float64Array;
 }
@@ -31,7 +31,7 @@ interface Fitted {
 export class GaussianProcess {
   private constructor(private readonly fitted: Fitted) {}
 
-  /** `start`: hyperparameters of an earlier fit to fewer points, from which to start. */
+  /** `start`: hyperparameters from an earlier fit to fewer points, used as the starting point. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],
@@ -53,7 +53,7 @@ export class GaussianProcess {
     return this.fitted.logs;
   }
 
-  /** Prediction of the function itself, without measurement noise. */
+  /** Predicts the function itself, without measurement noise. */
   at(input: readonly number[]): Belief {
     const { inputs, logs, centre, scale, factor, weights } = this.fitted;
     const n = inputs.length;
@@ -149,7 +149,7 @@ function solve(factor: Float64Array, values: Float64Array): Float64Array {
   return b;
 }
 
-/** Coordinate ascent; steps grow after a success and shrink after a failure. */
+/** Coordinate ascent. Steps grow after a success and shrink after a failure. */
 function climb(start: Logs, step: number, heightAt: (logs: Logs) => number): number[] {
   const at = [...start];
   let height = heightAt(at);

@@ -1,4 +1,4 @@
-// One measurement of a tuning run: a load test of the server with the current settings.
+// One measurement in a tuning run: a load test of the server with the current settings.
 
 import { runLoad } from '../load/driver.js';
 import { isGood, nameOf } from '../load/objectives.js';
@@ -33,12 +33,12 @@ export type TuneWorkload =
 /** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
 const MAX_ROWS = 4_000;
 /**
- * Fractions of the measured time: the warm-up before it, so that measuring starts under load, and the grace time after
- * it, in which responses can finish.
+ * Fractions of the measured time: the warm-up before it, so that measuring starts under load, and the grace period
+ * after it, in which responses can finish.
  */
 const WARMUP = 0.25;
 const GRACE = 1;
-/** If more than this fraction of requests has not finished by the end of the grace time, the load was too high. */
+/** If more than this fraction of requests has not finished by the end of the grace period, the load was too high. */
 const MAX_UNENDED = 0.02;
 
 export interface LoadSetting {
@@ -49,7 +49,7 @@ export interface LoadSetting {
   readonly seconds: number;
 }
 
-/** Measures the token counts of words on the server; rejects with LoadError if it does not respond. */
+/** Measures the token counts of words on the server. Rejects with LoadError if the server does not respond. */
 export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
   const prepared = await prepare(targetOf(setting), specOf(setting.workload, setting.loadKind, 0));
   return async ({ load, seed, mayStopEarly, signal }) => {
@@ -110,7 +110,7 @@ function arrivalOf(kind: TuneLoadKind, load: number): Arrival {
   return kind === 'rate' ? { kind: 'poisson', rate: load } : { kind: 'trace', speed: load };
 }
 
-/** Each seed gives different texts, so that prefix caches do not help. */
+/** Each seed yields different texts, so that prefix caches do not help. */
 function specOf(workload: TuneWorkload, loadKind: TuneLoadKind, seed: number): WorkloadSpec {
   if (workload.kind === 'fixed') {
     const { promptTokens, outputTokens } = workload;

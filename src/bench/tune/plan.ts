@@ -21,7 +21,7 @@ export interface TunePlan {
   readonly apply: boolean;
 }
 
-/** Minimum number of measurements for a result. */
+/** Minimum number of measurements needed for a result. */
 export const MIN_TRIALS = 16;
 export const MAX_TRIALS = 120;
 export const MAX_TRIAL_S = 300;

@@ -1,4 +1,4 @@
-// The interfaces that a tuning run needs: a leased engine with changeable settings, and a function that measures a
+// The interfaces that a tuning run needs: a leased engine whose settings can be changed, and a function that measures a
 // load.
 
 import type { TuneSettings, TuneVerdict } from '../../shared/wire/tuning.js';
@@ -13,11 +13,11 @@ export type TuneRanges = Readonly<Record<keyof TuneSettings, { readonly min: num
 export interface HeldEngine {
   readonly before: TuneSettings;
   readonly ranges: TuneRanges;
-  /** Aborted with an Error if someone else changed the settings or the server stopped responding. */
+  /** Aborted with an Error if another client changed the settings or the server stopped responding. */
   readonly lost: AbortSignal;
   /** Applies trial settings until the next call or the release. */
   set(settings: TuneSettings): Promise<void>;
-  /** Makes the settings permanent; they also apply after a restart. */
+  /** Makes the settings permanent, so that they also apply after a restart. */
   apply(settings: TuneSettings): Promise<void>;
   /** Restores the permanent settings. Idempotent. */
   release(): Promise<void>;
@@ -36,7 +36,7 @@ export interface Measurement {
   readonly errors: Readonly<Record<string, number>>;
 }
 
-/** `load`: in the unit of the kind of load. Rejects if measuring is impossible, or when `signal` is aborted. */
+/** `load`: in the unit of the load's kind. Rejects if measuring is impossible or `signal` is aborted. */
 export type Measure = (asked: {
   readonly load: number;
   readonly seed: number;

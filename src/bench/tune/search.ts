@@ -1,7 +1,7 @@
-// Selects the settings to try next: maximizes the expected improvement of goodput times the probability that every
+// Selects the settings to try next: maximizes the expected improvement in goodput times the probability that every
 // objective is met. Gaussian processes model the throughput, the fraction of good requests where the objectives are
 // met, and each objective (Gardner et al., Bayesian Optimization with Inequality Constraints, 2014). Pure: the same
-// seed and measurements give the same points.
+// seed and measurements yield the same points.
 
 import { GaussianProcess } from './gaussian-process.js';
 import { normal, randomFrom } from '../../shared/random.js';
@@ -15,11 +15,11 @@ export interface Observation {
   readonly throughput: number;
   /** Completed requests per second that met every objective. */
   readonly goodput: number;
-  /** For each objective, the measured value divided by the limit; above 1, the objective is missed. */
+  /** For each objective, the measured value divided by the limit. Above 1, the objective is missed. */
   readonly ratios: readonly number[];
   /**
-   * The measurement ended early because objectives were missed: its throughput is meaningless, and its ratios are lower
-   * bounds.
+   * The measurement ended early because objectives were missed, so its throughput is meaningless and its ratios are
+   * lower bounds.
    */
   readonly stopped: boolean;
 }
@@ -43,17 +43,17 @@ export interface SearchOptions {
 const CANDIDATES = 900;
 const NEAR = 300;
 /**
- * Hyperparameters are fitted from scratch each time this many measurements were added. In between, a fit starts from
- * the previous one.
+ * Each time this many measurements have been added, hyperparameters are fitted from scratch. In between, a fit starts
+ * from the previous one.
  */
 const ANEW = 8;
-/** Ratios are clipped here: far beyond an objective, the distance does not matter. */
+/** Ratios are clamped here, because far beyond an objective the distance does not matter. */
 const MAX_LOG_RATIO = 1.5;
 /** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
-/** Minimum probability for a point to be the predicted best without being measured. */
+/** Minimum probability for a point to be the predicted best without having been measured. */
 const SURE = 0.8;
-/** Lower bound on the fraction of good requests: very small fractions are treated alike. */
+/** Lower bound on the fraction of good requests, so that very small fractions are treated alike. */
 const MIN_SHARE = 0.05;
 
 interface Models {
@@ -86,7 +86,8 @@ export class Search {
   }
 
   /**
-   * The next point to measure. `fixed`: settings that keep the given values, even if they are outside the search space.
+   * The next point to be measured. `fixed`: settings that keep the given values, even if these are outside the search
+   * space.
    */
   ask(fixed: Point = {}): Point {
     if (Object.keys(fixed).length === 0) {
@@ -150,7 +151,7 @@ export class Search {
   }
 
   /**
-   * The point with these values that is predicted to be the best, measured or not. Null if no point meets the
+   * The point with these values that is predicted to be the best, whether measured or not. Null if no point meets the
    * objectives with enough confidence.
    */
   believed(fixed: Point): Point | null {
@@ -202,7 +203,7 @@ export class Search {
     return this.#models;
   }
 
-  /** Log of the best goodput that is predicted to meet the objectives; null if there is none. */
+  /** Logarithm of the best goodput among points predicted to meet the objectives; null if there are none. */
   #bestLog(models: Models, fixed: Point): number | null {
     let best: number | null = null;
     for (const { point, stopped, ratios } of this.#seen) {
@@ -272,7 +273,9 @@ function chance({ ratios }: Models, unit: readonly number[]): number {
   return all;
 }
 
-/** Distribution function of the standard normal (Abramowitz and Stegun, 7.1.26: within 2e-7). */
+/**
+ * Cumulative distribution function of the standard normal distribution (Abramowitz and Stegun, 7.1.26: within 2e-7).
+ */
 function distribution(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const k = 1 / (1 + 0.3275911 * x);

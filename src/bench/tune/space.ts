@@ -1,4 +1,4 @@
-// The search space: whole numbers between bounds, on a logarithmic scale, with two significant digits. Pure.
+// The search space: integers between bounds, on a logarithmic scale, with two significant digits. Pure.
 
 import type { Random } from '../../shared/random.js';
 
@@ -25,7 +25,7 @@ export class Space {
     }
   }
 
-  /** Maps a point to the unit cube; values outside the space are clipped to its edge. */
+  /** Maps a point to the unit cube. Values outside the space are clamped to its edge. */
   unit(point: Point): number[] {
     return this.knobs.map(({ name, min, max }) => {
       const value = Math.min(max, Math.max(min, point[name] ?? min));

@@ -1,5 +1,5 @@
-// One tuning run: measures the current settings, searches for better ones, measures the best candidates again in
-// alternation with the current settings, and derives a result. The engine is leased throughout, and its previous
+// One tuning run: measures the current settings, searches for better ones, measures the best candidates again,
+// alternating with the current settings, and derives a result. The engine is leased throughout, and its previous
 // settings are restored however the run ends.
 
 import { repeatedOf } from '../load/distribution.js';
@@ -20,11 +20,11 @@ import { Search } from './search.js';
 import type { Knob, Point } from './space.js';
 import { verdictOf } from './verdict.js';
 
-/** Repetitions of each finalist, the initial number of finalists, and the maximum. */
+/** Repetitions of each finalist, and the initial and maximum number of finalists. */
 const REPEATS = 3;
 const FINALISTS = 2;
 const MAX_FINALISTS = 6;
-/** A finalist with less than this fraction of the best goodput so far is dropped. */
+/** A finalist whose goodput is less than this fraction of the best so far is dropped. */
 const HOPELESS = 0.85;
 /** Step size for rates and speeds. */
 const FINE = 0.01;
@@ -112,8 +112,8 @@ class Tuning {
   }
 
   /**
-   * Measures the best points of the search and of the current settings again, in alternation, so that drift affects all
-   * equally.
+   * Measures the best points found by the search and those with the current settings again, alternately, so that drift
+   * affects all of them equally.
    */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
@@ -159,7 +159,7 @@ class Tuning {
     };
   }
 
-  /** Runs while the lease is still held, so a process killed here leaves the previous settings in force. */
+  /** Runs while the lease is still held, so that if the process is killed here, the previous settings stay in force. */
   async #applied(result: TuneResult, best: TunePick): Promise<TuneResult> {
     const trials: TuneTrial[] = [];
     for (let at = 0; at < REPEATS; at++) {
@@ -234,7 +234,7 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** A value of 0 means no limit and is treated as the maximum. */
+  /** A value of 0 means no limit, and is treated as the maximum. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }
@@ -247,7 +247,7 @@ export function knobsOf({ minLoad, maxLoad }: TunePlan, { ranges, before }: Held
       name === 'step_ms'
         ? { min: Math.max(STEP_RANGE.min, ranges.step_ms.min), max: Math.min(STEP_RANGE.max, ranges.step_ms.max) }
         : ranges[name];
-    // Steps of very few tokens are never useful.
+    // Steps with very few tokens are never useful.
     const least = name === 'max_batch_tokens' ? Math.min(16, max, Math.max(1, before.max_batch_tokens)) : min;
     return { name, min: Math.max(1, least), max };
   });
@@ -263,7 +263,7 @@ const settingsOf = (point: Point): TuneSettings => ({
   step_ms: point['step_ms'] as number,
 });
 
-/** An unmeasured objective counts as missed by a wide margin. */
+/** An objective that could not be measured and is not met counts as missed by a wide margin. */
 const ratioOf = ({ value, limit, met }: TuneVerdict): number =>
   value === null ? (met ? 1 : Infinity) : limit > 0 ? value / limit : met ? 0 : Infinity;
 
@@ -284,7 +284,7 @@ function pickOf({ settings, load, trials }: Runs): TunePick {
   return { settings, load, goodput: { mean, low, high, runs: [...runs] }, verdicts };
 }
 
-/** Marks the Pareto front of goodput and the 99th percentile of the time to first token, over completed trials. */
+/** Marks the Pareto front of goodput and the 99th percentile of time to first token, over the completed trials. */
 function markFront(trials: TuneTrial[]): void {
   const whole = trials.filter(({ stopped, ttft_ms: ttft }) => !stopped && ttft !== null);
   const front = paretoFrontOf(whole.map(({ goodput, ttft_ms: ttft }) => [-goodput, ttft?.[1] ?? Infinity]));

@@ -29,8 +29,7 @@ export function verdictOf(
       says: `The current settings miss the objectives. ${settingsText(best.settings)} meet them: ${rate(best)} at ${loadText(plan.loadKind, best.load)}.`,
     };
   }
-  // It is better with confidence if the difference is more than the minimum gain and more than the variation between
-  // runs.
+  // It is better with confidence if the difference exceeds both the minimum gain and the variation between runs.
   const surely = gain >= MIN_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
   if (!surely) {
     return {

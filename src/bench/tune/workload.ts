@@ -4,7 +4,7 @@
 import type { TraceRow } from '../load/types.js';
 import type { TuneWorkload } from './load.js';
 
-/** A completed request. `at`: milliseconds since 1970. */
+/** A completed request. `at`: milliseconds since the Unix epoch. */
 export interface RequestShape {
   readonly at: number;
   readonly inputTokens: number;
@@ -12,9 +12,9 @@ export interface RequestShape {
   readonly outputTokens: number;
 }
 
-/** Shared prefixes are multiples of this length, so that no more tokens are cached than in the original requests. */
+/** Shared prefixes are multiples of this length, so that no more tokens are cached than for the original requests. */
 const BLOCK_TOKENS = 16;
-/** The first block number that no shared block uses. */
+/** The first block number not used by any shared block. */
 const OWN_BLOCKS = 1_000_000;
 
 /**
@@ -36,7 +36,7 @@ export function workloadOf(shapes: readonly RequestShape[]): TuneWorkload {
   return { kind: 'rows', rows, blockTokens: BLOCK_TOKENS };
 }
 
-/** Description: "500 recent requests: prompts of 220 tokens (90 percent up to 900), outputs of 64 (300)". */
+/** A description such as "500 recent requests: prompts of 220 tokens (90 percent up to 900), outputs of 64 (300)". */
 export function workloadText(workload: TuneWorkload, from: 'recent' | 'trace' = 'recent'): string {
   if (workload.kind === 'fixed')
     return `prompts of ${workload.promptTokens} tokens, outputs of ${workload.outputTokens}`;

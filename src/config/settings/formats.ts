@@ -1,4 +1,4 @@
-// What the API formats accept and return: structured output, images, and options of single formats.
+// What the API formats accept and return: structured output, images, and options for individual formats.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

@@ -1,4 +1,4 @@
-// Rate limits, and the Redis server in which several processes count them together.
+// Rate limits, and the Redis server through which several processes count them together.
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 

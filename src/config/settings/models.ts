@@ -1,10 +1,10 @@
-// Models: settings of single models, upstream servers, and the hub to download from.
+// Models: settings for individual models, upstream servers, and the hub from which models are downloaded.
 import { join } from 'node:path';
 import { home } from '../home.js';
 import * as kind from '../kinds.js';
 import { setting } from './setting.js';
 
-/** The cache directory that Hugging Face tools share. */
+/** The cache directory shared by Hugging Face tools. */
 const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(home(), '.cache'), 'huggingface');
 
 export const models = setting(

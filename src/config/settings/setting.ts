@@ -5,16 +5,16 @@ export interface Setting<T> {
   kind: Kind<T>;
   default: T;
   help: string;
-  /** The default as shown in help, if the value itself is not informative. */
+  /** How help shows the default, if the value itself is not informative. */
   shown?: string;
-  /** Shorter alternative name for the flag and the variable. */
+  /** A shorter alternative name for the flag and the variable. */
   alias?: string;
   /** Former key and alias, accepted for one release with a notice. */
   renamedFrom?: { readonly key: string; readonly alias?: string };
   secret?: boolean;
-  /** Environment variables of other tools, read if the setting's own variables are not set. */
+  /** Environment variables of other tools, which are read if the setting's own variables are not set. */
   variables?: readonly string[];
-  /** Listed by --help without --all. */
+  /** Whether --help lists it without --all. */
   main?: boolean;
 }
 

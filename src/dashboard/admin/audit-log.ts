@@ -1,5 +1,5 @@
-// GET /audit-log: lists changes to the server (users, models, settings), or to one organization if `organization` is
-// given.
+// GET /audit-log: lists changes to the server (users, models, settings) or, if `organization` is given, to one
+// organization.
 
 import type { ListPage } from '../../shared/wire/list.js';
 import type { AuditEntry } from '../../shared/wire/organizations.js';
@@ -20,7 +20,7 @@ export function auditLogRoutes(guard: OperatorGuard, { audit }: AuditLogDeps): R
       path: '/audit-log',
       handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
-        // Operators can still read the log of a deleted organization.
+        // Operators can still read a deleted organization's log.
         const { data, next } = await audit.list(askedOrganization(exchange.query), limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);

@@ -1,4 +1,4 @@
-// Models on disk, whether they fit into memory, and downloads from the hub.
+// Models on disk, whether they fit in memory, and downloads from the hub.
 
 import { statfsSync } from 'node:fs';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ import type { Pulls } from './pulls.js';
 
 const pullBody = z.object({ model: z.string().min(1).max(512) });
 
-/** Maximum number of models listed, because a cache can contain thousands of files. */
+/** Maximum number of models listed. A cache can contain thousands of files. */
 const MAX_SHOWN = 200;
 
 export interface DiskDeps {
@@ -89,7 +89,7 @@ export function diskRoutes(
   ];
 }
 
-/** Null: the folder does not exist yet. */
+/** Null if the directory does not exist yet. */
 function freeBytes(folder: string): number | null {
   try {
     const { bavail, bsize } = statfsSync(folder);

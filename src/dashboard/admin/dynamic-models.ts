@@ -1,6 +1,6 @@
 // Models that operators serve at run time, in this thread's pool. Each thread reads the declarations when it is
-// notified of a change, and once per second to notice changes by other processes (monolith models serve). Reading does
-// not load a model: its first request does. Requests that are running when a name is removed finish normally.
+// notified of a change, and once per second to pick up changes by other processes (monolith models serve). Reading does
+// not load a model; its first request does. Requests that are running when a name is removed finish normally.
 
 import { existsSync } from 'node:fs';
 import type { AuditNote } from '../../accounts/audit.js';
@@ -24,9 +24,9 @@ export interface ServedByOperatorsOptions {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly bus: ThreadBus;
   readonly log: Log;
-  /** Names declared in the settings, which take priority. */
+  /** Configured names, which take precedence. */
   readonly taken: ReadonlySet<string>;
-  /** How long running requests may continue after their model's name is removed. */
+  /** How long running requests may continue after their model's name has been removed. */
   readonly graceMs: number;
   /** Whether an operator has unloaded the model. */
   isUnloaded(name: string): boolean;
@@ -37,7 +37,7 @@ export interface ServedByOperatorsOptions {
 
 export class DynamicModels {
   readonly #served = new Map<string, ServedModelRow>();
-  readonly #hidden = new Set<string>(); // names already logged as overridden by the settings
+  readonly #hidden = new Set<string>(); // names already logged as overridden by the configuration
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #reading: Promise<void> = Promise.resolve();
@@ -57,7 +57,7 @@ export class DynamicModels {
     return served;
   }
 
-  /** The source of a model as OWNER/REPO:QUANTIZATION; null if the settings declare it. */
+  /** A model's source as OWNER/REPO:QUANTIZATION; null for a configured model. */
   sourceOf(name: string): string | null {
     return this.#served.get(name)?.source ?? null;
   }
@@ -131,7 +131,7 @@ export class DynamicModels {
     }
   }
 
-  /** Returns a model even if its weights are missing: loading it then reports the error. */
+  /** Returns a model even if its weights are missing; loading it then reports the error. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
     const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);

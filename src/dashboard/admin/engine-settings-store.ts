@@ -1,5 +1,5 @@
-// Port for engine settings changed by operators (see docs/internals/storage.md). The key of an engine is its first
-// model name.
+// Port for engine settings changed by operators (see docs/internals/storage.md). An engine's key is its first model
+// name.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import type { TunableName } from '../../shared/wire/tunables.js';
@@ -12,7 +12,7 @@ export type EngineChange = Readonly<Partial<Record<TunableName, number | null | 
 export interface EngineSettingsStore {
   all(): Promise<ReadonlyMap<string, EngineValues>>;
   get(engine: string): Promise<EngineValues>;
-  /** Resolves to the resulting values. Writes the audit entry, unless it is null, in the same transaction. */
+  /** Resolves to the resulting values. Writes the audit entry in the same transaction, unless `note` is null. */
   change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues>;
 }
 

@@ -1,7 +1,7 @@
 // Engine settings that operators change at run time. They are stored and applied again when an engine is loaded. All
-// threads share one engine object, so a change on any thread takes effect immediately for all. After a load, the
+// threads share one engine object, so a change on any thread takes effect immediately on all of them. After a load, the
 // primary thread applies the stored values. A setting given at startup (flag, environment variable or file) replaces a
-// stored change, which is deleted. While an engine is held (settings-leases.ts), the trial values of the hold override
+// stored change, which is deleted. While an engine is leased (settings-leases.ts), the lease's trial values override
 // the stored ones.
 
 import { z } from 'zod';
@@ -48,7 +48,7 @@ export const tunablesPatch = z.object({
   queue_max_tokens: number,
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
-/** `is_new`: take the hold; otherwise extend it. `seconds`: until it ends unless extended. */
+/** `is_new`: take the lease; otherwise, extend it. `seconds`: until it ends unless extended. */
 export const holdBody = z.object({
   id: z.string().min(8).max(64),
   is_new: z.boolean(),
@@ -56,7 +56,7 @@ export const holdBody = z.object({
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
-/** How often the server checks for expired holds. Restoring an engine's settings may take this much longer. */
+/** How often the server checks for expired leases. Restoring an engine's settings may be delayed by this much. */
 const SWEEP_MS = 1_000;
 
 export class EngineTuning {
@@ -81,7 +81,7 @@ export class EngineTuning {
     );
   }
 
-  /** `model`: any of the engine's names. Rejects with ApiError 404, 503. */
+  /** `model`: any of the engine's names. Rejects with ApiError 404 or 503. */
   async get(model: string): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     return await this.describe(pooled, engine, await this.store.get(keyOf(pooled)));
@@ -89,7 +89,7 @@ export class EngineTuning {
 
   /**
    * Takes effect with the engine's next step or submission. Resolves when the change is stored. Rejects with ApiError
-   * 404, 422, 503.
+   * 404, 422 or 503.
    */
   async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
@@ -100,13 +100,15 @@ export class EngineTuning {
       action: 'engine.tunables_changed',
       detail: patch as Record<string, unknown>,
     });
-    // An operator's change takes priority over trial settings, so it ends the hold.
+    // An operator's change takes precedence over trial settings, so it ends the lease.
     await this.holds.end(keyOf(pooled), null);
     engine.configure(this.native(stats, next));
     return await this.describe(pooled, engine, next);
   }
 
-  /** Applies trial settings from the next step on, without storing them. Rejects with ApiError 404, 422, 503. */
+  /**
+   * Applies trial settings starting with the next step, without storing them. Rejects with ApiError 404, 422 or 503.
+   */
   async hold(model: string, { id, is_new: isNew, values, seconds }: EngineHoldRequest): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();
@@ -126,7 +128,7 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
-  /** Restores the stored settings. Idempotent. Rejects with ApiError 404, 503. */
+  /** Restores the stored settings. Idempotent. Rejects with ApiError 404 or 503. */
   async release(model: string, id: string): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const kept = await this.store.get(keyOf(pooled));
@@ -134,14 +136,14 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
-  /** The current holder of an engine, by engine name; null: none. */
+  /** The current holder of an engine's lease, by engine name; null if there is none. */
   async holderOf(engine: string): Promise<string | null> {
     return (await this.holds.of(engine))?.id ?? null;
   }
 
   /**
-   * Called on the primary thread before any engine is loaded. Ends the holds left by the previous server process, then
-   * periodically ends those that their holder no longer extends.
+   * Called on the primary thread before any engine is loaded. Ends the leases left behind by the previous server
+   * process, then periodically ends those that their holder no longer extends.
    */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity))
@@ -177,8 +179,8 @@ export class EngineTuning {
   }
 
   /**
-   * Called once at startup, before any engine is loaded. Deletes the stored changes of settings that were given at this
-   * start.
+   * Called once at startup, before any engine is loaded. Deletes stored changes to settings that were given at this
+   * startup.
    */
   async forgetGiven(): Promise<void> {
     const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
@@ -218,7 +220,7 @@ export class EngineTuning {
     return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
   }
 
-  /** `kept`: the stored values, without a hold's trial values. */
+  /** `kept`: the stored values, without a lease's trial values. */
   private async describe(pooled: PooledEngine, engine: Engine, kept: EngineValues): Promise<EngineTunables> {
     const stats = engine.stats();
     const hold = await this.holds.of(keyOf(pooled));
@@ -242,9 +244,9 @@ export class EngineTuning {
     };
   }
 
-  /** Values above what the engine allocated are clamped. */
+  /** Values above what the engine has allocated are clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // Automatic, depending on the device: use the value that the engine was loaded with.
+    // If the value is automatic, it depends on the device, so the value with which the engine was loaded is used.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens

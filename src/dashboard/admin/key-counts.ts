@@ -2,10 +2,10 @@
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 
-/** Maximum number of keys listed per slot. All others are summed in one unnamed entry. */
+/** Maximum number of keys listed per slot. The rest are summed in one unnamed entry. */
 const MAX_KEYS = 200;
 
-/** One entry per key, highest counts first; keys beyond the maximum are summed in one entry. */
+/** One entry per key, highest counts first. Keys beyond the maximum are summed in one entry. */
 export function mergedKeys(all: readonly KeyCounts[]): KeyCounts[] {
   const byKey = new Map<string, KeyCounts>();
   for (const one of all) addTo(byKey, one);

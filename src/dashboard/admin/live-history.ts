@@ -1,5 +1,5 @@
 // Port for the live view's 30-day history (see docs/internals/storage.md). Ring buffers of sums with decreasing
-// resolution: recent data is finer. A ring numbers its slots from 1970 on.
+// resolution: recent data is finer. A ring numbers its slots from the Unix epoch.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSum } from './live-sums.js';
@@ -21,7 +21,7 @@ export const RINGS: readonly Ring[] = [
 /** Maximum number of slots per response. */
 const MAX_SLOTS = 800;
 
-/** Seconds since 1970. */
+/** Seconds since the Unix epoch. */
 export interface LiveSpan {
   readonly from: number;
   readonly to: number;

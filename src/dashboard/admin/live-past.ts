@@ -16,7 +16,7 @@ import { askedOrganization } from './organizations.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
-/** Number of series shown separately. All others are summed into one. */
+/** Number of series shown separately. The rest are summed into one. */
 const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
@@ -68,7 +68,7 @@ export function livePastRoutes(
   ];
 }
 
-/** Throws ApiError 400, 422. */
+/** Throws ApiError 400 or 422. */
 function readSpan(query: URLSearchParams): LiveSpan {
   const to = moment(query, 'to') ?? Date.now() / 1000;
   const from = moment(query, 'from') ?? to - DEFAULT_S;
@@ -89,7 +89,7 @@ function moment(query: URLSearchParams, name: string): number | null {
 const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
 /**
- * Engine and model changes from the server's audit log, oldest first. Downloads are left out because they do not affect
+ * Engine and model changes from the server's audit log, oldest first. Downloads are omitted because they do not affect
  * running engines.
  */
 async function marksIn({ from, to }: LiveSpan, audit: LivePastDeps['audit']): Promise<LiveMark[]> {

@@ -1,4 +1,4 @@
-// The server's only sampler, on the primary thread. Once per second it reads the engines' counters, requests the other
+// The server's only sampler, on the primary thread. Once per second, it reads the engines' counters, requests the other
 // threads' counters, and builds one sample. It reads counters that exist anyway, so engines do no extra work.
 
 import type { EngineSample, LiveSample } from '../../shared/wire/live.js';
@@ -12,7 +12,7 @@ import type { ThreadBus } from '../../shared/bus.js';
 export const SAMPLE_MS = 1_000;
 /** Window for percentiles, in seconds. */
 const WINDOW_S = 60;
-/** Deadline for other threads. A late thread is left out of the sample; its counts are included in the next one. */
+/** Deadline for other threads. A late thread is omitted from the sample; its counts are included in the next one. */
 const ASK_MS = 500;
 
 interface Windows {
@@ -21,14 +21,14 @@ interface Windows {
 }
 
 export class LiveSampler {
-  // counters of the previous sample, keyed by engine object because a reloaded engine starts from zero
+  // counters at the previous sample, keyed by engine object because a reloaded engine starts at zero
   readonly #before = new WeakMap<Engine, NativeStats>();
   readonly #windows = new Map<string, Windows>(); // by file
   readonly #timer: NodeJS.Timeout;
   #sampledAt = performance.now();
   #busy = false;
 
-  /** `collect`: returns this thread's counts; `publish`: called with each sample and the counts per key. */
+  /** `collect` returns this thread's counts; `publish` is called with each sample and the counts per key. */
   constructor(
     private readonly pool: ModelPool,
     private readonly bus: ThreadBus,

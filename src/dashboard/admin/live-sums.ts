@@ -1,5 +1,5 @@
-// Combines many live-view samples into one: means for gauges and rates, maxima for values whose peaks matter. The sums
-// can be added up again. Pure.
+// Combines many live-view samples into one: means for gauges and rates, maximums for values whose peaks matter. Sums
+// can be added to each other. Pure.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/live.js';
 
@@ -82,7 +82,7 @@ export function addSum(sum: LiveSum, more: LiveSum): LiveSum {
   };
 }
 
-/** One sample that represents all summed samples. */
+/** One sample that represents all the samples in the sum. */
 export function sampleOf({ samples, means, most, engines }: LiveSum, at: string): LiveSample {
   return {
     at,

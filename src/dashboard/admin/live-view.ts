@@ -1,11 +1,11 @@
-// The live view of one thread: the samples of the last minutes, encoded once, and the viewers. The primary thread's
+// The live view of one thread: the samples of the last few minutes, encoded once, and the viewers. The primary thread's
 // view has the sampler. The other threads receive the samples over the bus and send back their counts.
 //
 //     sampler ──► sample, encoded ──► history, viewers of this thread
 //        ▲                      └───► bus ──► history, viewers of each other thread
 //        └── counts of every thread
 //
-// A few viewers are written to per event-loop turn, so that a thousand of them cannot block this thread.
+// Only a few viewers are written to per event-loop turn, so that a thousand of them cannot block this thread.
 
 import { apiError } from '../../shared/errors.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
@@ -16,16 +16,16 @@ import type { LiveRecorder } from './live-recorder.js';
 import { LiveSampler } from './live-sampler.js';
 import type { LiveCollected } from '../../shared/live-collected.js';
 
-/** Samples sent to a page when it opens: five minutes. */
+/** Number of samples sent to a page when it opens: five minutes' worth. */
 const HISTORY = 300;
-/** Per thread. */
+/** Maximum number of viewers per thread. */
 const MAX_VIEWERS = 5_000;
 /** Number of viewers written to per event-loop turn. */
 const PER_TURN = 50;
 /** How often a viewer's permission is checked again. Each check takes two lookups. */
 const CHECK_MS = 5_000;
 /**
- * A viewer with this much unsent data gets no more samples until it catches up. After too many skipped samples it is
+ * A viewer with this much unsent data gets no more samples until it catches up. After too many skipped samples, it is
  * disconnected.
  */
 const BEHIND_BYTES = 524_288;
@@ -55,12 +55,12 @@ export class LiveView {
   #sampler: LiveSampler | null = null;
   readonly #stopListening: (() => void)[] = [];
   #draining = false;
-  /** Requests in progress on this thread, viewers included. */
+  /** Number of requests in progress on this thread, including viewers. */
   #inFlight: () => number = () => 0;
 
   constructor(private readonly deps: LiveViewDeps) {}
 
-  /** Call once the server is up: starting the server may take longer than the sampling interval. */
+  /** Call once the server is up, because starting it may take longer than the sampling interval. */
   begin(inFlight: () => number): void {
     this.#inFlight = inFlight;
     const { bus, pool, primary, telemetry, history } = this.deps;
@@ -95,7 +95,7 @@ export class LiveView {
     if (this.#viewers.size >= MAX_VIEWERS)
       throw apiError('capacity_exhausted', `The maximum of ${MAX_VIEWERS} viewers is reached.`);
     const stream = exchange.sse();
-    if (exchange.method === 'HEAD') return; // a HEAD request ends here and must not be registered as a viewer
+    if (exchange.method === 'HEAD') return; // a HEAD request ends here, and must not be registered as a viewer
     const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
@@ -103,7 +103,7 @@ export class LiveView {
     viewer.stream.send(this.#historyText, 'history');
   }
 
-  /** Ends the streams, because they would delay the shutdown. */
+  /** Ends the streams, which would otherwise delay the shutdown. */
   drain(): void {
     this.#draining = true;
     for (const { stream } of this.#viewers) stream.end();
@@ -146,7 +146,8 @@ export class LiveView {
   }
 
   /**
-   * Checks the viewer's permission before sending the sample. If the check itself fails, the next sample repeats it.
+   * Checks the viewer's permission before sending the sample. If the check itself fails, it is repeated with the next
+   * sample.
    */
   async #ask(viewer: Viewer, sample: string): Promise<void> {
     viewer.asking = true;

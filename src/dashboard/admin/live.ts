@@ -1,4 +1,4 @@
-// Live view of the engines for operators.
+// The operators' live view of the engines.
 
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
@@ -21,7 +21,7 @@ export function liveRoutes(guard: OperatorGuard, { live, signIns }: LiveDeps): R
     }),
   ];
 
-  /** Whether the session that opened the stream still exists and its user is still an operator. */
+  /** Whether the session that opened the stream still exists, and its user is still an operator. */
   async function isOperator(exchange: Exchange, userId: string): Promise<boolean> {
     const cookie = sessionCookie(exchange);
     const signedIn = cookie === null ? null : await signIns.find(cookie);

@@ -3,13 +3,13 @@
 import type { AuditNote } from '../../accounts/audit.js';
 import type { LifecycleState } from '../../generation/model-deprecation.js';
 
-/** Undefined: the catalog and the settings apply. */
+/** Undefined: the catalog and the configuration apply. */
 export interface ModelRow {
   lifecycle?: LifecycleState | undefined;
   deprecatedAt?: string | null | undefined;
   retiresAt?: string | null | undefined;
   successor?: string | null | undefined;
-  /** Unloaded by an operator: requests return 503 until it is loaded again. */
+  /** Whether an operator has unloaded the model. If so, requests for it get a 503 until it is loaded again. */
   unloaded?: boolean | undefined;
 }
 

@@ -1,6 +1,6 @@
 // Model settings that operators change at run time: lifecycle and dates, and whether the model is loaded. They override
 // the configuration and the catalog. Each thread caches them. It reads them again when it is notified of a change, and
-// once per second to notice changes by other processes.
+// once per second to pick up changes by other processes.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import type { CatalogModel } from '../../engine/catalog.js';
@@ -13,7 +13,7 @@ const READ_MS = 1_000;
 export class ModelSettings {
   private rows: ReadonlyMap<string, ModelRow> = new Map();
   private asked = 0; // number of reads started
-  private read = 0; // number of the read that `rows` comes from
+  private read = 0; // number of the read from which `rows` comes
   private failing = false;
   private readonly listeners = new Set<() => void>();
   private readonly stopListening: () => void;
@@ -30,7 +30,7 @@ export class ModelSettings {
     this.timer.unref();
   }
 
-  /** `onError`: called once when the settings become unreadable; the last ones read stay in effect. */
+  /** `onError`: called once when the settings become unreadable. The last ones that were read stay in effect. */
   static async open(
     store: ModelSettingsStore,
     bus: ThreadBus,
@@ -80,7 +80,10 @@ export class ModelSettings {
     await this.changed();
   }
 
-  /** Called after each change that this thread makes or is notified of. Returns a function that unsubscribes. */
+  /**
+   * Calls the listener after each change that this thread makes or is notified of. Returns a function that unsubscribes
+   * it.
+   */
   onChanged(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -109,7 +112,7 @@ export class ModelSettings {
   private async readAgain(): Promise<void> {
     const at = ++this.asked;
     const rows = await this.store.all();
-    if (at < this.read) return; // a newer read has completed already
+    if (at < this.read) return; // a newer read has already completed
     this.read = at;
     this.rows = rows;
   }

@@ -1,5 +1,5 @@
-// The two ways to authenticate as an operator: the session of an operator, under /dashboard/api/operator, or the bearer
-// token of the settings, under /admin/api on a separate listener. The routes are defined once for both.
+// The two ways to authenticate as an operator: with an operator's session, under /dashboard/api/operator, or with the
+// configured bearer token, under /admin/api on a separate listener. The routes are defined once for both.
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
@@ -15,7 +15,7 @@ export interface OperatorCall<B> {
   readonly exchange: Exchange;
   /** For the audit log. */
   readonly actor: Actor;
-  /** Null: authenticated by the token. */
+  /** Null if authenticated by the token. */
   readonly userId: string | null;
   /** The body, parsed by the schema; undefined if the route has no schema. */
   readonly body: B;
@@ -32,7 +32,7 @@ export interface OperatorRoute<B> {
   handler(call: OperatorCall<B>): void | Promise<void>;
 }
 
-/** Converts the operator route to a plain Route that makes all checks before `serve` runs. */
+/** Converts an operator route to a plain Route that makes all checks before `handler` runs. */
 export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** Authenticates by session. */
@@ -49,7 +49,7 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** Maximum number of client addresses whose recent wrong tokens are kept in memory, in addition to the store. */
+/** Maximum number of client addresses whose recent wrong tokens are kept in memory in addition to the store. */
 const MAX_REMEMBERED = 10_000;
 
 /**
@@ -68,7 +68,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
       );
     const address = addressGroup(exchange.remoteAddress);
     const stored = await attempts.counted('operator', address);
-    // Checks and counts in the same event-loop turn, so that concurrent requests cannot get past the limit.
+    // Checks and counts in the same event-loop turn, so that concurrent requests cannot get around the limit.
     const now = clock();
     const known = remembered.get(address);
     const recent = known === undefined ? undefined : capped(known, now);
@@ -79,7 +79,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    // the limit table is full or the database failed: the response is the same either way
+    // whether the limit table is full or the database failed, the response is the same
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };
@@ -107,5 +107,5 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
   });
 }
 
-// Hashing gives both values the same length, so that the comparison's timing reveals nothing.
+// Hashing gives both values the same length, so that the timing of the comparison reveals nothing.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

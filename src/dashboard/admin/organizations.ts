@@ -85,7 +85,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: OrganizationDeps)
 }
 
 /**
- * The `organization` query parameter, or null if it is absent: the id of an organization, which may have been deleted.
+ * The `organization` query parameter, or null if it is absent: the ID of an organization, which may have been deleted.
  * Throws ApiError 400.
  */
 export function askedOrganization(query: URLSearchParams): string | null {

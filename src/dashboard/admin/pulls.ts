@@ -1,5 +1,5 @@
-// Models that operators download from a hub while the server runs. A download runs on the thread that received the
-// request. Every thread can list and stop all downloads. Finished ones are kept in memory for a while.
+// Models that operators download from a hub while the server is running. A download runs on the thread that received
+// the request. Every thread can list and stop all downloads. Finished downloads are kept in memory for a while.
 
 import { newAccountId } from '../../shared/ids.js';
 import { apiError } from '../../shared/errors.js';
@@ -11,7 +11,7 @@ import type { ThreadBus } from '../../shared/bus.js';
 import type { Log } from '../../telemetry/types.js';
 import type { ModelPull } from '../../shared/wire/models.js';
 
-/** Concurrent downloads per thread. They share disk and network bandwidth. */
+/** Maximum number of concurrent downloads per thread. They share disk and network bandwidth. */
 const MAX_RUNNING = 2;
 const MAX_REMEMBERED = 20;
 
@@ -36,7 +36,7 @@ export class Pulls {
     ];
   }
 
-  /** Downloads of all threads, newest first. */
+  /** Downloads on all threads, newest first. */
   async list(): Promise<ModelPull[]> {
     const others = await this.bus.ask('pulls.list', {});
     return [...this.#pulls.values(), ...others.flat()]
@@ -77,7 +77,7 @@ export class Pulls {
     return pull;
   }
 
-  /** Idempotent; works for a download on any thread. Partial files stay on disk. */
+  /** Idempotent. Works for a download on any thread. Partial files stay on disk. */
   stop(id: string): void {
     this.#stop(id);
     this.bus.publish('pulls.stop', { id });

@@ -8,7 +8,7 @@ const PAGE = 100;
 /** Maximum number of log pages to scan. */
 const MAX_PAGES = 50;
 
-/** Completed requests, newest first, except those made with `exceptKeys` and those with images. */
+/** Completed requests, newest first, excluding those made with `exceptKeys` and those with images. */
 export async function recentShapes(
   requestLog: Pick<RequestLog, 'list'>,
   models: readonly string[],

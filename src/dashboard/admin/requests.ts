@@ -1,5 +1,5 @@
-// GET …/requests: requests of all organizations, or of one if `organization` is given. Prompts and responses are left
-// out.
+// GET …/requests: requests of all organizations or, if `organization` is given, of one. Prompts and responses are
+// omitted.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';

@@ -1,5 +1,5 @@
-// POST /users/{id}/reset-link: creates a password reset link for servers that send no mail. The operator passes it on
-// to the user.
+// POST /users/{id}/reset-link: creates a password reset link, which the operator passes on to the user. For servers
+// that do not send mail.
 
 import { TOKEN_MS } from '../../accounts/tokens.js';
 import { apiError } from '../../shared/errors.js';

@@ -16,7 +16,7 @@ import { requestRoutes, type RequestDeps } from './requests.js';
 import { resetLinkRoutes, type ResetLinkDeps } from './reset-link.js';
 import { userRoutes, type UserDeps } from './users.js';
 
-/** The dependencies of all route files together. */
+/** The combined dependencies of all route files. */
 export type OperatorRouteDeps = OrganizationDeps &
   UserDeps &
   ResetLinkDeps &

@@ -1,5 +1,5 @@
-// Checks before a downloaded model is served under a name: the name is free, the weights are on disk, the architecture
-// is supported, and the machine has enough memory. Used by operator routes and the command line.
+// Checks to be made before a downloaded model is served under a name: the name is free, the weights are on disk, the
+// architecture is supported, and the machine has enough memory. Used by operator routes and the command line.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import { builtInCatalog, nameProblem, readCatalog } from '../../engine/catalog.js';
@@ -28,11 +28,11 @@ export interface ServeFrom {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly fileFacts: FileFacts;
   readonly memory: { total: number; available: number };
-  /** Names and aliases in the settings. */
+  /** Names and aliases in the configuration. */
   readonly taken: ReadonlySet<string>;
 }
 
-/** Stores the declaration. Rejects with ApiError 422 for the field `name` or `model`. */
+/** Stores the declaration. Rejects with ApiError 422 that names the field `name` or `model`. */
 export async function serveFetched(
   { name, model, displayName, idleMinutes }: ServeWish,
   { store, hub, fileFacts, memory, taken }: ServeFrom,

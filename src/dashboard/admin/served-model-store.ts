@@ -1,4 +1,4 @@
-// Port for models that operators serve in addition to those in the settings (see docs/internals/storage.md).
+// Port for models that operators serve in addition to the configured ones (see docs/internals/storage.md).
 
 import type { AuditNote } from '../../accounts/audit.js';
 
@@ -6,7 +6,7 @@ import type { AuditNote } from '../../accounts/audit.js';
 export interface ServedModelRow {
   /** OWNER/REPO:QUANTIZATION[@REVISION], in the hub's cache. */
   readonly source: string;
-  /** File path at the time of the declaration. */
+  /** Path of the file at the time of the declaration. */
   readonly path: string;
   readonly displayName: string;
   /** Unloaded after this many minutes without requests; null: only when another model needs the memory. */
@@ -19,7 +19,7 @@ export interface ServedModelStore {
   /** Keyed and sorted by name. */
   all(): Promise<ReadonlyMap<string, ServedModelRow>>;
   /**
-   * Declares a model and writes the audit entry in the same transaction. `check` receives the current models; if it
+   * Declares a model, and writes the audit entry in the same transaction. `check` receives the current models; if it
    * throws, nothing changes.
    */
   add(
@@ -28,6 +28,6 @@ export interface ServedModelStore {
     check: (there: ReadonlyMap<string, ServedModelRow>) => void,
     note: AuditNote,
   ): Promise<void>;
-  /** Removes a model and the settings that operators made for its name. Resolves to whether it existed. */
+  /** Removes a model and the settings that operators have made for its name. Resolves to whether it existed. */
   remove(name: string, note: AuditNote): Promise<boolean>;
 }

@@ -1,5 +1,5 @@
-// Operator routes for engine settings that can change at run time. A null value restores the configured one. A hold
-// applies trial settings, which expire and are not stored.
+// Operator routes for engine settings that can be changed at run time. A null value restores the configured one. A
+// lease applies trial settings, which expire and are not stored.
 
 import type { EngineTunablesPatch } from '../../shared/wire/tunables.js';
 import type { Route } from '../../http/exchange.js';

@@ -1,4 +1,4 @@
-// Schema of a tuning run reported by the command line. Every field that can grow is bounded.
+// Schema for a tuning run reported by the command line. Every field that can grow is bounded.
 
 import { z } from 'zod';
 import { MAX_TRIALS } from '../../bench/tune/plan.js';

@@ -14,10 +14,8 @@ export interface TuneRunStore {
   get(id: string): Promise<TuneRun | null>;
   /** All runs, newest first. */
   list(): Promise<TuneRunSummary[]>;
-  /** API keys of the stored runs, whose requests must not be used as a workload. */
+  /** API keys used by the stored runs, whose requests must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
-  /**
-   * At startup: marks the runs that were in progress when the server stopped as ended. Resolves to how many there were.
-   */
+  /** At startup: marks runs that were in progress when the server stopped as ended. Resolves to how many there were. */
   endUnfinished(reason: string, at: Date): Promise<number>;
 }

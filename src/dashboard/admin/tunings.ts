@@ -1,6 +1,6 @@
 // Tuning runs that operators start on the server. A child process generates the load. The thread that received the
-// request holds the engine for as long as the child lives. Results are stored as they arrive, so every thread can see
-// them.
+// request holds the engine's lease for as long as the child runs. Results are stored as they arrive, so every thread
+// can see them.
 
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -26,12 +26,12 @@ import { recentShapes } from './request-shapes.js';
 import type { TuneRunStore } from './tune-runs.js';
 
 const CHILD = fileURLToPath(new URL('../../bench/tune/child.js', import.meta.url));
-/** Duration of a hold. It is extended every PROLONG_MS, long before it ends. */
+/** Duration of a lease. It is extended every PROLONG_MS, long before it ends. */
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
-/** How long a child may take to exit by itself. */
+/** How long a child may take to exit on its own. */
 const END_MS = 3_000;
-/** Minimum number of requests needed for a workload. */
+/** Minimum number of requests needed to derive a workload. */
 const MIN_SHAPES = 20;
 /** Maximum number of concurrent requests, unless the request asks for more. */
 const MAX_LOAD = 1_024;
@@ -64,7 +64,7 @@ export class Tunings {
     this.#stopListening = deps.bus.on('tuning.stop', ({ id }) => this.#running.get(id)?.stop());
   }
 
-  /** Resolves when the run has started. Rejects with ApiError 404, 422, 503. */
+  /** Resolves when the run has started. Rejects with ApiError 404, 422 or 503. */
   async start(asked: TuneStart, actor: Actor): Promise<TuneRun> {
     const { tuning, runs, accounts } = this.deps;
     const url = this.deps.url();
@@ -128,8 +128,8 @@ export class Tunings {
   }
 
   /**
-   * Marks command-line runs as ended if they disappeared without a report (kill -9) and no longer hold their engine.
-   * Runs that the server started are tracked directly.
+   * Marks command-line runs as ended if they disappeared without a report (kill -9) and no longer hold their engine's
+   * lease. Runs started by the server are tracked directly.
    */
   async endLost(): Promise<void> {
     const { runs, tuning } = this.deps;
@@ -149,7 +149,7 @@ export class Tunings {
     }
   }
 
-  /** Idempotent; works for a run on any thread. */
+  /** Idempotent. Works for a run on any thread. */
   stop(id: string): void {
     this.#running.get(id)?.stop();
     this.deps.bus.publish('tuning.stop', { id });

@@ -1,4 +1,4 @@
-// GET …/usage: usage by model over a range of hours, for each organization, or for one if `organization` is given.
+// GET …/usage: usage by model over a range of hours, for each organization or, if `organization` is given, for one.
 
 import type { ListPage } from '../../shared/wire/list.js';
 import { apiError } from '../../shared/errors.js';
@@ -34,7 +34,7 @@ export function usageRoutes(guard: OperatorGuard, { organizations, usage, prices
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
         if (from >= to || to - from > MAX_MS)
           throw apiError('value_out_of_range', 'from must be before to and at most two years earlier.', 'from');
-        // A deleted organization's usage remains available until its retention ends.
+        // A deleted organization's usage remains available until its retention period ends.
         const one = askedOrganization(exchange.query);
         const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
         const rows = await usage.totals(

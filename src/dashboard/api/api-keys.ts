@@ -1,5 +1,5 @@
-// …/api-keys: an organization's API keys. Developers can change the keys they created, admins can change all. The
-// secret is returned only once, when a key is created.
+// …/api-keys: an organization's API keys. Developers can change the keys that they created, admins can change all keys.
+// The secret is returned only once, when a key is created.
 
 import { z } from 'zod';
 import { checkChanger, DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
@@ -129,7 +129,7 @@ export function apiKeyRoutes({ guard, apiKeys: keys, pool, now }: ApiKeyDeps): R
     }),
   ];
 
-  /** The key named in the path, if the caller may change it. Throws ApiError 404, 403. */
+  /** The key named in the path, if the caller may change it. Throws ApiError 404 or 403. */
   async function changeable({ exchange, organization, user, role }: MemberCall<unknown>): Promise<KeyRecord> {
     const key = known(await keys.get(organization.id, exchange.params['id'] as string));
     checkChanger(role, user.id, key);

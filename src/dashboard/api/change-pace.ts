@@ -1,12 +1,12 @@
 // Rate limit on changes per user, because each change writes an audit entry and causes a disk write. The limit is per
-// thread: a user whose requests reach N threads can make N times as many changes. Event-loop thread only.
+// thread, so a user whose requests reach N threads can make N times as many changes. Event-loop thread only.
 
 import { apiError } from '../../shared/errors.js';
 
 /** Maximum burst, in changes. It refills at PER_SECOND changes per second. */
 const BURST = 200;
 const PER_SECOND = 10;
-/** Maximum number of users tracked. The least recently active are dropped. */
+/** Maximum number of users tracked. Beyond that, the least recently active ones are dropped. */
 const REMEMBERED = 10_000;
 
 export class ChangePace {

@@ -1,4 +1,4 @@
-// Fields that several request bodies of the dashboard API share, with their bounds.
+// Fields shared by several request bodies of the dashboard API, with their bounds.
 
 import { z } from 'zod';
 import { MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARACTERS } from '../../accounts/passwords.js';
@@ -11,7 +11,7 @@ const issue = (api: ErrorCode, message: string): { code: 'custom'; params: { api
   message,
 });
 
-/** Name of a user or organization: one line. */
+/** Name of a user or organization: a single line. */
 export const nameField = z
   .string()
   .trim()
@@ -19,7 +19,9 @@ export const nameField = z
   .max(100)
   .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 
-/** An e-mail address in the form that normalEmail() returns. Whether the domain exists is left to the mail servers. */
+/**
+ * An e-mail address, as returned by normalEmail(). Whether the domain exists is left to the mail servers to find out.
+ */
 export const emailField = z
   .string()
   .max(254)

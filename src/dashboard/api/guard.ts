@@ -1,6 +1,6 @@
-// The four kinds of dashboard routes, by the access they require: none, a session, membership with a role, operator.
-// The guard converts them to plain Routes. Before `serve` runs, it checks the cookie, Origin, CSRF token, role and
-// body, in this order, and sets the error format. Responses carry the security headers.
+// The four kinds of dashboard routes, by the access that they require: none, a session, membership with a role,
+// operator. The guard converts them to plain Routes. Before `handler` runs, it checks the cookie, Origin, CSRF token,
+// role and body, in this order, and sets the error format. Responses carry the security headers.
 
 import type { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -34,7 +34,7 @@ export interface MemberCall<B> extends UserCall<B> {
   readonly role: Role;
 }
 
-/** Path under /dashboard/api: '/organizations/:org/usage'. */
+/** Path relative to /dashboard/api: '/organizations/:org/usage'. */
 export interface DashboardRoute<C> {
   method: Route['method'];
   path: string;
@@ -45,18 +45,18 @@ export interface DashboardRoute<C> {
   noted?: true;
   /** See Route. */
   countedAs?: string;
-  /** The identity that rate limits count the request against, if there are any. */
+  /** The identity against which rate limits count the request, if any apply. */
   actAs?(call: Omit<C, 'body'>): Identity;
   handler(call: C): void | Promise<void>;
 }
 
 export interface Guard {
-  /** No session needed. Requests that change something are refused if their Origin is another site. */
+  /** No session is needed. Requests that change something are refused if their Origin is another site. */
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** Needs a session. */
+  /** Requires a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** Needs the session of a member of `:org` with at least this role. Suspended organizations are read-only. */
+  /** Requires the session of a member of `:org` with at least this role. Suspended organizations are read-only. */
   member<B = undefined>(least: Role, route: DashboardRoute<MemberCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** Needs the session of an operator. */
+  /** Requires an operator's session. */
   operator<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
 }

@@ -1,5 +1,5 @@
-// GET /organizations/:org/playground/image: reports how a model would process an image of a given size: its token count
-// and tiles. Generates nothing and counts as no usage.
+// GET /organizations/:org/playground/image: reports how a model would process an image of a given size, with its token
+// count and tiles. Generates nothing and does not count as usage.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -30,7 +30,7 @@ export function imagePlanRoutes({ guard, models, pool }: ImagePlanDeps): Route[]
         const width = side(query, 'width'),
           height = side(query, 'height');
         const model = models.find(asked);
-        model.ready(); // throws an error with the reason if the model is not ready
+        model.ready(); // throws an error that gives the reason if the model is not ready
         const status = pool.get(model.name)?.status;
         if (status?.state !== 'ready' || status.engine.vision === null)
           throw apiError('model_not_vision', `${asked} accepts text only, not images.`, 'model');

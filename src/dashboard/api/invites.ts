@@ -1,5 +1,5 @@
-// Invitations: created and revoked by admins, accepted by opening the link with the e-mail address that it was issued
-// for.
+// Invitations, which admins create and revoke, and which are accepted by opening the link with the e-mail address for
+// which it was issued.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';

@@ -42,7 +42,9 @@ const value = z.number().int().min(1).max(1e9).nullish();
 
 const limitValues = { rpm: value, tpm: value, concurrency: value };
 
-/** Unlike other unknown fields, unknown limits are refused: a key with a misspelt limit would have no limit. */
+/**
+ * Unlike other unknown fields, unknown limits are refused, because a key with a misspelled limit would have no limit.
+ */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
     if (!Object.hasOwn(limitValues, name))
@@ -60,13 +62,13 @@ export const limitsField = z
   .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);
 
-/** `now`: milliseconds. Throws ApiError 422 if the date is in the past. */
+/** `now` is in milliseconds. Throws ApiError 422 if the date is in the past. */
 export function checkExpiry(date: Date | null | undefined, now: number): void {
   if (date != null && date.getTime() <= now)
     throw apiError('invalid_value', '`expires_at` must be in the future.', 'expires_at');
 }
 
-/** Throws ApiError 422 for a name that is not a served model. `*` alone means all models. */
+/** Throws ApiError 422 for a name that is not a served model. `*` on its own means all models. */
 export function checkModels(names: readonly string[] | undefined, served: readonly string[]): void {
   names?.forEach((name, index) => {
     if (name === '*' && names.length === 1) return;

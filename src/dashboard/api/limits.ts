@@ -8,7 +8,7 @@ import type { Admission } from '../../admission/admission.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { Guard } from './guard.js';
 
-/** Tokens used by each organization this month. */
+/** Tokens that each organization has used this month. */
 export type MonthTokens = (organizationIds: readonly string[]) => Promise<number[]>;
 
 export interface LimitDeps {

@@ -1,4 +1,4 @@
-// GET …/models: the models that an organization can use, with metadata from their files.
+// GET …/models: the models that an organization may use, with metadata from their files.
 
 import { modelBytes } from '../../engine/catalog.js';
 import type { ModelPool } from '../../engine/model-pool.js';

@@ -25,7 +25,7 @@ export function userObject(user: User): UserObject {
   };
 }
 
-/** The organization's limits by model name. */
+/** The organization's limits, by model name. */
 export type OrganizationLimits = (organization: OrganizationView) => Record<string, LimitValues>;
 
 export function organizationObject(
@@ -48,7 +48,7 @@ export function sessionObject(session: Session, currentId: string): SessionObjec
   };
 }
 
-/** `base`: address of the dashboard, for the link of a pending invitation. */
+/** `base`: the dashboard's address, for the link of a pending invitation. */
 export function inviteObject(
   { id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite,
   base: string,
@@ -65,7 +65,7 @@ export function inviteObject(
   };
 }
 
-/** Dashboard pages that mailed links open. */
+/** URLs of the dashboard pages opened by mailed links. */
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;

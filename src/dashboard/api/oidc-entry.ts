@@ -1,4 +1,5 @@
-// Maps an identity from the provider to a user: the user it is linked to, an existing user to link it to, or a new one.
+// Maps an identity from the provider to a user: the user to whom it is linked, an existing user to whom to link it, or
+// a new user.
 
 import type { ForeignIdentity, Identities } from '../../accounts/identities.js';
 import type { Client, SignIns } from '../../accounts/sign-ins.js';
@@ -10,7 +11,7 @@ import { OidcRefusal } from '../../accounts/oidc/failures.js';
 import type { Claims } from '../../accounts/oidc/provider.js';
 import { emailField, nameField } from './fields.js';
 
-/** `cookie`: the session cookie, if sign-up started a session; null: the caller must start one. */
+/** `cookie`: the session cookie, if sign-up started a session. Null: the caller must start one. */
 export interface Entered {
   readonly user: User;
   readonly cookie: string | null;
@@ -33,8 +34,8 @@ export class OidcEntry {
     const { identities, signIns } = this.stores;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
-    // The address is checked for linked users as well: a former employee has a different address at the provider, or
-    // none.
+    // The address is checked for linked users as well, because a former employee has a different address at the
+    // provider, or none.
     const email = this.#email(claims, known !== null);
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');

@@ -1,6 +1,6 @@
 // /oidc/start and /oidc/callback redirect to the provider and back. /oidc/link and /oidc/unlink change the link of the
-// signed-in account. The state that the callback needs travels in a sealed cookie, so only the browser that started a
-// sign-in can finish it.
+// signed-in account. The state that the callback needs is carried in an encrypted cookie, so only the browser that
+// started a sign-in can finish it.
 
 import { addressGroup } from '../../accounts/attempts.js';
 import { ApiError, apiError } from '../../shared/errors.js';
@@ -27,12 +27,12 @@ const COOKIE = 'oidc';
 const COOKIE_S = 600;
 const MAX_INVITE = 256;
 
-/** Content of the sealed cookie. */
+/** Content of the encrypted cookie. */
 interface Journey extends Asked {
-  /** Path of the page to open after the sign-in. */
+  /** Path of the page to be opened after the sign-in. */
   next: string;
   invite: string | null;
-  /** The user to link the identity to; null for a sign-in. */
+  /** The user to whom the identity is to be linked; null for a sign-in. */
   link: string | null;
   until: number;
 }
@@ -45,7 +45,7 @@ export interface OidcDeps {
   attempts: Attempts;
   tickets: MfaChallenges;
   box: SecretBox;
-  /** Null: no provider is configured. */
+  /** Null if no provider is configured. */
   oidc: OidcProvider | null;
   origin: DashboardOrigin;
   config: Pick<Config, 'oidc'>;
@@ -106,7 +106,8 @@ function routesOf(
   };
 
   /**
-   * Returns the provider's address to redirect to, after setting the cookie for the callback. Rejects with OidcRefusal.
+   * Returns the provider's URL to which to redirect, after setting the cookie for the callback. Rejects with
+   * OidcRefusal.
    */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
     const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => {

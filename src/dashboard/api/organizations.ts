@@ -23,7 +23,7 @@ export interface OrganizationDeps {
   organizations: Organizations;
   members: Members;
   attempts: Attempts;
-  /** Data that is erased together with an organization. */
+  /** Data that is erased when an organization is deleted. */
   organizationData: OrganizationDataOwner;
   requestLog: Pick<RequestLog, 'eraseTexts'>;
   organizationLimits: OrganizationLimits;

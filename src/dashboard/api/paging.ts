@@ -1,5 +1,5 @@
-// Pagination of dashboard API lists: `limit` from 1 to 100 (default 20), and `after`, the `next` value of the previous
-// page.
+// Pagination of dashboard API lists: `limit` from 1 to 100 (default: 20), and `after`, which is the `next` value from
+// the previous page.
 
 import { pageOf } from '../../accounts/page.js';
 import type { Page } from '../../accounts/page.js';
@@ -15,7 +15,7 @@ const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 const MAX_CURSOR = 256;
 
-/** Throws ApiError 400 if a value is not a number, 422 if it is out of range. */
+/** Throws ApiError 400 if a value is not a number, and 422 if it is out of range. */
 export function readPage(query: URLSearchParams): PageQuery {
   const text = query.get('limit');
   if (text !== null && !/^\d{1,9}$/.test(text))
@@ -38,7 +38,7 @@ export function pageQueryOf<T>(
   return listPage(pageOf(all, limit, after, cursor), (entry) => entry);
 }
 
-/** Converts a slice to the response. A null slice means that `after` was not found, and throws 404 item_not_found. */
+/** Converts a page to the response. A null page means that `after` was not found, and throws 404 item_not_found. */
 export function listPage<T, O>(slice: Page<T> | null, shown: (entry: T) => O): ListPage<O> {
   if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };

@@ -1,5 +1,5 @@
 // POST /organizations/:org/playground: calls the Chat Completions route on behalf of the organization, without an API
-// key. Limits, usage and errors work as for API requests.
+// key. Limits, usage and errors work as they do for API requests.
 
 import { identityWithoutKey } from '../../accounts/accounts.js';
 import { apiError } from '../../shared/errors.js';
@@ -7,7 +7,7 @@ import type { Route } from '../../http/exchange.js';
 import type { Config } from '../../config/settings.js';
 import type { Guard } from './guard.js';
 
-/** Stands in for the API key's id in usage and limits. */
+/** Takes the place of the API key's ID in usage and limits. */
 export const PLAYGROUND_KEY = 'playground';
 
 export interface PlaygroundDeps {

@@ -1,12 +1,12 @@
 // Runs reads that may take long: lists that must be read completely to return one page, and large stored content. These
-// reads run one at a time, with organizations taking turns, and count towards the organization's event-loop budget
-// (limits.event_loop_ms). Many readers therefore cannot delay other requests.
+// reads run one at a time, with organizations taking turns, and count toward the organization's event-loop budget
+// (limits.event_loop_ms). So many readers at once cannot delay other requests.
 
 import type { Exchange } from '../../http/exchange.js';
 import { SMALL_BYTES } from '../../http/parse-queue.js';
 
 /**
- * For member routes. The size is unknown until the read completes, so every such read waits for its turn. Rejects with
+ * For member routes. The size is not known until the read completes, so every such read waits its turn. Rejects with
  * ApiError 429.
  */
 export function readWhole<T>(exchange: Pick<Exchange, 'enqueue'>, read: () => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-// Query parameters and response objects of the request log.
+// The request log's query parameters and response objects.
 
 import { apiError } from '../../shared/errors.js';
 import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../usage/requests/request-log.js';

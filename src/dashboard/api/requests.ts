@@ -1,4 +1,4 @@
-// GET …/requests: an organization's requests of the last few days, and the details of one request.
+// GET …/requests: an organization's requests from the last few days, and the details of one request.
 
 import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';

@@ -1,4 +1,4 @@
-// All routes of the dashboard API. Each file in this folder has the routes of one subject.
+// All routes of the dashboard API. Each file in this directory contains the routes for one subject.
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes, type ApiKeyDeps } from './api-keys.js';
@@ -23,7 +23,7 @@ import { storedResponseRoutes, type StoredResponseDeps } from './stored-response
 import { usageLatencyRoutes, type UsageLatencyDeps } from './usage-latency.js';
 import { usageRoutes, type UsageDeps } from './usage.js';
 
-/** The dependencies of all route files together. */
+/** The combined dependencies of all route files. */
 export type DashboardRouteDeps = SignUpDeps &
   SignInDeps &
   SecondFactorDeps &

@@ -1,7 +1,7 @@
-// …/playground/saved: saved playground presets and conversations: the user's own, and those that members of the
-// organization share. A link contains the item's id. It works only for members of the organization and, except for the
-// owner, only while the item is shared. Names and contents are encrypted and bound to the organization and the id, so
-// that a row cannot be read without the server's keys or copied to another id.
+// …/playground/saved: saved playground presets and conversations, both the user's own and those shared by members of
+// the organization. A link contains the item's ID. It works only for members of the organization and, except for the
+// owner, only while the item is shared. Names and contents are encrypted and bound to the organization and the ID, so a
+// row cannot be read without the server's keys or copied to another ID.
 
 import { z } from 'zod';
 import { hasRole } from '../../accounts/members.js';
@@ -205,7 +205,7 @@ export function savedRoutes({ guard, saved, box, users, audit }: SavedDeps): Rou
       },
     }),
 
-    // Admins can also delete items that others share.
+    // Admins can also delete items shared by others.
     guard.member('viewer', {
       method: 'DELETE',
       path: `${LIST}/:id`,

@@ -1,5 +1,5 @@
-// …/second-factor: the user's own second factor: generate a secret, confirm it, turn it off, and replace the recovery
-// codes.
+// …/second-factor: the user's own two-factor authentication: generate a secret, confirm it, turn it off, and replace
+// the recovery codes.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';

@@ -24,7 +24,7 @@ type WithoutBody<C> = Omit<C, 'body'>;
 
 export class SessionGuard implements Guard {
   private readonly pace = new ChangePace();
-  private readonly counted = new WeakSet<Exchange>(); // requests that were already counted: each is checked twice
+  private readonly counted = new WeakSet<Exchange>(); // requests already counted: each is checked twice
 
   constructor(
     private readonly directory: Directory,

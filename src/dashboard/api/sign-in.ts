@@ -23,7 +23,7 @@ import { sessionObject, userObject } from './objects.js';
 import { pageQueryOf, readPage } from './paging.js';
 import type { Guard } from './guard.js';
 
-// An invalid e-mail address is accepted here and treated like an address that has no account.
+// An invalid e-mail address is accepted here and treated like an address without an account.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
 export interface SignInDeps {
@@ -83,7 +83,7 @@ export function signInRoutes({
         const counted = { address: `address ${addressGroup(client.ip)}`, email: `email ${email}` };
         const before = sessionCookie(exchange);
         const wrong = apiError('invalid_credentials', 'Wrong e-mail address or password.');
-        // Attempts are limited per client address and per e-mail address. Both are counted before the password is
+        // Attempts are limited both per client address and per e-mail address. Both are counted before the password is
         // checked.
         await attempts.count('login', [counted.address, counted.email]);
         const known = await signIns.withEmail(email);

@@ -1,4 +1,4 @@
-// GET /status, POST /signup, and a preview of the invitation that a link belongs to.
+// GET /status, POST /signup, and a preview of the invitation to which a link belongs.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -38,7 +38,7 @@ export interface SignUpDeps {
   signUps: SignUps;
   attempts: Attempts;
   mailer: AccountMailer;
-  /** Null: no provider is configured. */
+  /** Null if no provider is configured. */
   oidc: OidcProvider | null;
   organizationLimits: OrganizationLimits;
   origin: DashboardOrigin;

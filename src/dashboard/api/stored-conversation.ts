@@ -1,18 +1,18 @@
-// Converts a stored response, together with the earlier responses it continues, into a conversation for the page,
+// Converts a stored response, together with the earlier responses that it continues, to a conversation for the page,
 // oldest first. It includes the text, but only a count of the images. Very long content is truncated and marked as
 // such. Pure.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/stored-responses.js';
 
-/** Maximum characters per item. */
+/** Maximum number of characters per item. */
 const MAX_ITEM = 20_000;
 /**
- * Maximum characters in total, counted from the newest response backwards. The response in which the limit is reached
- * is shown completely, up to twice the limit.
+ * Maximum number of characters in total, counted from the newest response backwards. The response in which the limit is
+ * reached is shown completely, up to twice the limit.
  */
 const MAX_ALL = 400_000;
-/** An item counts as at least this many characters, because many empty items also make a long page. */
+/** An item counts as at least this many characters, because many empty items also make a page long. */
 const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {

@@ -1,4 +1,4 @@
-// …/responses: an organization's stored responses: a list without content, and a single response shown as a
+// …/responses: an organization's stored responses, as a list without content, or a single response shown as a
 // conversation.
 
 import { apiError } from '../../shared/errors.js';

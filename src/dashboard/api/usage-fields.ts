@@ -16,7 +16,7 @@ const MAX_NAME = 128;
 const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 10_000;
 
-/** Throws ApiError 400. Rounds `from` down and `to` up to a full hour, or to a full UTC day for daily buckets. */
+/** Throws ApiError 400. Rounds `from` down and `to` up to a full hour or, for daily buckets, to a full UTC day. */
 export function readUsageQuery(
   query: URLSearchParams,
   organizationId: string,
@@ -50,7 +50,7 @@ export function readUsageQuery(
   };
 }
 
-/** Rows per page. The maximum is higher than for other lists because a chart needs all rows. Throws ApiError 400. */
+/** Rows per page. The maximum is higher than for other lists, because a chart needs all rows. Throws ApiError 400. */
 export function readUsagePage(query: URLSearchParams): { limit: number; after: UsageCursor | null } {
   const text = query.get('limit') ?? String(DEFAULT_LIMIT);
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
@@ -68,12 +68,12 @@ function readCursor(text: string): UsageCursor {
     if (text.length <= 1_024 && Number.isSafeInteger(hour) && typeof group === 'string')
       return { hour: hour as number, group };
   } catch {
-    // Handled by the check below.
+    // handled by the check below
   }
   throw invalid('after', 'after must be the `next_page` value of the previous page.');
 }
 
-/** A date, an RFC 3339 time or seconds since 1970, as milliseconds. */
+/** A date, an RFC 3339 time or seconds since the Unix epoch. Returns milliseconds. */
 function time(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null || text === '') return null;
@@ -82,7 +82,7 @@ function time(query: URLSearchParams, name: string): number | null {
     : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       ? Date.parse(text)
       : NaN;
-  // Up to the year 9999, the last one that the response's date format can express.
+  // The limit is the year 9999, the last one that the response's date format can express.
   if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
     throw invalid(name, `${name} must be a date or a time such as 2026-11-21T00:00:00Z.`);
   return at;

@@ -1,4 +1,4 @@
-// GET …/usage/latency: percentiles of time to first token and total duration, by model and API key.
+// GET …/usage/latency: percentiles of time to first token and of total duration, by model and API key.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';

@@ -1,5 +1,5 @@
-// The built page in memory: dist/web as scripts/setup.mjs writes it, each file with its compressed variants. Read once
-// at server start and never modified.
+// The built page in memory: dist/web as written by scripts/setup.mjs, each file with its compressed variants. Read once
+// at server startup and never modified.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -47,7 +47,7 @@ function readPageFile(path: string): PageFile {
   return { contentType: CONTENT_TYPES[extname(path)] as string, plain: readFileSync(path), coded };
 }
 
-/** The encoding to send for an Accept-Encoding header. Prefers br over gzip. */
+/** The encoding to use for an Accept-Encoding header. Prefers br to gzip. */
 export function codingFor(file: PageFile, acceptEncoding: string): Coding | null {
   const weights = new Map(
     acceptEncoding

@@ -1,5 +1,5 @@
 // Serves the dashboard's page: index.html for each of its paths, and assets under names that contain a hash of the
-// content. index.html is small and always sent in full: a 304 would save only a few hundred bytes.
+// content. index.html is small and always sent in full, because a 304 would save only a few hundred bytes.
 
 import { fileURLToPath } from 'node:url';
 import { apiError } from '../../shared/errors.js';

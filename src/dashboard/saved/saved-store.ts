@@ -12,9 +12,9 @@ export interface SavedRow {
   readonly userId: string;
   readonly kind: SavedKind;
   readonly sealedName: string;
-  /** Members of the organization may open it. */
+  /** Whether members of the organization may open it. */
   readonly shared: boolean;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the Unix epoch. */
   readonly createdAt: number;
   /** Time of expiry; null: never. */
   readonly expiresAt: number | null;
@@ -27,12 +27,12 @@ export interface SavedChange {
   readonly expiresAt?: number | null;
 }
 
-/** Maximum number per user in an organization, and per organization. */
+/** Maximum number of items per user within an organization, and per organization. */
 export const MAX_SAVED = { ofUser: 100, ofOrganization: 2_000 } as const;
 
 /**
- * Checks the limits before an item is added. `own`: items that the user already has; `all`: items in the organization.
- * Throws ApiError 422.
+ * Checks the limits before an item is added. `own`: number of items that the user already has; `all`: number of items
+ * in the organization. Throws ApiError 422.
  */
 export function checkSaved(own: number, all: number): void {
   if (own >= MAX_SAVED.ofUser)
@@ -50,9 +50,9 @@ export function checkSaved(own: number, all: number): void {
 export interface SavedStore {
   /** Rejects with ApiError 422 too_many_entries if a limit is reached. */
   add(row: SavedRow, sealedContent: string): Promise<void>;
-  /** Items of an organization that have not expired, oldest first, without their content. */
+  /** The organization's items that have not expired, oldest first, without their content. */
   list(organizationId: string): Promise<SavedRow[]>;
-  /** Null: not found or expired. */
+  /** Null if not found or expired. */
   get(organizationId: string, id: string): Promise<{ row: SavedRow; sealedContent: string } | null>;
   /** Resolves to the row after the change; null if it no longer exists. */
   change(organizationId: string, id: string, change: SavedChange): Promise<SavedRow | null>;

@@ -1,10 +1,10 @@
-// Images contained in the request itself: base64, bare or in a data: URL. Validation is strict, and the size is checked
+// Images embedded in the request: base64, either bare or in a data: URL. Validation is strict, and the size is checked
 // before decoding. Pure.
 import { apiError } from '../../shared/errors.js';
 
 const MAX_DATA_URL_HEAD = 256;
 
-/** Returns the base64 text of a data: URL. Its media type is ignored. Throws ApiError invalid_image. */
+/** Returns the base64 text in a data: URL. Its media type is ignored. Throws ApiError invalid_image. */
 export function dataOfUrl(url: string, path: string): string {
   const comma = url.slice(0, MAX_DATA_URL_HEAD).indexOf(',');
   if (comma === -1 || !/;base64$/i.test(url.slice(0, comma).trimEnd())) {
@@ -17,14 +17,14 @@ export function dataOfUrl(url: string, path: string): string {
   return url.slice(comma + 1);
 }
 
-/** Throws ApiError: image_too_large, invalid_image. */
+/** Throws ApiError image_too_large or invalid_image. */
 export function decodeBase64(data: string, maxBytes: number, path: string): Buffer {
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
   const expected = (data.length / 4) * 3 - padding;
   if (expected > maxBytes)
     throw apiError('image_too_large', `${path}: the image is larger than ${maxBytes} bytes.`, path);
-  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. The former is detected by the
-  // length, the latter by searching for - and _.
+  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. Skipped characters are detected by
+  // the length, the URL-safe alphabet by looking for - and _.
   const bytes = Buffer.from(data, 'base64');
   if (bytes.length === 0 || bytes.length !== expected || data.includes('-') || data.includes('_')) {
     throw apiError('invalid_image', `${path}: the image is not valid base64.`, path);

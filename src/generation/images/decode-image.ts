@@ -1,6 +1,6 @@
-// Checks and decodes image files: the format from the first bytes, the size from the header, and the integrity by
-// decoding the file once, either here or where the pixels are used. Decoding runs on libuv's threads, at most two
-// images concurrently (decoders.ts).
+// Checks and decodes image files: the format from the first bytes, the size from the header, and integrity by decoding
+// the file once, either here or where the pixels are used. Decoding runs on libuv's threads, at most two images at a
+// time (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../shared/errors.js';
 import type { Requester } from '../fair-slots.js';
@@ -27,12 +27,12 @@ const decoders = new Decoders();
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
 
-/** Loaded when the first image arrives, because loading takes time and most servers never process one. */
+/** Loaded when the first image arrives, because loading it takes time and most servers never process an image. */
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
-    sharp.concurrency(1); // the other cores are needed by the engine
-    // Restricts libvips to these loaders, regardless of the format that a file claims to have.
+    sharp.concurrency(1); // the engine needs the other cores
+    // Restricts libvips to these loaders, whatever format a file claims to have.
     sharp.block({ operation: ['VipsForeignLoad'] });
     sharp.unblock({
       operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'],
@@ -46,17 +46,17 @@ export interface DecodeOptions {
   readonly path: string;
   readonly requester: Requester;
   /**
-   * 'sound': an earlier request has decoded it. 'decoded later': the caller decodes the pixels. In both cases, reading
-   * the header is enough.
+   * 'sound': an earlier request has decoded the image. 'decoded later': the caller decodes the pixels. In both cases,
+   * reading the header is enough.
    */
   readonly known: 'nothing' | 'sound' | 'decoded later';
-  /** Called with the size before any pixel is decoded. Throws if there are too many pixels. */
+  /** Called with the size before any pixels are decoded. Throws if there are too many pixels. */
   readonly spend: (width: number, height: number) => void;
 }
 
 /**
- * Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; errors thrown by `spend`; the reason of
- * the requester's signal.
+ * Throws ApiError unsupported_image_format, invalid_image or capacity_exhausted, any error thrown by `spend`, or the
+ * reason of the requester's signal.
  */
 export async function decodeImage(
   bytes: Uint8Array,
@@ -70,7 +70,7 @@ export async function decodeImage(
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
   const { width, height, cost } = await decoders.inspect(requester, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
-    // The size as displayed: EXIF may require a rotation.
+    // The size as displayed, because EXIF data may specify a rotation.
     const { autoOrient: size } = await sound(path, async () =>
       sharp(frame, { ...options, limitInputPixels: false }).metadata(),
     );
@@ -93,9 +93,9 @@ export async function decodeImage(
 }
 
 /**
- * Decodes a loaded image to RGB with 8 bits per channel: the first frame, rotated for display. Alpha is dropped (the
- * color under it remains), gray is expanded to three channels, and color profiles are not applied. The decoder slot is
- * held until `use` resolves. Throws like decodeImage().
+ * Decodes a loaded image to 8-bit RGB: the first frame, rotated for display. Alpha is dropped, keeping the color under
+ * it; grayscale is expanded to three channels; color profiles are not applied. The decoder slot is held until `use`
+ * resolves. Throws like decodeImage().
  */
 export async function decodeRgb<T>(
   { bytes, format, width, height }: LoadedImage,

@@ -1,13 +1,16 @@
-// Schedules image decoding: at most two images concurrently per thread, organizations in turns, and at most one slow
-// image. A decode that is running cannot be stopped, and the slowest one within the limits takes seconds. The other
-// decoder therefore stays free for fast images, so that no organization has to wait for slow images of another.
-// Event-loop thread only.
+// Schedules image decoding: at most two images at a time per thread, of which at most one is slow, with organizations
+// taking turns. A running decode cannot be stopped, and the slowest one within the limits takes seconds. So the other
+// decoder stays free for fast images, and no organization has to wait for another's slow images. Event-loop thread
+// only.
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Requester } from '../fair-slots.js';
 
-/** Maximum bytes of waiting files per organization. */
+/** Maximum total size of one organization's waiting files, in bytes. */
 const MAX_WAITING = shareOf(256 * 1024 * 1024);
-/** Each decoder may use 400 MB, for 50 million pixels of a JPEG's coefficients, or of a WebP's frame and canvas. */
+/**
+ * Number of decoders. Each may use 400 MB, for 50 million pixels of a JPEG's coefficients, or of a WebP's frame and
+ * canvas.
+ */
 const DECODERS = 2;
 
 /** The properties that determine the decoding time. */
@@ -21,8 +24,8 @@ export interface DecodeCost {
 const SLOW_PIXELS = 16_000_000;
 const SCANS_PER_PASS = 10;
 /**
- * No encoder writes more than 16 bits for each of four channels. A larger file is possible, and a decoder may have to
- * read all of it.
+ * No encoder writes more than 16 bits for each of four channels. Larger files are possible, and a decoder may have to
+ * read all of their data.
  */
 const MAX_BYTES_PER_PIXEL = 8;
 const OVERHEAD_BYTES = 262_144;

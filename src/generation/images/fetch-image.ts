@@ -1,6 +1,6 @@
-// Downloads images that clients give by URL, only from hosts that the operator allows and never from internal networks.
-// Only https on port 443 is used. Names are resolved once, all addresses are checked, and exactly those addresses are
-// connected to. Every redirect target goes through the same checks. Event-loop thread only.
+// Downloads images that clients specify by URL, only from hosts that the operator allows and never from internal
+// networks. Only https on port 443 is used. Each name is resolved once, all its addresses are checked, and only those
+// addresses are connected to. Every redirect target goes through the same checks. Event-loop thread only.
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
@@ -15,7 +15,7 @@ export type { Address };
 export interface FetchSettings {
   maxBytes: number;
   timeoutMs: number;
-  /** example.com, *.example.com for all its subdomains, * for every host. */
+  /** example.com; *.example.com for all its subdomains; * for any host. */
   allowedHosts: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export interface FetchSettings {
 export interface FetchDeps {
   /** Returns no addresses if the name does not exist. */
   resolve(host: string, signal: AbortSignal): Promise<readonly Address[]>;
-  /** Maps a checked address to the one that is connected to. */
+  /** Maps a checked address to the address to connect to. */
   dial(address: Address): Address & { port: number };
   ca: string | undefined;
 }
@@ -50,8 +50,8 @@ export class ImageFetcher {
   }
 
   /**
-   * Returns the bytes, without checking their format. Throws ApiError: image_fetch_failed, image_too_large; the abort
-   * reason if `signal` aborts.
+   * Returns the bytes without checking their format. Throws ApiError image_fetch_failed or image_too_large, or the
+   * abort reason if `signal` is aborted.
    */
   async fetch(url: string, path: string, signal: AbortSignal): Promise<Buffer> {
     const refuse = (why: string): never => {
@@ -72,7 +72,7 @@ export class ImageFetcher {
       if (error instanceof ApiError) throw error;
       if (signal.aborted) throw signal.reason;
       if (deadline.aborted) return refuse(`the image could not be downloaded within ${this.settings.timeoutMs} ms`);
-      // The client must not learn which host responded, what it responded, or from which address.
+      // The client must not learn which host responded, what the response was, or from which address it came.
       throw apiError('image_fetch_failed', `${path}: the image could not be downloaded.`, path, { cause: error });
     }
   }
@@ -104,8 +104,8 @@ export class ImageFetcher {
     const family = isIP(host);
     const addresses =
       family === 0 ? await unlessAborted(this.#deps.resolve(host, signal), signal) : [{ address: host, family }];
-    // A single internal address is enough to reject the host, because no legitimate name resolves to both kinds of
-    // address. The error does not reveal whether an internal name exists.
+    // A single internal address is enough to reject the host, because legitimate names do not resolve to both kinds of
+    // addresses. The error does not reveal whether an internal name exists.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
       refuse('the host of the image has no public address');
     return addresses;
@@ -143,8 +143,8 @@ export class ImageFetcher {
         port,
         method: 'GET',
         path: `${url.pathname}${url.search}`,
-        // The checked address is used without looking the name up again, but the certificate must match the host name
-        // of the URL.
+        // The checked address is used without resolving the name again, but the certificate must match the host name in
+        // the URL.
         host: isName ? name : first.address,
         ...(isName ? { servername: name } : {}),
         lookup: pinned,
@@ -158,7 +158,7 @@ export class ImageFetcher {
         ...(this.#deps.ca === undefined ? {} : { ca: this.#deps.ca }),
       });
       sent.on('error', fail);
-      // If the status is 101, there is neither a response event nor an error event, and nothing else closes the socket.
+      // If the status is 101, neither a response event nor an error event follows, and nothing else closes the socket.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
         fail(new Error('the server switched protocols'));

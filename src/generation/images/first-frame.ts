@@ -1,9 +1,9 @@
-// Reduces an image file to the blocks that its first frame needs, before a decoder reads it. Decoders spend time and
-// memory on blocks that do not change any pixel: 1 MB of compressed PNG comments takes 4 GB, 15 MB of empty JPEG
-// segments take 2 GB, and the frame headers of a 5 MB animated WebP take half a minute. A JPEG's cost grows with its
-// scans, so these are counted and limited.
+// Reduces an image file to the blocks that its first frame needs, before a decoder reads it. Otherwise, decoders would
+// spend time and memory on blocks that do not affect any pixel: 1 MB of compressed PNG comments takes 4 GB of memory,
+// 15 MB of empty JPEG segments take 2 GB, and the frame headers of a 5 MB animated WebP take half a minute. A JPEG's
+// cost grows with the number of scans, so scans are counted and limited.
 //
-// The walkers only follow block lengths. If a walker is stopped by damage, the rest of the file is passed to the
+// The walkers only follow block lengths. If a walker reaches corrupt data, the rest of the file is passed to the
 // decoder unchanged, and the decoder stops at the same position.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { apiError } from '../../shared/errors.js';
@@ -13,23 +13,23 @@ import type { LoadedImage } from '../types.js';
 export const MAX_JPEG_SCANS = 100;
 
 export interface FirstFrame {
-  /** The bytes for the decoder. This is the file itself if no block was removed. */
+  /** The bytes to be decoded; the file itself if no blocks were removed. */
   readonly bytes: Uint8Array;
-  /** Passes over the pixels during decoding. */
+  /** Number of passes over the pixels during decoding. */
   readonly scans: number;
 }
 
-/** A walk in steps; each yield ends a step. */
+/** A walk that runs in steps; each yield ends a step. */
 type Walk = Generator<undefined, FirstFrame>;
 
-/** Milliseconds that a walk may block the event loop. */
+/** Milliseconds for which a walk may block the event loop. */
 const SLICE_MS = 2;
-/** Blocks between two checks of the clock. */
+/** Number of blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
 
-/** Throws ApiError invalid_image. Never blocks the event loop for long, regardless of what the file contains. */
+/** Throws ApiError invalid_image. Never blocks the event loop for long, whatever the file contains. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
-  // Only a Buffer has native functions for searching and for reading numbers.
+  // Only a Buffer has native functions for searching and reading numbers.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
   for (let began = performance.now(), step = walk.next(); ; step = walk.next()) {
     if (step.done === true) return step.value.bytes.length === bytes.length ? { ...step.value, bytes } : step.value;
@@ -46,7 +46,7 @@ const WALKS: Readonly<Record<LoadedImage['format'], (bytes: Buffer, path: string
   webp: walkWebp,
 };
 
-/** Returns four characters as a number. */
+/** Returns four characters as a 32-bit number. */
 function nameOf(text: string): number {
   return Buffer.from(text, 'latin1').readUInt32BE();
 }
@@ -66,7 +66,7 @@ const MARKER = 0xff,
  * the first segment of each kind is kept.
  */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
-/** Number of bytes that are compared one by one before a native search is called. One call costs about as much. */
+/** Number of bytes that are compared one by one before using a native search. One native call costs about as much. */
 const NEAR = 64;
 
 /** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */
@@ -102,7 +102,7 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
 }
 
 const PNG_SIGNATURE_BYTES = 8;
-/** Chunks that affect the pixels, and whether each may occur more than once. All others are removed. */
+/** Chunks that affect the pixels, and whether each may occur more than once. All other chunks are removed. */
 const PNG_CHUNKS: ReadonlyMap<number, boolean> = new Map([
   // critical chunks: the decoder rejects invalid repetitions
   ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const),
@@ -132,7 +132,7 @@ const EXTENSION = 0x21,
   IMAGE = 0x2c,
   TRAILER = 0x3b;
 
-/** Cuts the file after its first image. */
+/** Cuts the file off after its first image. */
 function* walkGif(bytes: Buffer, path: string): Walk {
   const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
   let at = GIF_HEADER_BYTES + tableBytes(bytes[10] ?? 0);
@@ -141,7 +141,7 @@ function* walkGif(bytes: Buffer, path: string): Walk {
     if (kind === IMAGE) at += 11 + tableBytes(bytes[at + 9] ?? 0);
     else if (kind === EXTENSION) at += 2;
     else if (kind === TRAILER || at >= bytes.length)
-      return { bytes, scans: 1 }; // no image: the decoder will reject it
+      return { bytes, scans: 1 }; // there is no image, so the decoder will reject the file
     else throw apiError('invalid_image', `${path}: the image is damaged or incomplete.`, path);
     for (let size = bytes[at]; size !== 0; size = bytes[at]) {
       if (size === undefined) return { bytes, scans: 1 };
@@ -179,18 +179,19 @@ function* walkWebp(bytes: Buffer): Walk {
     if (blocks % STEP_BLOCKS === 0) yield;
   }
   const frame = kept.end();
-  // A truncated file can still be recognized, because the length in its header is reduced only by the removed blocks.
+  // A truncated file can still be recognized, because only the size of the removed blocks is subtracted from the length
+  // in its header.
   if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.skippedBytes), 4);
   return { bytes: frame, scans: 1 };
 }
 
 /** A file from which blocks may be removed. It is copied once, when the first block is removed. */
 class Kept {
-  /** Number of removed bytes that the file actually contained. */
+  /** Number of removed bytes that were actually present in the file. */
   skippedBytes = 0;
   #copy: Buffer | null = null;
   #length = 0; // bytes used in the copy
-  #from = 0; // offset in the file of the first byte not copied yet
+  #from = 0; // file offset of the first byte that has not been copied yet
 
   constructor(private readonly file: Buffer) {}
 

@@ -1,10 +1,11 @@
-// Limits the memory for images of all requests in this thread, from loading until the request ends. One organization
-// may use half of it. The limits per request do not limit the total of many requests. Event-loop thread only.
+// Limits the memory for the images of all requests on this thread, from loading until the request ends. One
+// organization may use half of it. The limits per request alone would not limit the total across many requests.
+// Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 
 /**
  * Memory per byte of an image that is sent to an upstream: the file; its base64 text as received, in the new request,
- * and in that request's JSON; and the part that is waiting to be sent.
+ * and in that request's JSON; and the part waiting to be sent.
  */
 const ELSEWHERE = 5;
 const RETRY_AFTER_MS = 2_000;
@@ -28,7 +29,7 @@ export class ImageBudget {
     return this.#taken;
   }
 
-  /** Creates the account of one request. `elsewhere`: the images are sent to an upstream. */
+  /** Opens the account for one request. `elsewhere`: the images are sent to an upstream. */
   open(organization: number, elsewhere: boolean): HeldImages {
     return new HeldImages(this, organization, elsewhere ? ELSEWHERE : 1);
   }
@@ -50,7 +51,7 @@ export class ImageBudget {
   }
 }
 
-/** The memory that the images of one request take from the budget. */
+/** The memory that one request's images take from the budget. */
 export class HeldImages {
   #bytes = 0;
 
@@ -78,7 +79,7 @@ export class HeldImages {
     this.#bytes += taken;
   }
 
-  /** Returns all of it to the budget. */
+  /** Returns all of the memory to the budget. */
   release(): void {
     if (this.#bytes > 0) this.budget.give(this.organization, this.#bytes);
     this.#bytes = 0;

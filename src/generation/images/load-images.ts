@@ -1,5 +1,5 @@
-// The image loader of a server: loads and checks every image of a request within the limits of the settings. Event-loop
-// thread only.
+// The server's image loader: loads and checks all images of a request within the configured limits. Event-loop thread
+// only.
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
 import { shareOf } from '../../shared/thread-count.js';
@@ -10,36 +10,39 @@ import { decodeImage } from './decode-image.js';
 import { ImageFetcher, type FetchDeps } from './fetch-image.js';
 import { ImageBudget, type HeldImages } from './held-images.js';
 
-/** Loads the images of a request: decodes base64 or downloads them and checks them against the limits. */
+/** Loads a request's images: decodes base64 or downloads the file, then checks each image against the limits. */
 export interface ImageLoader {
   /**
-   * Opens the memory account for the images of one request. The caller must release it when the images are no longer
-   * used. `elsewhere`: the images are sent to an upstream.
+   * Opens the memory account for one request's images. The caller must release it when the images are no longer used.
+   * `elsewhere`: the images are sent to an upstream.
    */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
-   * Returns the messages with every image loaded, or the same array if no image has to be loaded. Throws ApiError 422:
-   * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
-   * capacity_exhausted. If the requester's signal aborts, stops and throws the signal's reason. `decodedLater`: only
-   * headers are read, because the provider decodes each image and then rejects damaged ones. `held` accounts for the
-   * images, even if this throws.
+   * Returns the messages with every image loaded, or the same array if no image has to be loaded. Throws ApiError 422
+   * (too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed) or 503
+   * (capacity_exhausted). If the requester's signal is aborted, stops and throws the signal's reason. `decodedLater`:
+   * only headers are read, because the provider decodes each image and rejects corrupt ones. `held` accounts for the
+   * images even if this throws.
    */
   load(messages: Message[], requester: Requester, held: HeldImages, decodedLater?: boolean): Promise<Message[]>;
 }
 
-/** Maximum concurrent downloads, per request and in total. Every open download may fill its buffer. */
+/** Maximum number of concurrent downloads, per request and in total. Each open download may fill its buffer. */
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
-/** Maximum share of one organization, because clients choose the addresses, and thus influence the duration. */
+/**
+ * Maximum share of one organization. It is limited because clients choose the addresses and so influence how long
+ * downloads take.
+ */
 const FETCHES_OF_ONE = 0.75;
-/** Maximum waiting URLs of one organization. */
+/** Maximum number of waiting URLs per organization. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
-/** Limits for all images of a request together, as multiples of the limits for one image. */
+/** Limits for the total over a request's images, as multiples of the limits for one image. */
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
 /**
- * Maximum width and height, the maximum of JPEG and GIF. Only PNG allows longer rows, and each of their pixels takes 20
- * bytes of the decoder's memory.
+ * Maximum width and height, which is also the maximum for JPEG and GIF. Only PNG allows longer rows, and each of their
+ * pixels takes 20 bytes of the decoder's memory.
  */
 const MAX_SIDE = 65_535;
 
@@ -91,7 +94,7 @@ class Loading {
     this.#requester = { organization: from.organization, signal: this.#abort.signal };
   }
 
-  /** If an image fails, aborts the others. Throws the error of the first failed image in the order of the request. */
+  /** If an image fails, aborts the others. Throws the error of the failed image that comes first in the request. */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const { signal } = this.from;
     const left = (): void => this.#abort.abort(signal?.reason);
@@ -226,7 +229,7 @@ function withImages(message: Message, loaded: ReadonlyMap<ImagePart, LoadedImage
   return { ...message, content };
 }
 
-/** Runs a limited number of tasks concurrently, in order of arrival. */
+/** Runs a limited number of tasks at a time, in order of arrival. */
 class Slots {
   readonly #waiting: (() => void)[] = [];
   #free: number;

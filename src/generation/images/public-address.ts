@@ -1,8 +1,11 @@
-// Decides which network addresses are on the public internet. Images are not downloaded from any others, so that
+// Decides which network addresses are on the public internet. Images are never downloaded from other addresses, so
 // clients cannot use the server to reach internal hosts. Pure.
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** From IANA's registry of special-purpose addresses: not globally reachable, or forwarded to other addresses. */
+/**
+ * From IANA's registry of special-purpose addresses: those that are not globally reachable, or are forwarded to other
+ * addresses.
+ */
 const REFUSED_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',

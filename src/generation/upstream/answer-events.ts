@@ -1,12 +1,13 @@
-// Converts an upstream's response, whatever order its format has, to generation events in the required order: `started`
-// first, one tool call at a time, and the ends of the choices last, when the usage is known. Event-loop thread only.
+// Converts an upstream's response, whatever order its format uses, to generation events in the required order:
+// `started` first, one tool call at a time, and the ends of the choices last, once the usage is known. Event-loop
+// thread only.
 import { performance } from 'node:perf_hooks';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
 import { notUnderstood, tooMuch } from './fault.js';
 
-/** Usage as the upstream reports it. Values that it does not report are undefined. */
+/** Usage as reported by the upstream. Values that it does not report are undefined. */
 export interface ReportedUsage {
   promptTokens?: number | undefined;
   cachedTokens?: number | undefined;
@@ -17,21 +18,21 @@ export interface ReportedUsage {
 export interface AnswerOptions {
   readonly n: number;
   readonly stop: readonly string[];
-  /** Maximum tool calls; further ones are dropped. */
+  /** Maximum number of tool calls; any more are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
-  /** The output cap sent for each choice, and the context size if known. Null: none. */
+  /** The output limit sent for each choice, and the context size if known. Null: none. */
   readonly cap: number | null;
   readonly context: number | null;
-  /** Maximum UTF-8 bytes of the text and arguments of one choice. */
+  /** Maximum number of UTF-8 bytes in one choice's text and arguments. */
   readonly maxTextBytes: number;
-  /** Whether log-probabilities were requested. Otherwise they are dropped. */
+  /** Whether log probabilities were requested. Otherwise, they are dropped. */
   readonly logprobs: boolean;
   /** Whether the content is kept until the end, to be checked against the format. */
   readonly keepsContent: boolean;
 }
 
-/** Maximum bytes of text and arguments of one choice: a fixed part plus 64 bytes per token of its cap. */
+/** Maximum bytes of text and arguments in one choice: a fixed part plus 64 bytes per token of its limit. */
 const FIXED_TEXT_BYTES = 65_536,
   TOKEN_TEXT_BYTES = 64;
 export const maxTextBytes = (maxTokens: number): number => FIXED_TEXT_BYTES + TOKEN_TEXT_BYTES * maxTokens;
@@ -42,18 +43,18 @@ interface Choice {
   tokens: number;
   reasoningTokens: number;
   /**
-   * All characters, and those of reasoning. If the upstream reports only a sum of tokens, it is divided in this
-   * proportion.
+   * Number of characters in total and in reasoning. If the upstream reports only a total token count, it is divided in
+   * this proportion.
    */
   characters: number;
   reasoningCharacters: number;
   calls: number;
   complete: number;
   malformed: boolean;
-  /** The upstream's key of the open call. Undefined if no call is open. */
+  /** The upstream's key for the open call. Undefined if no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Whether arguments were emitted. As long as none were, they may still turn out to be `null`. */
+  /** Whether any arguments were emitted. Until then, they may still turn out to be `null`. */
   given: boolean;
   /** Whether the open call and all later ones are dropped. */
   dropped: boolean;
@@ -61,22 +62,22 @@ interface Choice {
 }
 
 /**
- * More tokens than fit into any context. Higher counts are ignored, because they would permanently corrupt counters and
+ * More tokens than fit in any context. Higher counts are ignored, because they would permanently corrupt counters and
  * tables.
  */
 const MAX_TOKENS = 2 ** 24;
-/** Maximum tool calls per choice. */
+/** Maximum number of tool calls per choice. */
 const MAX_CALLS = 1_024;
 /** Step size of memory reservations, in bytes. */
 const RESERVED_BYTES = 65_536;
 
 interface AnswerSink {
   emit(event: GenerationEvent): void;
-  /** Output has arrived. */
+  /** Called when output has arrived. */
   onToken(): void;
-  /** Everything was emitted. */
+  /** Called when everything has been emitted. */
   onOver(): void;
-  /** Reserves this many more bytes. Throws ApiError 503, 422. */
+  /** Reserves this many more bytes. Throws ApiError 503 or 422. */
   reserve(bytes: number): void;
 }
 
@@ -85,11 +86,11 @@ export class AnswerEvents {
   readonly #usage: ReportedUsage = {};
   readonly #sentAt = performance.now();
   #firstAt = 0;
-  #unreserved = 0; // bytes kept but not reserved yet
+  #unreserved = 0; // bytes that are kept but not reserved yet
   #started = false;
   #over = false;
 
-  /** `queueMs`: time in the queue before the request was sent. */
+  /** `queueMs`: time spent in the queue before the request was sent. */
   constructor(
     private readonly facts: AnswerOptions,
     private readonly queueMs: number,
@@ -117,12 +118,12 @@ export class AnswerEvents {
     return this.facts.stop;
   }
 
-  /** Output was emitted, so the request cannot be retried. */
+  /** Whether output has been emitted. If so, the request can no longer be retried. */
   get started(): boolean {
     return this.#started;
   }
 
-  /** Everything was emitted. */
+  /** Whether everything has been emitted. */
   get over(): boolean {
     return this.#over;
   }
@@ -154,7 +155,7 @@ export class AnswerEvents {
     this.sink.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
   }
 
-  /** `key`: the upstream's identifier of the call. A known key continues that call. */
+  /** `key`: the upstream's identifier for the call. A known key continues that call. */
   call(index: number, key: string | number, name: string): void {
     const choice = this.#running(index);
     if (choice.open === key && !choice.dropped) return;
@@ -227,7 +228,7 @@ export class AnswerEvents {
     this.#finish();
   }
 
-  /** Ends the response here; later data is ignored. */
+  /** Ends the response here; any further data is ignored. */
   cut(reason: EndReason): void {
     if (this.#over) return;
     for (const [index, choice] of this.#choices.entries()) if (choice.end === null) this.ended(index, reason);
@@ -291,7 +292,8 @@ export class AnswerEvents {
   }
 
   /**
-   * Distinguishes two cases for which most formats have the same end reason: the output cap and the end of the context.
+   * Distinguishes two cases for which most formats have the same end reason: reaching the output limit and reaching the
+   * end of the context.
    */
   #isFull(used: number, completion: number): boolean {
     const { n, cap, context } = this.facts;
@@ -306,7 +308,7 @@ export class AnswerEvents {
     return choice;
   }
 
-  /** Throws UpstreamFault if a choice has more text than its cap allows. */
+  /** Throws UpstreamFault if a choice has more text than its limit allows. */
   #take(choice: Choice, text: string, isKept: boolean): void {
     const bytes = Buffer.byteLength(text);
     choice.bytes += bytes;
@@ -357,7 +359,7 @@ export class AnswerEvents {
   }
 }
 
-/** Some upstreams send the arguments of a call without arguments as an empty text or as null. */
+/** For a call without arguments, some upstreams send empty text or null. */
 const mayBeNull = (text: string): boolean => text.length < MAX_BLANK && /^\s*(n(u(l(l\s*)?)?)?)?$/.test(text);
 const MAX_BLANK = 64;
 

@@ -1,7 +1,7 @@
-// One request to one upstream server: sends it, reads the response while it arrives, and can abort it. Redirects are
-// not followed. Only the start of an event, the needed parts of a large event or JSON body (json-reader.ts), or a
-// bounded part of an error is held in memory. Large log-probabilities are emitted in slices (slices.ts); data that
-// arrives meanwhile is queued and counts toward the same memory reservation. Event-loop thread only.
+// One request to one upstream server: sends it, reads the response as it arrives, and can abort it. Redirects are not
+// followed. Only the start of an event, the needed parts of a large event or JSON body (json-reader.ts), or a bounded
+// part of an error is held in memory. Large log probabilities are emitted in slices (slices.ts); data that arrives in
+// the meantime is queued and counts toward the same memory reservation. Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
@@ -25,19 +25,19 @@ export interface AttemptOptions {
   readonly body: string;
   readonly maxEventBytes: number;
   readonly maxAnswerBytes: number;
-  /** Maximum bytes of text and arguments over all choices. */
+  /** Maximum bytes of text and arguments across all choices. */
   readonly maxTextBytes: number;
   readonly logprobs: boolean;
   readonly secrets: readonly string[];
   readonly promptParam: string;
-  /** Reserves memory for the kept parts of the response. Throws ApiError 503, 422. */
+  /** Reserves memory for the parts of the response that are kept. Throws ApiError 503 or 422. */
   reserve(bytes: number): void;
   free(bytes: number): void;
 }
 
 type Mode = 'stream' | 'whole' | 'error';
 
-/** A JSON body that is read while it arrives. */
+/** A JSON body that is read as it arrives. */
 interface Body {
   readonly reader: JsonReader;
   readonly decoder: StringDecoder;
@@ -48,7 +48,7 @@ const JSON_EXPANSION = 6;
 /** Allowance for the rest of a response: IDs, usage and calls, and the request, which some upstreams repeat twice. */
 const FRAME_BYTES = 1 << 20,
   REPEATS = 2;
-/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring it would cost more. */
+/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring would cost more than reading. */
 const SMALL_CHUNK = 4_096,
   LARGE_CHUNK = 65_536;
 
@@ -73,7 +73,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   #over = false;
 
   /**
-   * `ended` is called once: with null after a complete response, else with the error. It is not called after abort().
+   * `ended` is called once: with null after a complete response, otherwise with the error. It is not called after
+   * abort().
    */
   constructor(
     private readonly options: AttemptOptions,
@@ -90,7 +91,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   send(pool: Pool): void {
     const { path, headers, body } = this.options;
-    // A connection is reused only if its response was read to the end. All others are closed.
+    // A connection is reused only if its response was read to the end. All other connections are closed.
     pool.dispatch(
       {
         path,
@@ -131,7 +132,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#mode = status >= 300 ? 'error' : type.startsWith('text/event-stream') ? 'stream' : 'whole';
     if (this.#mode === 'whole') this.#whole = { reader: this.#jsonReader(), decoder: new StringDecoder('utf8') };
     if (encoding !== '' && encoding !== 'identity') this.#fail(notUnderstood('with an unexpected content encoding'));
-    // The body of a redirect is not needed.
+    // A redirect's body is not needed.
     else if (status < 400 && this.#mode === 'error') this.#fail(this.#statusFault());
     return true;
   }
@@ -165,7 +166,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onError(error: Error): void {
     if (this.#over) return;
-    // If the upstream sends an error and then closes the connection, the error is what counts.
+    // If the upstream sends an error and then closes the connection, the error is reported.
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_'))
@@ -174,7 +175,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  /** The maximum size of a valid response to this request. A larger one is rejected while it arrives. */
+  /** The maximum size of a valid response to this request. A larger one is rejected while it is arriving. */
   #maxBytes(): number {
     const { logprobs, maxAnswerBytes } = this.options;
     return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;
@@ -192,7 +193,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     });
   }
 
-  /** Whether received data is not read or not emitted yet. */
+  /** Whether there is received data that has not been read or emitted yet. */
   get #isBusy(): boolean {
     return this.#work !== null || this.#waiting.length > 0 || this.#smallWaiting.length > 0;
   }
@@ -203,7 +204,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
     else {
       this.#gatherSmall();
-      // The chunk need not be copied, because each read from a socket has its own buffer.
+      // The chunk need not be copied, because each socket read has its own buffer.
       this.#waiting.push(chunk);
     }
     this.#schedule();
@@ -269,7 +270,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.options.free(reserved);
   }
 
-  /** Everything has arrived and has been read: emits the end. May be called again after that. */
+  /** Called when everything has arrived and has been read. Emits the end. May be called again after that. */
   #finish(): void {
     if (!this.#isFinal) {
       this.#isFinal = true;

@@ -1,9 +1,10 @@
-// Optional queries to an upstream server about a model: its context size and the number of tokens of a prompt. Servers
-// may not support them. A reply that cannot be understood is ignored, and nothing depends on it. Queries are bounded in
+// Optional queries to an upstream server about a model: its context size, and the number of tokens in a prompt. Servers
+// may not support them. A reply that cannot be understood is ignored, and nothing depends on it. Queries are limited in
 // time and size, do not count toward limits, and do not affect the circuit breaker. Event-loop thread only.
 //
 //   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
-//   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens, /responses/input_tokens
+//   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens,
+//             /responses/input_tokens
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { GenerationRequest } from '../types.js';
 import { given, listIn, numberIn, objectIn, textIn, type Body, type Json } from './apis/api.js';
@@ -11,7 +12,7 @@ import type { Server } from './server.js';
 
 const MAX_ANSWER = 4 << 20;
 const WAIT_MS = 3_000;
-/** Names of the context size in the servers' model lists. */
+/** Names of the context size in servers' model lists. */
 const CONTEXT_FIELDS = ['max_model_len', 'context_length', 'context_window', 'max_context_length'] as const;
 
 const isContext = (tokens: number | undefined): tokens is number =>
@@ -24,15 +25,15 @@ export async function contextOf(server: Server): Promise<number | null> {
   const model = models.find(({ id }) => id === name) ?? (models.length === 1 ? models[0] : undefined);
   const context = CONTEXT_FIELDS.map((field) => numberIn(model?.[field])).find(isContext);
   if (context !== undefined) return context;
-  // llama-server's model list has only the training context, so /props is queried.
+  // llama-server's model list contains only the training context, so /props is queried.
   const { default_generation_settings: settings } = objectIn(await ask(server, 'GET', `${rootOf(server)}/props`));
   const tokens = numberIn(objectIn(settings)['n_ctx']);
   return isContext(tokens) ? tokens : null;
 }
 
 /**
- * Returns the number of prompt tokens as counted by the server, or null if the server does not report it. `body`: as
- * for a generation.
+ * Returns the number of prompt tokens as counted by the server, or null if the server does not report it. `body`: the
+ * same as for a generation.
  */
 export async function countOf(server: Server, body: Body, { raw }: GenerationRequest): Promise<number | null> {
   const model = server.settings.model ?? server.model;
@@ -105,7 +106,7 @@ async function countOfChat(
       );
 }
 
-/** Reads a reply to /tokenize. Zero tokens mean that the server did not understand the request. */
+/** Reads a reply to /tokenize. Zero tokens means that the server did not understand the request. */
 function tokensIn(answer: unknown): number | null {
   const { count, tokens } = objectIn(answer);
   return wholeIn(count) ?? wholeIn(listIn(tokens).length);

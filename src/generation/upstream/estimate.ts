@@ -1,10 +1,10 @@
-// Estimates the number of prompt tokens when the model's vocabulary is not available. Pure.
+// Estimates the number of prompt tokens if the model's vocabulary is not available. Pure.
 import { schemaCharacters } from '../output-format.js';
 import type { Content, GenerationRequest } from '../types.js';
 
-/** Average UTF-8 bytes per token. English has about four, code and other languages fewer. */
+/** Average number of UTF-8 bytes per token. English has about four; code and other languages have fewer. */
 const BYTES = 3.5;
-/** Estimated tokens that a template adds per message, per prompt, per tool and per image. */
+/** Estimated number of tokens that a template adds per message, per prompt, per tool and per image. */
 const OF_A_MESSAGE = 4,
   OF_ALL = 3,
   OF_A_TOOL = 12,

@@ -1,12 +1,12 @@
-// Queues the events of an upstream's stream. The size of one event is bounded. The data of a long event is read as JSON
-// while it arrives (json-reader.ts), so that neither its full text nor skipped parts are kept in memory.
-// Event-loop thread only.
+// Queues the events of an upstream's stream. The size of a single event is limited. The data of a long event is read as
+// JSON while it arrives (json-reader.ts), so neither its full text nor skipped parts are kept in memory. Event-loop
+// thread only.
 import { SseParser } from '../../shared/sse-parser.js';
 import { utf8Chunks } from '../../shared/utf8-chunks.js';
 import type { JsonReader } from './json-reader.js';
 
 /**
- * One event. `name` is null if it has none. `data`: its data lines joined. `value`: for a long event, the JSON that was
+ * One event. `name`: null if it has none. `data`: its data lines, joined. `value`: for a long event, the JSON that was
  * read, for which `reserved` bytes of memory are reserved.
  */
 export type StreamEvent =
@@ -14,11 +14,11 @@ export type StreamEvent =
   | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
 
 export interface EventLineLimits {
-  /** Maximum bytes of one event. */
+  /** Maximum number of bytes per event. */
   readonly maxBytes: number;
   /** Creates the error for an event above the limit. */
   tooLong(): Error;
-  /** Creates a reader for the data of a long event. */
+  /** Creates a reader for a long event's data. */
   longReader(): JsonReader;
 }
 
@@ -33,7 +33,7 @@ export class EventLines {
 
   constructor({ maxBytes, tooLong, longReader }: EventLineLimits) {
     this.#parser = new SseParser({
-      maxLength: maxBytes, // a character takes at least one byte
+      maxLength: maxBytes, // every character takes at least one byte
       tooLong,
       decode: utf8Chunks(),
       onEvent: ({ event, data }) => {
@@ -64,7 +64,7 @@ export class EventLines {
     return this.#events.shift();
   }
 
-  /** `chunk` may be reused by the caller afterwards. */
+  /** The caller may reuse `chunk` afterwards. */
   push(chunk: Buffer): void {
     this.#guarded(() => this.#parser.push(chunk));
   }

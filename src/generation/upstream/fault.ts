@@ -1,6 +1,6 @@
-// Errors of upstream servers and how they are reported to clients: with this server's codes and formats, and the
-// upstream's status in the details. The upstream's own message is included only if it concerns the client's request; it
-// is shortened and secrets are masked. Pure.
+// Errors from upstream servers, and how they are reported to clients: with this server's codes and formats, and with
+// the upstream's status in the details. The upstream's own message is included only if it concerns the client's
+// request; it is shortened and secrets are masked. Pure.
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError, type ErrorExtra } from '../../shared/errors.js';
 import { masked } from './secrets.js';
@@ -25,14 +25,14 @@ export class UpstreamFault extends Error {
 
 export type FaultKind = 'connect' | 'status' | 'refused' | 'timeout' | 'broken' | 'protocol';
 
-/** Maximum bytes that are read of an error's body. */
+/** Maximum number of bytes read from an error's body. */
 export const MAX_ERROR_BYTES = 65_536;
 const MAX_WORDS = 400;
-/** Maximum characters that are examined of a string in a streamed error. */
+/** Maximum number of characters examined in a string of a streamed error. */
 const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** No connection could be made. */
+/** A connection could not be made. */
 export const cannotConnect = (): UpstreamFault =>
   new UpstreamFault('connect', unavailable('The upstream of this model is unreachable.'), true, true);
 
@@ -45,7 +45,7 @@ export const brokeOff = (): UpstreamFault =>
     true,
   );
 
-/** The response is not valid. `what`: a description that quotes no part of it. */
+/** The response is invalid. `what`: a description that quotes no part of it. */
 export const notUnderstood = (what: string): UpstreamFault =>
   new UpstreamFault(
     'protocol',
@@ -71,7 +71,7 @@ export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
     true,
   );
 
-/** No server may be used at the moment. */
+/** No server can be used at the moment. */
 export const noneAvailable = (retryAfterMs: number): UpstreamFault =>
   new UpstreamFault(
     'connect',
@@ -91,8 +91,8 @@ export interface ErrorAnswer {
 }
 
 /**
- * Converts an HTTP error response. `secrets` are masked in its message. `promptParam`: the field named for a prompt
- * that is too long.
+ * Converts an HTTP error response. `secrets` are masked in its message. `promptParam`: the field to name if the prompt
+ * is too long.
  */
 export function faultOfStatus(
   { status, body, retryAfter }: ErrorAnswer,
@@ -168,7 +168,7 @@ export function faultOfStatus(
   }
 }
 
-/** Converts an error within a stream, or one that is the whole response. */
+/** Converts an error within a stream, or an error that is the whole response. */
 export function faultOfEvent(error: unknown, secrets: readonly string[], promptParam: string): UpstreamFault {
   const body =
     JSON.stringify({ error }, (_, value: unknown) =>
@@ -194,13 +194,13 @@ function waitOf(header: string | null): number | undefined {
   return Number.isFinite(ms) ? Math.min(MAX_RETRY_AFTER_MS, Math.max(0, ms)) : undefined;
 }
 
-/** Returns the message in an error's body, safe to show, or null if there is none. */
+/** Returns the message from an error's body in a form that is safe to show, or null if there is none. */
 export function wordsOf(body: string, secrets: readonly string[]): string | null {
   let message: unknown;
   try {
     message = messageIn(JSON.parse(body));
   } catch {
-    return null; // such as an HTML page
+    return null; // for example, an HTML page
   }
   if (typeof message !== 'string') return null;
   const text = masked(message, secrets)
@@ -209,7 +209,7 @@ export function wordsOf(body: string, secrets: readonly string[]): string | null
   return text === '' ? null : text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text;
 }
 
-/** Fields with the same name in all formats. Other fields have a different name or path in the client's format. */
+/** Fields that have the same name in all formats. Other fields have a different name or path in the client's format. */
 const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'temperature',
   'top_p',

@@ -1,5 +1,5 @@
-// Checks the output format of a completed response if the upstream does not enforce it. A response that fails the check
-// is reported as an error. Event-loop thread only.
+// Checks a completed response against the output format if the upstream does not enforce it. A response that fails the
+// check is reported as an error. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { formatProblem } from '../output-format.js';
@@ -7,7 +7,8 @@ import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.
 import { schemaProblem } from './schema-problem.js';
 
 /**
- * Throws ApiError 422 for a format that cannot be checked here: matching client-supplied patterns could take forever.
+ * Throws ApiError 422 for a format that cannot be checked here, because matching client-supplied patterns could take
+ * forever.
  */
 export function checkable(format: OutputFormat): void {
   if (format.type !== 'regex' && format.type !== 'grammar') return;
@@ -71,9 +72,9 @@ function problemOf(format: OutputFormat, text: string): string | null {
 }
 
 /**
- * Forwards events of an upstream that enforces the format. If the request has stop strings and the upstream does not
- * report whether one ended the response, a response that does not match the format is assumed to have been cut off by
- * an unknown one.
+ * Forwards events from an upstream that enforces the format. If the request has stop strings and the upstream does not
+ * report whether one ended the response, a response that does not match the format is assumed to have been cut off by a
+ * stop string.
  */
 export function heldTo(
   { format, stop }: Pick<GenerationRequest, 'format' | 'stop'>,

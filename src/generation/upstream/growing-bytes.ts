@@ -1,5 +1,5 @@
-// Collects bytes that arrive in chunks of any size in one buffer. With one Buffer per chunk, one-byte chunks would take
-// a hundred times their size. Event-loop thread only.
+// Collects bytes that arrive in chunks of any size in a single buffer. With one Buffer per chunk, one-byte chunks would
+// take a hundred times their size. Event-loop thread only.
 
 const EMPTY = Buffer.alloc(0);
 
@@ -11,7 +11,7 @@ export class GrowingBytes {
     return this.#length;
   }
 
-  /** Copies `part`. */
+  /** `part` is copied. */
   add(part: Buffer): void {
     const length = this.#length + part.length;
     if (length > this.#buffer.length) {

@@ -1,11 +1,11 @@
 // Reads the JSON of a large response body or event while it arrives. Only members that an API format reads (WANTED) are
 // kept. All others are skipped, so memory use depends only on the size of the members that are kept. Each chunk
-// occupies the event loop for about a millisecond. Log-probabilities are kept as JSON text outside the JavaScript heap
-// and parsed in batches later. Skipped values are only checked for balanced quotes and brackets. Event-loop thread
+// occupies the event loop for about a millisecond. Log probabilities are kept as JSON text outside the JavaScript heap,
+// and are parsed later in batches. Skipped values are checked only for balanced quotes and brackets. Event-loop thread
 // only.
 import { GrowingText } from '../../shared/growing-text.js';
 
-/** Members that an upstream's API format reads, at any depth. All others are dropped. */
+/** Members that an upstream's API format reads, at any depth. All other members are dropped. */
 const WANTED: ReadonlySet<string> = new Set([
   // chat completions, completions
   'error',
@@ -61,7 +61,7 @@ const WANTED: ReadonlySet<string> = new Set([
   'detail',
 ]);
 /**
- * Members whose value is kept as JSON text if it is not a string: tool arguments, which may contain any names and
+ * Members whose value is kept as JSON text unless it is a string: tool arguments, which may contain any names and
  * numbers.
  */
 const RAW: ReadonlySet<string> = new Set(['arguments', 'input']);
@@ -73,9 +73,9 @@ const LOGPROB_LISTS: ReadonlySet<string> = new Set(['content', 'tokens', 'token_
 const NODE_BYTES = 32;
 const MAX_NAME = 256;
 const MAX_DEPTH = 64;
-/** Maximum number of characters of one log-probability with its alternatives. */
+/** Maximum number of characters in one log probability with its alternatives. */
 const MAX_ENTRY = 131_072;
-/** Characters of a list that are stored and parsed together. */
+/** Number of characters in a list that are stored and parsed together. */
 const BATCH = 16_384;
 /** Memory is reserved in steps of this many bytes. */
 const STEP = 65_536;
@@ -85,11 +85,11 @@ export class RawJson {
   constructor(readonly text: string) {}
 }
 
-/** A list whose entries are parsed in batches. Each batch is freed after it was read. */
+/** A list whose entries are parsed in batches. Each batch is freed once it has been read. */
 export class JsonEntries {
   readonly #batches: Buffer[] = [];
 
-  /** `free`: called with the size of a batch when it has been read. */
+  /** `free`: called with a batch's size when the batch has been read. */
   constructor(private readonly free: (bytes: number) => void) {}
 
   add(entries: string): number {
@@ -108,14 +108,14 @@ export class JsonEntries {
 }
 
 export interface JsonReaderLimits {
-  /** Maximum bytes of JSON, not counting log-probabilities. */
+  /** Maximum bytes of JSON, not counting log probabilities. */
   readonly maxBytes: number;
-  /** Whether log-probabilities were requested. */
+  /** Whether log probabilities were requested. */
   readonly logprobs: boolean;
   /** Reserves memory for kept values; may throw. */
   reserve(bytes: number): void;
   free(bytes: number): void;
-  /** Create the errors for more than `maxBytes` and for invalid JSON. */
+  /** These create the errors for more than `maxBytes` and for invalid JSON. */
   tooLong(): Error;
   malformed(): Error;
 }
@@ -163,13 +163,13 @@ export class JsonReader {
   #expect: Expect = Expect.Value;
   #within: Within = Within.Structure;
   #value: unknown;
-  #kept = 0; // not counting log-probabilities
+  #kept = 0; // not counting log probabilities
   #unreserved = 0;
   #reserved = 0;
-  // The string, number, name or value that is being read.
+  // The string, number, name or value being read.
   #token = new GrowingText();
   #isName = false;
-  #cut = ''; // in a string: an incomplete escape sequence
+  #cut = ''; // an incomplete escape sequence at the end of a string chunk
   #escaped = false; // the previous character was a backslash
   // State of a value that is not parsed: skipped, raw, or a list.
   #depth = 0;
@@ -180,7 +180,7 @@ export class JsonReader {
 
   constructor(private readonly limits: JsonReaderLimits) {}
 
-  /** Throws tooLong(), malformed(), and the errors of reserve(). */
+  /** Throws tooLong(), malformed(), or an error from reserve(). */
   push(text: string): void {
     let at = 0;
     while (at < text.length) {
@@ -207,7 +207,10 @@ export class JsonReader {
     }
   }
 
-  /** Bytes reserved, not counting log-probabilities. The caller must free them when the value is no longer used. */
+  /**
+   * Number of bytes reserved, not counting log probabilities. The caller must free them when the value is no longer
+   * used.
+   */
   get reserved(): number {
     return this.#reserved;
   }
@@ -257,7 +260,7 @@ export class JsonReader {
   }
 
   /**
-   * Starts a value at its first character, in the mode that is right for its member. Returns the position where reading
+   * Starts a value at its first character, in the right mode for its member. Returns the position at which reading
    * continues.
    */
   #begin(code: number, at: number): number {
@@ -343,7 +346,7 @@ export class JsonReader {
     this.#escaped = escaped;
     const ends = at < text.length;
     if (this.#isName) {
-      // A name that is longer than any wanted one is truncated, so that it does not match.
+      // A name longer than any wanted one is truncated, so that it does not match.
       this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
       if (ends) this.#endName();
     } else {
@@ -463,7 +466,7 @@ export class JsonReader {
     return at;
   }
 
-  /** Reads the entries of a list into batches that end between two entries. */
+  /** Collects a list's entries in batches that end between two entries. */
   #entries(text: string, from: number): number {
     let depth = this.#depth,
       quoted = this.#quoted,

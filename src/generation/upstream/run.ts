@@ -1,6 +1,6 @@
-// One request to an upstream model: waits for a concurrency slot, is sent to a server, and if that server fails before
-// the first token, is sent to another one. Then forwards events until the end, a limit or a cancellation. Event-loop thread
-// only.
+// One request to an upstream model. It waits for a concurrency slot and is sent to a server; if that server fails
+// before the first token, it is sent to another one. After that, events are forwarded until the end, a limit or a
+// cancellation. Event-loop thread only.
 //
 //   slot ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
@@ -17,7 +17,7 @@ import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault
 import type { FairSlots } from '../fair-slots.js';
 import { leastBusy, type Server, type UpstreamSettings } from './server.js';
 
-/** State that the runs of a model share. */
+/** State shared by all runs of a model. */
 export interface RunDeps {
   readonly model: string;
   readonly servers: readonly Server[];
@@ -26,7 +26,7 @@ export interface RunDeps {
   readonly maxGenerationMs: number;
   readonly slots: FairSlots<number>;
   /**
-   * Returns the fallback model, which is used when no server responds. Throws ApiError if it cannot be used. Null: no
+   * Returns the fallback model, which is used if no server responds. Throws ApiError if it cannot be used. Null: no
    * fallback.
    */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
@@ -36,7 +36,7 @@ export interface RunDeps {
   turn(): number;
 }
 
-/** For the log. Messages from servers have their secrets masked. */
+/** For the log. Secrets in server messages are masked. */
 export type UpstreamNews =
   | {
       type: 'failed';
@@ -63,16 +63,16 @@ const AGAIN_MS = 50;
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
-  #leaving: AbortController | null = null; // set while it waits for a slot
+  #leaving: AbortController | null = null; // set while it is waiting for a slot
   #attempt: Attempt | null = null;
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
   #index = 0; // index in the set of running requests
-  #memory: BufferReservation | undefined; // memory for parts of the response that are kept while it is read
+  #memory: BufferReservation | undefined; // memory for parts of the response that are kept while it is being read
   #over = false;
   #queueMs = 0;
-  #clock: NodeJS.Timeout | undefined; // timeout for the first token, then for each next one
+  #clock: NodeJS.Timeout | undefined; // timeout for the first token, then for each following one
   #limit: NodeJS.Timeout | undefined;
 
   constructor(
@@ -124,8 +124,8 @@ export class UpstreamRun implements RunningGeneration {
   }
 
   /**
-   * The server is shutting down: ends the run with an error. If it uses the fallback model, the fallback's own provider
-   * ends it.
+   * The server is shutting down: ends the run with an error. If it is using the fallback model, the fallback's own
+   * provider ends it.
    */
   drain(): void {
     this.#end(apiError('shutting_down', 'The server is shutting down.', null));
@@ -171,12 +171,12 @@ export class UpstreamRun implements RunningGeneration {
     this.onEvent({ type: 'failed', code: 'upstream', message: reported.message, error: reported });
   }
 
-  /** Tries servers until one succeeds or none is left. */
+  /** Tries servers until one succeeds or none are left. */
   async #serve(): Promise<void> {
     const { deps } = this;
     const { servers, settings } = deps;
     const tried = new Set<Server>(),
-      failedOn = new Set<Server>(); // failed, although they responded
+      failedOn = new Set<Server>(); // servers that failed although they responded
     let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
@@ -219,7 +219,7 @@ export class UpstreamRun implements RunningGeneration {
     }
   }
 
-  /** Returns null if the run is over, because it succeeded or was cancelled. */
+  /** Returns null if the run is over because it succeeded or was cancelled. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, deps } = this;
     const { request } = asked;
@@ -256,7 +256,7 @@ export class UpstreamRun implements RunningGeneration {
     });
     this.#attempt?.abort();
     this.#memory?.release();
-    // After a complete response, it does not matter how its connection ends.
+    // After a complete response, it does not matter how the connection ends.
     const fault = this.#answer?.over === true ? null : ended;
     const well =
       this.#answer?.started === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
@@ -283,12 +283,12 @@ export class UpstreamRun implements RunningGeneration {
     return fault;
   }
 
-  /** Throws ApiError 503, 422. */
+  /** Throws ApiError 503 or 422. */
   #reserve(bytes: number): void {
     if (!this.#over) (this.#memory ??= this.asked.context.reserveBuffer?.())?.reserve(bytes);
   }
 
-  /** Output has arrived: the run can no longer be retried. */
+  /** Output has arrived, so the run can no longer be retried. */
   #token(): void {
     if (this.#answer?.started === true) {
       this.#clock?.refresh();

@@ -1,6 +1,6 @@
 // Checks a value against the structural part of a JSON Schema (2020-12): types, members, items, constants, numbers,
-// lengths, references and alternatives. Patterns, formats and annotations are ignored: they could only reject more
-// values. The work is limited, because nested alternatives multiply. Pure.
+// lengths, references and alternatives. Patterns, formats and annotations are ignored, because they could only reject
+// more values. The amount of work is limited, because nested alternatives multiply. Pure.
 import type { JsonSchema } from '../types.js';
 
 /** Maximum number of times that a schema is evaluated on a value. */
@@ -8,7 +8,7 @@ const MAX_VISITS = 200_000;
 const MAX_DEPTH = 256;
 
 /**
- * Returns the first problem with its path, without quoting the value. Null: the value matches as far as it was checked.
+ * Returns the first problem with its path, without quoting the value. Null: no problem was found in what was checked.
  */
 export function schemaProblem(schema: JsonSchema, value: unknown): string | null {
   try {
@@ -127,7 +127,7 @@ class Check {
     }
     const where = at || 'the whole';
     if (listOf('anyOf').length > 0 && !listOf('anyOf').some(passes)) return `${where} matches none of the alternatives`;
-    // More than one alternative may match, because a keyword that is ignored here could distinguish them.
+    // More than one alternative may match, because a keyword that is ignored here could distinguish between them.
     return listOf('oneOf').length > 0 && !listOf('oneOf').some(passes)
       ? `${where} matches none of the alternatives`
       : null;

@@ -1,13 +1,10 @@
 // Strings that must not appear in messages from an upstream: the configured key and header values, every part of them
 // that is a credential, and both in all encodings in which a server may repeat them. Pure.
 
-/**
- * Shorter values, or parts of values, are not treated as credentials, because masking them would garble unrelated
- * messages.
- */
+/** Shorter values or parts are not treated as credentials, because masking them would garble unrelated messages. */
 const MIN_PART = 6,
   MIN_VALUE = 4;
-/** Credentials at least this long are also masked if only their beginning is repeated. */
+/** Credentials of at least this length are also masked if only their beginning is repeated. */
 const MIN_SHORTENED = 16,
   SHORTENED = 10;
 /** Separators within a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
@@ -25,7 +22,7 @@ const WORDS: ReadonlySet<string> = new Set([
   'text/event-stream',
 ]);
 
-/** Returns the secrets, longest first, so that masking a short one never leaves part of a longer one. */
+/** Returns the secrets, longest first, so that masking a short one never leaves part of a longer one visible. */
 export function secretsIn(values: readonly string[]): string[] {
   const plain = new Set<string>(),
     all = new Set<string>();
@@ -34,7 +31,7 @@ export function secretsIn(values: readonly string[]): string[] {
   return [...all].sort((a, b) => b.length - a.length);
 }
 
-/** Returns the value itself and the credentials in it. */
+/** Returns the value itself and the credentials within it. */
 function partsOf(value: string): string[] {
   const parts: string[] = value.length < MIN_VALUE ? [] : [value];
   const add = (part: string): void => {
@@ -77,7 +74,7 @@ function writtenForms(secret: string): string[] {
     base64,
     base64.replace(/=+$/, ''),
     bytes.toString('base64url'),
-    // As in HTTP basic authentication with an empty user name or password.
+    // as in HTTP basic authentication with an empty user name or password
     Buffer.from(`:${secret}`).toString('base64'),
     Buffer.from(`${secret}:`).toString('base64'),
   ];
@@ -85,7 +82,7 @@ function writtenForms(secret: string): string[] {
 
 const MASK = '…';
 
-/** Masks the secrets in `text`, including shortened forms: sk-ab…yz, or the beginning of a long secret. */
+/** Masks the secrets in `text`, including shortened forms such as sk-ab…yz, and the beginning of a long secret. */
 export function masked(text: string, secrets: readonly string[]): string {
   let safe = text;
   for (const secret of secrets) safe = safe.replaceAll(secret, MASK);

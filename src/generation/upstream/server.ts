@@ -1,4 +1,4 @@
-// One upstream server of a model: its connections, its load, and a circuit breaker that is driven by real requests. One
+// One upstream server of a model: its connections, its load, and a circuit breaker driven by real requests. One
 // instance per server and HTTP worker; the counters are shared by all threads. Event-loop thread only.
 import { buildConnector, Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
@@ -13,7 +13,7 @@ import { mayReadNow } from './slices.js';
 
 export type UpstreamSettings = Config['upstream'];
 
-/** The time out of rotation doubles at most this many times in a row. */
+/** Each consecutive time out of rotation is twice as long as the previous one, up to this many doublings. */
 const MAX_DOUBLINGS = 3;
 
 export class Server {
@@ -21,7 +21,7 @@ export class Server {
   readonly api: UpstreamApi;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Must never be shown: keys, header values, credentials in them, and their encodings. */
+  /** Must never be shown: keys, header values, credentials within them, and their encodings. */
   readonly secrets: readonly string[];
   /** The server's name in logs and metrics. */
   readonly name: string;
@@ -56,7 +56,7 @@ export class Server {
     });
   }
 
-  /** Number of running requests: `outstanding` of all threads, `mine` of this thread. */
+  /** Number of running requests: `outstanding` on all threads, `mine` on this thread. */
   get outstanding(): number {
     return this.row.underWay;
   }
@@ -64,7 +64,7 @@ export class Server {
     return this.#mine;
   }
 
-  /** The context size in tokens that the server reported. Null: not reported. */
+  /** The context size, in tokens, that the server reported. Null: not reported. */
   get context(): number | null {
     return this.row.context || null;
   }
@@ -115,8 +115,8 @@ export class Server {
   }
 
   /**
-   * Called when another server succeeded on a request on which this one responded but failed. The failure then counts
-   * against the server.
+   * Called when another server succeeded on a request on which this one had responded but failed. The failure then
+   * counts against this server.
    */
   blame(): 'shut' | null {
     return this.#failed(this.row.shutUntil);
@@ -124,7 +124,7 @@ export class Server {
 
   #failed(before: number): 'shut' | null {
     if (this.row.failed() < this.limits.breaker_failures && before === 0) return null;
-    // Of several concurrent failures, only one takes the server out of rotation.
+    // If several requests fail concurrently, only one of them takes the server out of rotation.
     if (before > sharedNow()) return null;
     const times = this.row.shutAgain();
     return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) &&
@@ -155,10 +155,10 @@ export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>
 let refused: (() => void)[] = [];
 
 /**
- * Backpressure for upstream connections: `socket.read()` returns null while this event-loop turn has no time left for
- * upstream responses (slices.ts), and 'readable' is emitted again once there is. Unread data stays in the kernel, which
- * slows down the sender. undici's own way of pausing a response fails an assertion if the connection is reset in the
- * meantime.
+ * Backpressure for upstream connections: `socket.read()` returns null once this event-loop turn has no time left for
+ * upstream responses (slices.ts), and 'readable' is emitted again when there is. Unread data stays in the kernel, which
+ * slows down the sender. undici's own way of pausing a response is not used, because it fails an assertion if the
+ * connection is reset in the meantime.
  */
 function gate(socket: Socket): void {
   const read = socket.read.bind(socket);
@@ -180,6 +180,6 @@ function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Sockets for which there is no time are deferred again.
+  // Sockets for which there is no time left are deferred again.
   for (const readAgain of again) readAgain();
 }

@@ -1,7 +1,7 @@
-// State of upstream servers that all HTTP workers share: load, availability, and reported values. Each server has a row
-// in a shared buffer, which is changed with Atomics only. Each thread also records its running requests in rows of its
-// own, so that they can be released if the thread terminates. The concurrency slots of each model follow
-// (shared-places.ts).
+// The state of upstream servers shared by all HTTP workers: load, availability and reported values. Each server has a
+// row in a shared buffer, which is changed only with Atomics. Each thread also records its running requests in its own
+// rows, so that they can be released if the thread terminates. The concurrency slots of each model follow
+// (shared-slots.ts).
 //
 //   row           int32  0  running requests
 //                        1  consecutive failures   2  consecutive times out of rotation
@@ -31,7 +31,7 @@ const OWN_INTS = 2;
  */
 export const FAILING_MS = 60_000;
 
-/** Milliseconds of a monotonic clock that all threads share. */
+/** Milliseconds of a monotonic clock shared by all threads. */
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
 /** Maximum number of each. Threads are numbered from 0 to `threads`. */
@@ -43,7 +43,7 @@ export interface SharedShape {
 
 const rowsBytes = ({ servers, threads }: SharedShape): number => servers * (INTS + (threads + 1) * OWN_INTS) * 4;
 
-/** Bytes for all rows, including those of each thread. */
+/** Bytes for all rows, including each thread's own. */
 export const upstreamBytes = (shape: SharedShape): number =>
   rowsBytes(shape) + placesBytes(shape.models, shape.threads);
 
@@ -52,8 +52,8 @@ export class SharedCounts {
   #model = 0;
 
   /**
-   * `thread`: the number of the owning thread; 0 if there is only one thread. All threads must request the same rows
-   * and slots in the same order.
+   * `thread`: this thread's number; 0 if there is only one thread. All threads must request the same rows and slots in
+   * the same order.
    */
   constructor(
     private readonly buffer: SharedArrayBuffer,
@@ -61,13 +61,13 @@ export class SharedCounts {
     private readonly thread: number,
   ) {}
 
-  /** Returns the row of the next server. */
+  /** Returns the next server's row. */
   row(): SharedRow {
     if (this.#row >= this.shape.servers) throw new RangeError(`more than ${this.shape.servers} upstream servers`);
     return this.#rowAt(this.#row++, this.thread);
   }
 
-  /** Returns the concurrency slots of the next model, which has at most `most`. */
+  /** Returns the next model's concurrency slots, of which there are at most `most`. */
   places(most: number): SharedSlotPool {
     if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} upstream models`);
     return this.#placesAt(this.#model++, this.thread, most);
@@ -119,7 +119,7 @@ export class SharedRow {
     Atomics.sub(this.#ints, UNDER_WAY, 1);
   }
 
-  /** Takes the server out of rotation. Returns true only to the one thread that changes the value from `before`. */
+  /** Takes the server out of rotation. Returns true only on the one thread that changes the value from `before`. */
   shut(before: number, until: number): boolean {
     return (
       Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before)
@@ -136,8 +136,8 @@ export class SharedRow {
   }
 
   /**
-   * Whether a failure at `now` counts. Within FAILING_MS, a failure on a request of an organization does not count if
-   * the last counted one was on a request of the same organization. Null: the request was not the cause.
+   * Whether a failure at `now` counts. Within FAILING_MS, a failure does not count if it and the last counted one were
+   * on requests of the same organization. Null: the request was not the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
@@ -149,7 +149,7 @@ export class SharedRow {
     );
   }
 
-  /** Counts another time out of rotation. Returns how many came directly before it. */
+  /** Counts another time out of rotation. Returns the number of consecutive times before it. */
   shutAgain(): number {
     return Atomics.add(this.#ints, TIMES_SHUT, 1);
   }
@@ -167,7 +167,7 @@ export class SharedRow {
     return Atomics.load(this.#ints, TRYING) !== 0;
   }
 
-  /** Starts a test request. Only one at a time is allowed. */
+  /** Starts a test request. Only one is allowed at a time. */
   tryIt(): boolean {
     if (Atomics.compareExchange(this.#ints, TRYING, 0, 1) !== 0) return false;
     Atomics.store(this.#own, 1, 1);
@@ -186,7 +186,7 @@ export class SharedRow {
     Atomics.store(this.#ints, CONTEXT, Math.min(tokens, 2 ** 31 - 1));
   }
 
-  /** Releases what its thread had. */
+  /** Releases everything held by its thread. */
   abandon(): void {
     Atomics.sub(this.#ints, UNDER_WAY, Atomics.exchange(this.#own, 0, 0));
     this.tried();

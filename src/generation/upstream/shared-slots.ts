@@ -1,8 +1,8 @@
-// The concurrency slots of an upstream model, and their order of assignment when all are in use: one count and one
-// queue for all HTTP workers. The organization with the fewest running requests in all threads comes first; among
-// equals, the one whose last slot was longest ago. Each thread publishes its first waiting request and takes a slot
-// only if no other thread has one with precedence. Changed with Atomics only. A thread's data is written by that thread
-// alone and released if it terminates.
+// The concurrency slots of an upstream model, and the order in which they are assigned when all are in use: one count
+// and one queue for all HTTP workers. The organization with the fewest running requests across all threads comes first;
+// among equals, the one that has waited longest since its last slot. Each thread publishes its first waiting request,
+// and takes a slot only if no other thread has a request with precedence. Changed only with Atomics. A thread's data is
+// written only by that thread, and is released if the thread terminates.
 //
 //   head    int32  0  change counter: a thread that yields to others looks again when it changes
 //                  1  running requests            2  threads with waiting requests
@@ -11,7 +11,7 @@
 //           int32     for each index: running requests
 import type { SlotPool } from '../fair-slots.js';
 
-/** Number of organizations that are distinguished. If there are more, several share an index and count as one. */
+/** Number of organizations that can be told apart. If there are more, several share an index and count as one. */
 const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
@@ -23,10 +23,10 @@ const MODEL_BYTES = HEAD_INTS * 4 + SLOTS * 8;
 const THREAD_BYTES = 8 + SLOTS * 4;
 /** A slot freed by another thread is noticed after this time at the latest. */
 const LOOK_MS = 1_000;
-/** Time for a thread with precedence to take a slot. It may be busy with other work. */
+/** How long a thread with precedence may take to claim a slot, because it may be busy with other work. */
 const PATIENCE_MS = 100;
 
-/** Missing from the type declarations that this is compiled with. */
+/** Missing from the type declarations used to compile this file. */
 const waitAsync = (
   Atomics as unknown as {
     waitAsync(
@@ -38,7 +38,7 @@ const waitAsync = (
   }
 ).waitAsync;
 
-/** Microseconds of a monotonic clock that all threads share. */
+/** Microseconds of a monotonic clock shared by all threads. */
 const turnNow = (): number => Number(process.hrtime.bigint() / 1_000n);
 
 /** Bytes for `models` models and threads 0 to `threads`. */
@@ -57,13 +57,13 @@ export class SharedSlotPool implements SlotPool<number> {
   readonly #own: Thread;
   #published = 0n; // this thread's first waiting request, as published
   #seen = 0; // the change counter at the last look
-  #lets = 0; // time since which this thread yields although a slot is free; 0: it does not
-  // for each thread: the published request that was waited for in vain, and that is not waited for again
+  #lets = 0; // since when this thread has been yielding although a slot is free; 0: it is not yielding
+  // for each thread: the published request that was waited for in vain and is not waited for again
   readonly #passed: bigint[];
 
   /**
-   * The slots of model number `model` for `thread`: at most `most` in all threads together. `at`: offset in the buffer of
-   * the first model's slots.
+   * The slots of model number `model` for `thread`, at most `most` across all threads. `at`: offset of the first
+   * model's slots in the buffer.
    */
   constructor(
     { buffer, at, model, threads }: { buffer: SharedArrayBuffer; at: number; model: number; threads: number },
@@ -135,7 +135,7 @@ export class SharedSlotPool implements SlotPool<number> {
     else setImmediate(notify);
   }
 
-  /** Releases what its thread had. */
+  /** Releases everything held by its thread. */
   abandon(): void {
     let count = 0;
     for (let slot = 0; slot < SLOTS; slot++) count += Atomics.exchange(this.#own.atWork, slot, 0);
@@ -162,7 +162,7 @@ export class SharedSlotPool implements SlotPool<number> {
   }
 
   /**
-   * Returns the waiting requests of other threads with precedence over one whose organization has `atWork` running
+   * Returns other threads' waiting requests that take precedence over one whose organization has `atWork` running
    * requests and had its last slot at `turn`.
    */
   #othersFirst(atWork: number, turn: number): { thread: number; firstWaiting: bigint }[] {

@@ -1,5 +1,5 @@
-// Limits the time that this thread spends on reading upstream responses and emitting large ones between two event-loop
-// turns. The remaining work is deferred, so that other requests are not delayed. Event-loop thread only.
+// Limits how much time this thread spends reading upstream responses and emitting large ones between two event-loop
+// turns. Remaining work is deferred, so that other requests are not delayed. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Milliseconds of work between two event-loop turns. */
@@ -31,7 +31,7 @@ function reset(): void {
   spentMs = 0;
 }
 
-/** Calls `step` until it returns false, in turn with all other steps. */
+/** Calls `step` until it returns false, taking turns with all other steps. */
 export function inSlices(step: Step): void {
   if (waiting.push(step) === 1) setImmediate(run);
 }

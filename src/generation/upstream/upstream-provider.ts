@@ -1,5 +1,5 @@
 // The provider of an upstream model. Prompt tokens are estimated unless a server is queried for the exact count. One
-// instance per model and HTTP worker. It keeps a list of its running requests so that it can end them. Event-loop
+// instance per model and HTTP worker. It keeps a list of its running requests, so that it can end them. Event-loop
 // thread only.
 import { createHash } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
@@ -34,7 +34,7 @@ export interface UpstreamOptions {
   readonly counts: SharedCounts;
   meter(labels: { model: string; server: string }): UpstreamMeter;
   report(news: UpstreamNews): void;
-  /** Returns the provider of another model once it is ready. Throws ApiError. */
+  /** Returns another model's provider once it is ready. Throws ApiError. */
   other(model: string, signal?: AbortSignal): Promise<Provider>;
 }
 
@@ -43,7 +43,8 @@ const DEFAULT_CONTEXT = 131_072;
 /** Interval between queries to servers that have not reported their context size. */
 const ASK_AGAIN_MS = 60_000;
 /**
- * Maximum concurrent token-count queries, in total and per organization. They do not count toward generation limits.
+ * Maximum number of concurrent token-count queries, in total and per organization. They do not count toward generation
+ * limits.
  */
 const COUNTS = 32,
   COUNTS_OF_ONE = 24;
@@ -58,7 +59,7 @@ export class UpstreamProvider implements Provider {
   readonly #deps: RunDeps;
   readonly #counts: FairSlots<number>;
   #turn = 0;
-  #askedAt = -Infinity; // last query for the context size
+  #askedAt = -Infinity; // time of the last query for the context size
 
   constructor(
     private readonly model: CatalogModel,
@@ -92,7 +93,7 @@ export class UpstreamProvider implements Provider {
     };
   }
 
-  /** The operator's setting, or else the smallest value that its servers reported. */
+  /** The operator's setting or, without one, the smallest value that the servers have reported. */
   get contextWindow(): number {
     if (this.model.context_window === null) this.#learn();
     return this.#knownContext ?? DEFAULT_CONTEXT;
@@ -188,7 +189,7 @@ export class UpstreamProvider implements Provider {
     };
   }
 
-  /** Queries a server that can count tokens. Images are not sent for that. */
+  /** Queries a server that can count tokens. Images are not sent for this purpose. */
   async count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
@@ -208,8 +209,7 @@ export class UpstreamProvider implements Provider {
   }
 
   /**
-   * Queries the servers that have not reported their context size, when the size is first needed, and then at
-   * intervals.
+   * Queries the servers that have not reported their context size, first when the size is needed and then at intervals.
    */
   #learn(): void {
     if (sharedNow() - this.#askedAt < ASK_AGAIN_MS) return;
@@ -236,7 +236,7 @@ export class UpstreamProvider implements Provider {
     return { tokens: estimatedTokens(request), exact: false };
   }
 
-  /** Adds the operator's sampling defaults where the client has set none, and image notes for a text-only model. */
+  /** Adds the operator's sampling defaults where the client has set no value, and image notes for a text-only model. */
   #withDefaults(seen: GenerationRequest): GenerationRequest {
     const request = this.sees || !hasImages(seen) ? seen : { ...seen, messages: seen.messages.map(noted) };
     const set = this.model.givenSampling;
@@ -269,7 +269,7 @@ function refusePlain(): never {
   );
 }
 
-/** Replaces the images of a message with notes. */
+/** Replaces a message's images with notes. */
 function noted(message: Message): Message {
   if (message.role !== 'user' && message.role !== 'tool') return message;
   const { content } = message;

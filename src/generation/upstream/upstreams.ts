@@ -1,4 +1,4 @@
-// The upstream models of this thread, by name. Event-loop thread only.
+// This thread's upstream models, by name. Event-loop thread only.
 import type { CatalogModel } from '../../engine/catalog.js';
 import { UpstreamProvider, type UpstreamOptions } from './upstream-provider.js';
 
@@ -11,7 +11,7 @@ export class Upstreams {
         this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
   }
 
-  /** Queries the context sizes that are not in the settings, so that they are known when models are listed. */
+  /** Queries the context sizes that are not configured, so that they are known when models are listed. */
   look(): void {
     for (const provider of this.#providers.values()) void provider.contextWindow;
   }

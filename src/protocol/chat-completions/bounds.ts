@@ -1,24 +1,24 @@
-// Length limits that are checked before schema validation. The schema reports every fault it finds, so an unbounded
-// list of faults would use memory and time out of proportion to the request. This file covers maps and nested lists;
-// top-level lists have limits in the schema, which rejects longer ones without reading their entries. Pure.
+// Length limits checked before schema validation. The schema reports every error it finds, so without these limits the
+// list of errors could use memory and time out of proportion to the request. This file covers maps and nested lists;
+// for top-level lists, the schema has limits and rejects longer ones without reading their entries. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';
 
-/** Total of content parts and tool calls in all messages. */
+/** Total number of content parts and tool calls across all messages. */
 const MAX_PARTS = 200_000;
 
-/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
+/** Returns an error for the first list or map that is longer than any valid request may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
   if (overfull !== null) return overfull;
-  if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null; // the schema's own limit
+  if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null; // the schema rejects it
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
-    // Validates up to 100,000 messages without a pause. Other requests wait during that time.
+    // Checks up to 100,000 messages in one go. Other requests wait during that time.
     const message = messages[index];
     if (!isRecord(message)) continue;
     const { content, tool_calls: calls } = message;

@@ -1,5 +1,5 @@
-// Converts the messages of a chat completions request to internal messages. Checks which role may contain which part
-// and that every tool call has a result (contract section 2). Pure.
+// Converts the messages of a chat completions request to internal messages. Checks which roles may contain which parts,
+// and that every tool call has a result. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';
@@ -14,7 +14,7 @@ const PARTS: Record<'system' | 'user' | 'assistant' | 'tool', { role: string; ta
   tool: { role: 'tool', takes: new Set(['text', 'image_url']) },
 };
 
-/** Throws ApiError 422 for parts that a role does not support and for tool calls and results that do not match. */
+/** Throws ApiError 422 for parts that a role does not support and for tool calls and results that do not match up. */
 export function toMessages(messages: readonly ChatMessage[]): Message[] {
   const turns = new ToolTurns();
   const result = messages.map((message, index): Message => {
@@ -62,10 +62,10 @@ function toToolCall(call: ChatToolCall, path: string, turns: ToolTurns): ToolCal
 
 function toText(content: string | readonly ChatPart[], role: 'system' | 'assistant', path: string): string {
   const result = toContent(content, role, path);
-  return typeof result === 'string' ? result : ''; // neither role supports images
+  return typeof result === 'string' ? result : ''; // these roles do not support images
 }
 
-/** Parts that are all text are joined to one string, because every chat template supports strings. */
+/** Parts that are all text are joined into one string, because every chat template supports strings. */
 function toContent(content: string | readonly ChatPart[], role: keyof typeof PARTS, path: string): Content {
   if (typeof content === 'string') return content;
   const parts = content.map((part, index) => toPart(part, role, `${path}.content[${index}]`));

@@ -1,5 +1,5 @@
-// Encodes generation events as chat completions JSON, whole or streamed (contract sections 7 and 8). Pure: one encoder
-// per request receives the events in order and throws on a wrong order (event-order.ts).
+// Encodes generation events as chat completions JSON, streamed or not. Pure: one encoder per request receives the
+// events in order and throws if they are out of order (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { JsonList, JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -17,9 +17,9 @@ export interface ChatEnvelope {
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
   newCallId: () => string;
-  /** The prompt's token IDs, which are sent with those of the output. Null: token IDs were not requested. */
+  /** The prompt's token IDs, which are sent along with the output's. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
-  /** Number of most likely tokens per prompt log-probability. Null: not requested. */
+  /** Number of most likely tokens to report per prompt token. Null: not requested. */
   promptLogprobs: number | null;
 }
 
@@ -28,14 +28,14 @@ export type EvaluationEvent = Extract<GenerationEvent, { type: 'prompt' | 'token
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
-/** Encodes a whole response or a stream. */
+/** Encodes a non-streamed response or a stream. */
 export interface ChatEncoder {
   /** Throws if the event is out of order. */
   event(event: ChoiceEvent): void;
   evaluation(event: EvaluationEvent): void;
 }
 
-/** The last event of every stream. */
+/** Sent as the last event of every stream. */
 const DONE = '[DONE]';
 
 function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'tool_calls' {
@@ -81,13 +81,13 @@ interface CollectedChoice {
   content: GrowingText;
   reasoning: GrowingText;
   calls: { id: string; name: string; arguments: GrowingText }[];
-  logprobs: JsonList; // stored as text, because long responses with many alternatives are large
+  logprobs: JsonList; // stored as text, because many alternatives make long responses large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
   stop: string | null; // the stop string that ended the choice
 }
 
-/** Collects a whole response. */
+/** Collects a non-streamed response. */
 export class ChatCollector implements ChatEncoder {
   readonly #order: EventOrder;
   readonly #choices: CollectedChoice[];
@@ -108,7 +108,7 @@ export class ChatCollector implements ChatEncoder {
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
-  /** Characters of log-probabilities held in memory. */
+  /** Characters of log probabilities held in memory. */
   get size(): number {
     return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, this.#prompt?.list.size ?? 0);
   }
@@ -120,7 +120,7 @@ export class ChatCollector implements ChatEncoder {
 
   event(event: ChoiceEvent): void {
     this.#order.take(event);
-    const choice = this.#choices[event.choice] as CollectedChoice; // the order check has rejected other indexes
+    const choice = this.#choices[event.choice] as CollectedChoice; // the order check rejects any other index
     switch (event.type) {
       case 'text':
         (event.section === 'reasoning' ? choice.reasoning : choice.content).add(event.text);
@@ -198,16 +198,16 @@ export class ChatCollector implements ChatEncoder {
 
 /**
  * Builds the data of a stream's events and passes it to `send`. Text events are the hot path: all constant parts are
- * serialized once, so each token costs one JSON.stringify of its text.
+ * serialized once in advance, so each token costs one JSON.stringify of its text.
  */
 export class ChatStreamEncoder implements ChatEncoder {
   readonly #order: EventOrder;
   readonly #fixed: string; // the beginning of every chunk
   readonly #head: string; // up to and including `"choices":`
-  readonly #choiceHeads: string[]; // continues from `#head` up to and including `"delta":`
-  // the end of a chunk that contains only a delta; null: chunks always have more fields
+  readonly #choiceHeads: string[]; // follows `#head`, up to and including `"delta":`
+  // the end of a chunk that contains only a delta; null if chunks always have more fields
   readonly #plainEnd: string | null;
-  readonly #ids: number[][]; // token IDs not sent yet, by choice
+  readonly #ids: number[][]; // token IDs that have not been sent yet, by choice
   #isFirst = true;
 
   constructor(
@@ -241,14 +241,14 @@ export class ChatStreamEncoder implements ChatEncoder {
   event(event: ChoiceEvent): void {
     const { choice } = event;
     const isFirst = this.#order.take(event);
-    const head = this.#choiceHeads[choice] as string; // the order check has rejected other indexes
+    const head = this.#choiceHeads[choice] as string; // the order check rejects any other index
     if (isFirst) this.#begin(head);
     switch (event.type) {
       case 'text':
         this.#text(event, head);
         break;
       case 'call_started': {
-        // Only this chunk has id, type and name: the openai client rejects chunks that repeat them.
+        // Only this chunk has the call's id, type and name, because the openai client rejects chunks that repeat them.
         const call = {
           index: event.index,
           id: this.envelope.newCallId(),
@@ -273,7 +273,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     }
   }
 
-  /** Sends a choice's first chunk. The prompt's token IDs go with the very first chunk. */
+  /** Sends a choice's first chunk. The prompt's token IDs go with the first chunk of the response. */
   #begin(head: string): void {
     const { promptIds } = this.envelope;
     const delta = '{"role":"assistant","content":""}';
@@ -300,7 +300,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     }
   }
 
-  /** Returns the part of a chunk after the delta. */
+  /** Returns the part of a chunk that follows the delta. */
   #end(choice: number, logprobs = 'null', finish = 'null'): string {
     if (this.#plainEnd !== null && logprobs === 'null' && finish === 'null') return this.#plainEnd;
     const ids =
@@ -322,7 +322,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   }
 }
 
-/** Which usage a stream reports. */
+/** How a stream reports usage. */
 export interface StreamUsage {
   /** In a separate chunk at the end. */
   readonly atEnd: boolean;

@@ -1,6 +1,6 @@
-// Checks the order of a response's events: no event after a choice's end, one open tool call at a time, and every call
-// is opened, closed and numbered in sequence. A wrong order is a bug in the server. It ends the response with an error,
-// so that the client never receives inconsistent chunks. Pure.
+// Checks the order of a response's events: no event follows a choice's end, only one tool call is open at a time, and
+// every call is opened and closed, and numbered in sequence. A wrong order is a bug in the server. It ends the response
+// with an error, so that the client never receives inconsistent chunks. Pure.
 import type { GenerationEvent } from '../../generation/types.js';
 
 /** Events that belong to a single choice. */
@@ -15,14 +15,14 @@ const enum Stage {
 
 export class EventOrder {
   readonly #stages: Stage[];
-  readonly #calls: number[]; // number of calls opened so far
+  readonly #calls: number[]; // number of calls opened so far, by choice
 
   constructor(n: number) {
     this.#stages = new Array<Stage>(n).fill(Stage.Silent);
     this.#calls = new Array<number>(n).fill(0);
   }
 
-  /** Returns true if the event is the first of its choice. Throws if the event is out of order. */
+  /** Returns true if the event is the first one for its choice. Throws if the event is out of order. */
   take(event: ChoiceEvent): boolean {
     const { choice } = event;
     const stage = this.#stages[choice];

@@ -1,5 +1,5 @@
-// Converts a chat completions request to a GenerationRequest or throws the appropriate ApiError. Pure. The three stages
-// follow the contract: JSON structure (400), then the caller looks up the model, then content (422).
+// Converts a chat completions request to a GenerationRequest, or throws the appropriate ApiError. Pure. There are three
+// stages: JSON structure (400), then the model lookup by the caller, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
@@ -39,7 +39,7 @@ export interface ChatGeneration {
   ignored: string[]; // top-level fields that this format does not define
 }
 
-/** Validates entries of a large request in slices before parseChat(), which reports any errors. */
+/** Validates the entries of a large request in slices, ahead of parseChat(), which reports any errors. */
 export function validateChatInSlices(body: unknown): Iterator<unknown> | null {
   if (
     !isRecord(body) ||
@@ -57,7 +57,8 @@ export function parseChat(body: unknown): ParsedChat {
   if (tooLong !== null) throw tooLong;
   const envelope = validate(chatEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on the body has a string `model` and a list of `messages`, because structural errors were thrown above.
+  // From here on, `model` is known to be a string and `messages` a list, because structural errors have been thrown
+  // above.
   const { model, messages: list } = body as { model: string; messages: unknown[] };
   const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
   if (messages !== null && !messages.ok && messages.isShape) throw messages.error;
@@ -134,7 +135,7 @@ function toGeneration(
   };
 }
 
-/** Rejects known fields that this server does not support, unless the value has no effect. */
+/** Rejects known fields that this server does not support, unless their value has no effect. */
 function refuseUnserved(chat: ChatEnvelopeFields): void {
   for (const name of ['audio', 'web_search_options', 'moderation'] as const) {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not supported.`);
@@ -151,7 +152,7 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
-/** Throws ApiError: unsupported_tool_type, and the errors of the shared tool checks and of the schemas. */
+/** Throws ApiError unsupported_tool_type, and the errors from the shared tool and schema checks. */
 function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
   const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
     if (!('function' in tool))
@@ -189,7 +190,7 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
   }
 }
 
-/** Throws ApiError: invalid_json_schema, invalid_value. */
+/** Throws ApiError invalid_json_schema or invalid_value. */
 export function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
   const format = namedFormat(asked);
   checkOutputFormat(format);

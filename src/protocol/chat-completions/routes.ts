@@ -69,13 +69,13 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream is opened only at this point, so that an error from start() can still be sent with a normal HTTP status.
+  // The stream is opened only now, so that an error from start() can still be sent with a normal HTTP status.
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
 /**
- * If the output fails its format check, the error is sent before the end marker. A client therefore never mistakes a
- * broken stream for a complete one.
+ * If the output fails its format check, the error is sent before the end marker, so a client never mistakes a broken
+ * stream for a complete one.
  */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;

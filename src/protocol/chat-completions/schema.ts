@@ -1,5 +1,5 @@
-// Schema of a chat completions request, field by field as in the contract (sections 1, 2, 4, 5). Unknown fields are
-// dropped. Null means absent for every optional field.
+// Schema of a chat completions request, field by field. Unknown fields are dropped. For every optional field, null
+// means absent.
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import {
@@ -26,7 +26,7 @@ import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
-// The schema accepts every part in every role. The content checks (422) reject parts that a role does not support.
+// The schema accepts every part in every role. Content checks (422) reject parts that a role does not support.
 const part = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text }),
   z.object({
@@ -82,8 +82,8 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// A type other than "function" passes the schema. The content check rejects it with an error that names it. abort:
-// otherwise the union would select this branch for error reports
+// A type other than "function" passes the schema, so that the content check can reject it with an error that names the
+// type. `abort`: otherwise, the union would select this branch for its error reports.
 const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });
 const tool = z.union([
   z.object({
@@ -126,7 +126,7 @@ export const responseFormat = z.discriminatedUnion('type', [
       description: text.nullish(),
     }),
   }),
-  // Extensions of this server: see docs/reference/structured-output.md.
+  // Extensions specific to this server; see docs/reference/structured-output.md.
   z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
   z.object({ type: z.literal('grammar'), grammar: z.string().min(1).max(MAX_GRAMMAR_CHARACTERS) }),
   z.object({
@@ -190,14 +190,12 @@ export const chatRequestSchema = z.object({
   function_call: z.unknown().optional(),
 });
 
-/**
- * The same schema without validation of the messages. They are validated one by one, which stops at the first fault.
- */
+/** The same schema without validation of the messages, which are validated one by one, stopping at the first error. */
 export const chatEnvelopeSchema = chatRequestSchema.extend({ messages: z.array(z.unknown()).min(1).max(MAX_MESSAGES) });
 
 export type ChatEnvelopeFields = z.infer<typeof chatEnvelopeSchema>;
 export type ChatMessage = z.infer<typeof messageSchema>;
 export type ChatPart = z.infer<typeof part>;
 
-/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
+/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(chatRequestSchema.shape));

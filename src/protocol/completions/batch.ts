@@ -1,6 +1,6 @@
-// The generations of one completions request. Each prompt is admitted in turn, and up to 16 run concurrently within the
-// organization's limits. The response is complete when all generations are. The first failure fails the response and
-// cancels the others. Event-loop thread only.
+// The generations of one completions request. Prompts are admitted one after another, and up to 16 run concurrently
+// within the organization's limits. The response is complete when all generations are. The first failure fails the
+// response and cancels the other generations. Event-loop thread only.
 import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
@@ -16,9 +16,9 @@ import type { Usage } from '../usage.js';
 import { addUsage, completionBody, PromptAnswer, type CompletionEnvelope, type PromptRules } from './encode.js';
 import type { CompletionGeneration } from './parse.js';
 
-/** Maximum prompts of one request that run concurrently, so that one request cannot fill the queue. */
+/** Maximum number of prompts from one request that run concurrently, so that one request cannot fill the queue. */
 const MAX_AT_ONCE = 16;
-/** The same limit for requests with prompt log-probabilities, which are held in memory until the response is sent. */
+/** The same limit for requests with prompt log probabilities, which are held in memory until the response is sent. */
 const MAX_SCORED_AT_ONCE = 2;
 
 export class CompletionBatch {
@@ -65,8 +65,8 @@ export class CompletionBatch {
   }
 
   /**
-   * Admits a prompt. If the limits are used up by other prompts of this request, waits for one of them to end. Null:
-   * the response has ended.
+   * Admits a prompt. If this request's other prompts have used up the limits, waits for one of them to end. Null: the
+   * response has ended.
    */
   async #admit(request: GenerationRequest): Promise<AdmittedGeneration | null> {
     for (;;) {
@@ -84,7 +84,7 @@ export class CompletionBatch {
     }
   }
 
-  /** Once the response has started, headers cannot be set, so this caller ignores them. */
+  /** Headers cannot be set once the response has started, so this caller ignores them. */
   #quietCaller(): Caller {
     const { caller } = this;
     if (this.#stream === null) return caller;
@@ -122,8 +122,7 @@ export class CompletionBatch {
       this.#running--;
       throw error;
     }
-    // The stream is opened only at this point, so that an error from start() can still be sent with a normal HTTP
-    // status.
+    // The stream is opened only now, so that an error from start() can still be sent with a normal HTTP status.
     if (asked.stream && this.#stream === null && !this.#over) this.#stream = this.exchange.sse();
   }
 
@@ -146,17 +145,17 @@ export class CompletionBatch {
     };
   }
 
-  /** Streamed text is sent as it arrives and not kept. */
+  /** Streamed text is sent as it arrives and is not kept. */
   get streams(): boolean {
     return this.asked.stream;
   }
 
-  /** Reserves memory for this many more characters of the response. Throws ApiError 503, 422. */
+  /** Reserves memory for this many more characters of the response. Throws ApiError 503 or 422. */
   hold(characters: number): void {
     this.exchange.reserve(characters);
   }
 
-  /** Called when a choice of a prompt has new output. */
+  /** Called when one of a prompt's choices has new output. */
   add(answer: PromptAnswer, choice: number): void {
     if (this.#stream === null) return;
     const entry = answer.take(choice);
@@ -171,7 +170,8 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // Building the body may throw, which must fail the response, so it is done before the response counts as ended.
+    // Building the body may throw, and that must fail the response, so the body is built before the response counts as
+    // ended.
     const whole = this.asked.stream
       ? null
       : completionBody(
@@ -248,7 +248,7 @@ class PromptSink implements RunSink {
     if (event.type === 'text' && event.logprobs !== null) this.#hold();
   }
 
-  /** Reserves memory for the output so far. An echoed prompt counts once per choice. */
+  /** Reserves memory for the output so far. An echoed prompt counts once for each choice. */
   #hold(): void {
     const { size } = this.answer;
     this.batch.hold(size - this.#held);

@@ -1,5 +1,5 @@
-// Encodes generation events as completions JSON, whole or streamed. Pure: one PromptAnswer per prompt receives the
-// events in order and throws on a wrong order (event-order.ts).
+// Encodes generation events as completions JSON, streamed or not. Pure: one PromptAnswer per prompt receives the events
+// in order and throws if they are out of order (event-order.ts).
 import type { GenerationEvent, SpelledToken } from '../../generation/types.js';
 import { JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -9,7 +9,7 @@ import { PromptLogprobWriter } from '../prompt-logprobs.js';
 import type { Usage } from '../usage.js';
 import { LegacyLogprobs, LogprobWriter } from './logprobs.js';
 
-/** Fields that all choices and chunks of one request share. */
+/** Fields that all of a request's choices and chunks share. */
 export interface CompletionEnvelope {
   id: string;
   created: number; // seconds
@@ -17,18 +17,18 @@ export interface CompletionEnvelope {
   fingerprint: string;
 }
 
-/** The parts of the response for one prompt. */
+/** What the response contains for one prompt. */
 export interface PromptRules {
   /** Index of the prompt's first choice. */
   readonly first: number;
-  /** Number of generated choices (`candidates`) and of returned choices (`n`). */
+  /** Number of choices generated (`candidates`) and returned (`n`). */
   readonly candidates: number;
   readonly n: number;
-  /** Number of most likely tokens per log-probability, for the output and for the prompt. Null: not requested. */
+  /** Number of most likely tokens to report per token of the output and of the prompt. Null: not requested. */
   readonly logprobs: number | null;
   readonly promptLogprobs: number | null;
   readonly returnTokens: boolean;
-  /** The prompt if it is echoed, else null. */
+  /** The prompt if it is echoed, otherwise null. */
   readonly echo: string | null;
   readonly promptIds: readonly number[];
   readonly spell: (id: number) => SpelledToken;
@@ -39,7 +39,7 @@ interface Choice {
   ids: number[];
   logprobs: LegacyLogprobs;
   writer: LogprobWriter;
-  sum: number; // sum of its tokens' log-probabilities
+  sum: number; // sum of its tokens' log probabilities
   scored: number; // number of tokens in `sum`
   finish: { reason: 'stop' | 'length'; stop: string | null } | null;
 }
@@ -60,12 +60,12 @@ export function addUsage(all: readonly Usage[]): Usage {
   };
 }
 
-/** The output of one prompt. */
+/** The output for one prompt. */
 export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
   readonly #prompt: PromptLogprobWriter | null;
-  /** The echoed prompt's log-probabilities, kept until every choice has started with them. */
+  /** The echoed prompt's log probabilities, kept until every choice has started with them. */
   #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
@@ -95,7 +95,7 @@ export class PromptAnswer {
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
-  /** Characters of log-probabilities held in memory. */
+  /** Characters of log probabilities held in memory. */
   get size(): number {
     return this.#choices.reduce(
       (sum, { logprobs }) => sum + logprobs.size,
@@ -103,7 +103,7 @@ export class PromptAnswer {
     );
   }
 
-  /** Adds the prompt's log-probabilities, if requested. They arrive before the first text of any choice. */
+  /** Adds the prompt's log probabilities, if requested. They arrive before the first text of any choice. */
   prompt({ logprobs }: Extract<GenerationEvent, { type: 'prompt' }>): void {
     for (const entry of logprobs) {
       this.#prompt?.add(entry);
@@ -111,7 +111,7 @@ export class PromptAnswer {
     }
   }
 
-  /** Starts each choice with the prompt if it is echoed. Call once, before the first event of a choice. */
+  /** Starts each choice with the prompt if it is echoed. Call once, before the first event for any choice. */
   begin(): void {
     const { echo, logprobs } = this.rules;
     if (echo === null) return;
@@ -162,7 +162,9 @@ export class PromptAnswer {
     return this.#wire(index, { text, ids, logprobs, finish });
   }
 
-  /** Returns all choices, or the best ones if fewer are returned than generated. Call after the last event. */
+  /**
+   * Returns all choices, or only the best ones if fewer are returned than were generated. Call after the last event.
+   */
   whole(): JsonText[] {
     this.#order.complete();
     const ranked = this.#choices.map((choice, index) => ({ choice, index }));
@@ -188,11 +190,11 @@ export class PromptAnswer {
   }
 }
 
-/** The mean of a choice's log-probabilities, by which `best_of` ranks the choices. */
+/** The mean log probability of a choice, by which `best_of` ranks the choices. */
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /**
- * Builds the JSON of a response or of a chunk, which have the same form. `usage`: undefined omits the field; null means
+ * Builds the JSON of a response or of a chunk; both have the same form. `usage`: undefined omits the field; null means
  * that the usage follows later.
  */
 export function completionBody(

@@ -1,4 +1,4 @@
-// Log-probabilities in the legacy completions format: four parallel lists over the tokens of a text. Pure.
+// Log probabilities in the legacy completions format: four parallel lists over the tokens of a text. Pure.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../../generation/types.js';
 import { JsonList, type JsonText } from '../../http/json-text.js';
 import { finiteLogprob } from '../prompt-logprobs.js';
@@ -6,11 +6,11 @@ import { finiteLogprob } from '../prompt-logprobs.js';
 /** The lists, written incrementally because an echoed prompt may be long. */
 export class LegacyLogprobs {
   readonly #tokens = new JsonList();
-  /** Null for the first token of a prompt, which has no preceding tokens. */
+  /** Null for a prompt's first token, which has no preceding tokens. */
   readonly #logprobs = new JsonList();
   /** The most likely tokens and the token itself, keyed by text. */
   readonly #top = new JsonList();
-  /** Start of each token's text in the choice's text, in UTF-16 units. */
+  /** Offset of each token's text within the choice's text, in UTF-16 units. */
   readonly #offsets = new JsonList();
 
   get length(): number {
@@ -30,7 +30,7 @@ export class LegacyLogprobs {
     this.#offsets.add(String(offset));
   }
 
-  /** Appends the entries of another object. */
+  /** Appends another object's entries. */
   append(other: LegacyLogprobs): void {
     this.#tokens.append(other.#tokens);
     this.#logprobs.append(other.#logprobs);
@@ -67,7 +67,7 @@ export class LogprobWriter {
     return this.offset;
   }
 
-  /** Appends the first token of a prompt. */
+  /** Appends a prompt's first token. */
   first(token: SpelledToken, into: LegacyLogprobs): void {
     this.#add(token, null, null, into);
   }

@@ -1,5 +1,6 @@
-// Converts a completions request to one GenerationRequest per prompt or throws the appropriate ApiError. Pure. The
-// stages are those of chat completions: JSON structure (400), then the caller looks up the model, then content (422).
+// Converts a completions request to one GenerationRequest per prompt, or throws the appropriate ApiError. Pure. The
+// stages are the same as for chat completions: JSON structure (400), then the model lookup by the caller, then content
+// (422).
 import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
@@ -20,12 +21,12 @@ export interface ParsedCompletion {
 }
 
 export interface CompletionGeneration {
-  /** One per prompt. */
+  /** One request per prompt. */
   requests: GenerationRequest[];
-  /** Choices returned per prompt: all generated ones, or the best of them. */
+  /** Number of choices returned per prompt: all generated ones, or the best of them. */
   n: number;
   echo: boolean;
-  /** As requested. Null: no log-probabilities. */
+  /** As requested. Null: no log probabilities. */
   logprobs: number | null;
   /** From `prompt_logprobs`, independent of `echo`. */
   promptLogprobs: number | null;
@@ -103,7 +104,7 @@ function toGeneration(
   const logprobs = fields.logprobs ?? null;
   const maxTokens = fields.max_tokens ?? DEFAULT_MAX_TOKENS;
   const evaluation = toEvaluation(fields, maxTokens);
-  // An echoed prompt has log-probabilities like the output.
+  // If log probabilities are requested for the output, an echoed prompt gets them too.
   const ofPrompt =
     echo && logprobs !== null
       ? Math.max(logprobs, evaluation.promptLogprobs ?? 0)
@@ -120,7 +121,7 @@ function toGeneration(
     n: candidates,
     maxTokens,
     stop: typeof fields.stop === 'string' ? [fields.stop] : (fields.stop ?? []),
-    // Ranking the choices for `best_of` requires log-probabilities.
+    // `best_of` ranks the choices by their log probabilities.
     topLogprobs: logprobs ?? (candidates > n ? 0 : null),
     effort: 'none',
     reasoningBudget: null,

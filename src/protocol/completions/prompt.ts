@@ -1,11 +1,11 @@
 // Reads `prompt`: a string, a list of token IDs, or a list of either. Validated by hand, because a schema would report
-// one fault per entry, possibly a hundred thousand. Pure.
+// one error per entry, possibly a hundred thousand. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { MAX_PROMPTS } from './schema.js';
 
 export type Prompts = readonly (string | readonly number[])[];
 
-/** Throws ApiError 400 for an invalid prompt, and 422 for an empty or too long list. */
+/** Throws ApiError 400 for an invalid prompt, and 422 for a list that is empty or too long. */
 export function readPrompts(prompt: unknown): Prompts {
   if (prompt === undefined || prompt === null) throw fault('missing_required_parameter', 'prompt', 'is required');
   if (typeof prompt === 'string') return [prompt];

@@ -1,7 +1,7 @@
 // POST /v1/completions: completes plain text without a conversation. Benchmark and evaluation tools use it. Event-loop
 // thread only.
 //
-//   parse ─► model ─► content ─► batch.ts: each prompt admitted and run in turn ─► response
+//   parse ─► model ─► content ─► batch.ts: prompts admitted one by one and run ─► response
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../admit.js';
 import { findModel } from '../admit.js';

@@ -1,11 +1,11 @@
-// Schema of a legacy completions request, with the extra fields that benchmark and evaluation tools send. Unknown
-// fields are dropped. Null means absent for every optional field.
+// Schema of a legacy completions request, including the extra fields that benchmark and evaluation tools send. Unknown
+// fields are dropped. For every optional field, null means absent.
 import { z } from 'zod';
 import { responseFormat } from '../chat-completions/schema.js';
 import { bounded, evaluationFields, integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
 export const MAX_PROMPTS = 512;
-/** Total over all prompts of a request. */
+/** Total over all prompts in a request. */
 export const MAX_CHOICES_IN_ALL = 1_024;
 export const MAX_BEST_OF = 128;
 
@@ -44,10 +44,10 @@ export const completionRequestSchema = z.object({
   user: bounded(512).nullish(),
 });
 
-/** The same schema without validation of the prompt, which parse.ts validates separately. */
+/** The same schema without validation of the prompt, which prompt.ts validates. */
 export const completionEnvelopeSchema = completionRequestSchema.extend({ prompt: z.unknown() });
 
 export type CompletionFields = z.infer<typeof completionEnvelopeSchema>;
 
-/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
+/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(completionRequestSchema.shape));

@@ -1,17 +1,17 @@
-// Length limits that are checked before schema validation: later checks take time for each entry, so the number of
-// entries is bounded first. Pure.
+// Length limits checked before schema validation: later checks take time per entry, so the number of entries must be
+// bounded first. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const MAX_MESSAGES = 100_000;
-/** Total of content blocks in all messages and the system prompt, including nested blocks. */
+/** Total number of content blocks across all messages and the system prompt, including nested blocks. */
 const MAX_BLOCKS = 200_000;
-/** Far more than any conversation has. Verifying a block takes a keyed hash. */
+/** Far more than any conversation has. The limit exists because verifying a block takes a keyed hash. */
 export const MAX_THINKING_BLOCKS = 10_000;
 
-/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
+/** Returns an error for the first list or map that is longer than any valid request may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS });

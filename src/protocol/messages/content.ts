@@ -1,4 +1,4 @@
-// Converts content blocks to internal content. Adjacent text blocks of a user turn become separate paragraphs.
+// Converts content blocks to internal content. Adjacent text blocks in a user turn become separate paragraphs.
 // Documents and search results are converted to text. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';

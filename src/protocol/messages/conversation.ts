@@ -1,5 +1,5 @@
-// Converts messages to internal messages: consecutive messages of one role are merged, tool calls and results are
-// paired, and the thinking of the running tool loop is returned to the model. Pure.
+// Converts messages to internal messages: merges consecutive messages with the same role, pairs tool calls with
+// results, and returns the thinking of the current tool loop to the model. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
 import { stringifyAsWritten } from '../../shared/exact-json.js';
@@ -19,7 +19,7 @@ import type { OpenedBlocks } from './thinking.js';
 const MAX_ID = 256;
 const MAX_NAME = 128;
 
-/** Consecutive messages of one role. */
+/** Consecutive messages with the same role. */
 interface Turn {
   role: WireMessage['role'];
   path: string; // path of the first message
@@ -33,7 +33,7 @@ export function toTurns(messages: readonly WireMessage[]): Turn[] {
     const path = `messages[${index}]`;
     const blocks = placedBlocks(message, `${path}.content`);
     if (blocks.length === 0) {
-      // A response may consist of one empty text block, and clients send it back unchanged.
+      // A response may consist of a single empty text block, which clients send back unchanged.
       if (message.role === 'assistant' && typeof message.content !== 'string') continue;
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
     }
@@ -52,7 +52,7 @@ function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>
   return placed;
 }
 
-/** `model`: the model of this request. Thinking from other models is omitted. Throws ApiError 422. */
+/** `model`: this request's model. Thinking from other models is omitted. Throws ApiError 422. */
 export function toMessages(
   turns: readonly Turn[],
   system: MessagesRequest['system'],
@@ -89,7 +89,7 @@ export function toMessages(
 
 function* userTurn({ path, blocks }: Turn, calls: ToolTurns): Generator<Message> {
   const rest: Placed<ReadableBlock>[] = [];
-  // Tool results go first, wherever they appear in the message, because templates support no other position.
+  // Tool results go first, wherever they appear in the message, because templates do not support any other position.
   for (const placed of blocks) {
     if (isToolResult(placed)) yield toolMessage(placed, calls);
     else rest.push(placed as Placed<ReadableBlock>);
@@ -113,7 +113,10 @@ function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns)
   };
 }
 
-/** Text blocks are joined without a separator, because a continued response may have been cut anywhere. */
+/**
+ * Text blocks are joined without a separator, because a response that is being continued may have been cut off
+ * anywhere.
+ */
 function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedBlocks, model: string): Message {
   const toolCalls: ToolCall[] = [];
   const reasoning: string[] = [];
@@ -147,7 +150,7 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
   };
 }
 
-/** Joins the text blocks in `blocks`. Throws for block types that only Anthropic's own service produces. */
+/** Joins the text blocks among `blocks`. Throws for block types that only Anthropic's own service produces. */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
   const texts: string[] = [];
   for (const { block, path } of blocks) {

@@ -1,6 +1,6 @@
-// Encodes the generation events of one request as messages JSON, whole or streamed (contract sections 6 and 7). Pure.
-// One state machine decides where content blocks start and end, and both forms only write its output. The joined deltas
-// of a stream therefore equal the whole response.
+// Encodes the generation events of one request as messages JSON, streamed or not. Pure. One state machine decides where
+// content blocks start and end, and both forms only write its output, so a stream's joined deltas equal the
+// non-streamed response.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
@@ -12,13 +12,13 @@ import { completePart } from './partial-json.js';
 export interface MessageEnvelope {
   id: string;
   model: string; // the model name from the request
-  /** False: thinking text is not shown; it is sent only in sealed form, in the signature. */
+  /** False: the thinking text is not shown, and is sent only in encrypted form, in the signature. */
   visibleThinking: boolean;
   /** Returns the signature that the client must send back with a thinking block. */
   signature(thinking: string): string;
   /** True: no output was requested, so the response has no blocks. */
   empty: boolean;
-  /** Whether the output cap comes from the context window rather than from the request. */
+  /** Whether the output limit comes from the context window rather than from the request. */
   cappedByContext: boolean;
 }
 
@@ -27,7 +27,7 @@ type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 type BlockStart = { type: 'thinking' } | { type: 'text' } | { type: 'tool_use'; id: string; name: string };
 
 /**
- * Receives the state machine's output: for each block, a start, any number of appends, at most one signature, and a
+ * Receives the state machine's output. For each block: a start, any number of appends, at most one signature, and a
  * stop.
  */
 interface BlockWriter {
@@ -48,7 +48,9 @@ const STOP_REASONS = {
   malformed_call: 'max_tokens',
 } as const satisfies Record<EndReason, string>;
 
-/** Decides where blocks start and end. At most one block is open, and text is appended only to the open block. */
+/**
+ * Decides where blocks start and end. At most one block is open at a time, and text is appended only to the open block.
+ */
 class Blocks {
   #open: BlockStart['type'] | null = null;
   #last: BlockStart['type'] | null = null;
@@ -80,7 +82,7 @@ class Blocks {
         return;
       case 'call_arguments': {
         if (this.#open !== 'tool_use') throw new Error('received arguments for a tool call that is not open');
-        // The clients' parsers accept any prefix of a JSON object except white space alone.
+        // Clients' parsers accept any prefix of a JSON object, except whitespace alone.
         const text = this.#arguments ? event.text : event.text.trimStart();
         if (text === '') return;
         this.#arguments = true;
@@ -95,7 +97,7 @@ class Blocks {
       case 'finished':
         this.#close();
         if (this.envelope.empty || this.#last === 'text' || this.#last === 'tool_use') return;
-        // Clients read the final text from the last block, so a text block is added.
+        // Clients read the final text from the last block, so a text block is added at the end.
         this.#start({ type: 'text' });
         this.#close();
     }
@@ -123,7 +125,7 @@ class Blocks {
   }
 }
 
-/** In this format input_tokens excludes the tokens read from the cache. */
+/** In this format, input_tokens excludes the tokens read from the cache. */
 function wireCounts(usage: Usage): object {
   return {
     input_tokens: usage.promptTokens - usage.cachedTokens,
@@ -175,8 +177,8 @@ function message(
 }
 
 /**
- * Has no `citations` field, as in Anthropic's own responses: clients whose schema has it as an optional field reject
- * null.
+ * There is no `citations` field, as in Anthropic's own responses, because clients whose schema makes the field optional
+ * reject null.
  */
 const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
@@ -188,19 +190,19 @@ const wireCall = (id: string, name: string, input: object): object => ({
   caller: { type: 'direct' },
 });
 
-/** Parses the arguments to an object, as the format requires. Numbers keep their digits. */
+/** Parses the arguments into an object, as the format requires. Numbers keep their exact digits. */
 function inputOf(text: string): object {
   let value: unknown;
   try {
     value = parseExact(text);
   } catch {
-    value = null; // cut off by the output cap: the complete members are kept
+    value = null; // cut off by the output limit, so only the complete members are kept
   }
   const input = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : completePart(text);
   return isDeeper(input, MAX_CALL_DEPTH) ? {} : input;
 }
 
-/** Collects a whole response. */
+/** Collects a non-streamed response. */
 export class MessageCollector {
   readonly #content: object[] = [];
   readonly #blocks: Blocks;
@@ -238,12 +240,12 @@ export class MessageCollector {
   }
 }
 
-/** `name`: the name of the server-sent event, equal to the data's `type`. */
+/** `name`: the name of the server-sent event, which equals the data's `type`. */
 export type Emit = (data: string, name: string) => void;
 
 /**
- * Emits the events of a stream. Deltas are the hot path: their constant parts are serialized once per block, so each
- * token costs one JSON.stringify of its text.
+ * Emits a stream's events. Deltas are the hot path: their constant parts are serialized once per block, so each token
+ * costs one JSON.stringify of its text.
  */
 export class MessageStreamEncoder {
   readonly #blocks: Blocks;
@@ -286,7 +288,7 @@ export class MessageStreamEncoder {
     });
   }
 
-  /** Must be called first. Sends the prompt's token counts. */
+  /** Sends the prompt's token counts. Must be called first. */
   start({ promptTokens, cachedTokens }: Pick<Usage, 'promptTokens' | 'cachedTokens'>): void {
     if (this.#started) throw new Error('the message has already started');
     this.#started = true;
@@ -307,7 +309,7 @@ export class MessageStreamEncoder {
     if (event.type === 'finished') this.#finished = event;
   }
 
-  /** Call after the `finished` event. Sends the last events. */
+  /** Sends the last events. Call after the `finished` event. */
   end(usage: Usage): void {
     if (this.#finished === null) throw new Error('the message ended before its finished event');
     this.emit(

@@ -1,5 +1,6 @@
-// Converts a Messages request to a GenerationRequest or throws the appropriate ApiError. Pure. Two stages, because the
-// caller looks up the model between them: JSON structure and returned thinking blocks (400), then content (422).
+// Converts a Messages request to a GenerationRequest, or throws the appropriate ApiError. Pure. There are two stages,
+// because the caller looks up the model in between: JSON structure and returned thinking blocks (400), then content
+// (422).
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
@@ -31,20 +32,21 @@ export interface ParsedMessages {
 export interface MessagesGeneration {
   request: GenerationRequest;
   stream: boolean;
-  /** False: thinking is returned only sealed in its signature. */
+  /** False: thinking is returned only in encrypted form, in its signature. */
   visibleThinking: boolean;
   userId: string | null;
   ignored: string[]; // top-level fields that this format does not define
 }
 
-/** Validates entries of a large request in slices before parseMessages(), which reports any errors. */
+/** Validates the entries of a large request in slices, ahead of parseMessages(), which reports any errors. */
 export function validateMessagesInSlices(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['messages']) || overlong(body) !== null) return null;
   return validateInSlices(messageSchema, body['messages']);
 }
 
 /**
- * `purpose` count: for /v1/messages/count_tokens. Throws ApiError 400 for a body that is not a valid messages request.
+ * `purpose` is 'count' for /v1/messages/count_tokens. Throws ApiError 400 for a body that is not a valid messages
+ * request.
  */
 export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'generate' | 'count'): ParsedMessages {
   const tooLong = overlong(body);
@@ -68,7 +70,7 @@ export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'g
   );
 }
 
-/** Fields that control the output. `maxTokens` null: no cap was given. */
+/** Fields that control the output. `maxTokens` is null if the request sets no limit. */
 interface Output {
   maxTokens: number | null;
   stream: boolean;
@@ -180,7 +182,7 @@ function refuseUnserved(wire: MessagesRequest): void {
     refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   if (wire.thread == null) return;
-  // Anthropic's tool runner first requests a thread. If it receives this error code, it continues without one.
+  // Anthropic's tool runner requests a thread first. If it receives this error code, it continues without one.
   throw apiError('unsupported_feature', 'thread is not supported; send the whole conversation without it.', 'thread', {
     messagesCode: 'thread_unsupported_request',
   });

@@ -1,19 +1,19 @@
-// Parses the complete part of a truncated JSON object, for tool arguments that were cut by the output cap. Pure.
+// Parses the complete part of a truncated JSON object, for tool arguments that were cut off by the output limit. Pure.
 import { parseExact } from '../../shared/exact-json.js';
 
 /** A complete string, number or literal. A number is complete only if a delimiter follows it. */
 const SCALAR = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*(?=[\s,\]}])|true|false|null/y;
 
 /**
- * Returns the complete members and items of all objects and lists that were opened. A member that was cut off in its
- * key or value is omitted, as the streaming clients do. Returns {} if `text` is not the beginning of an object.
+ * Returns the complete members and items of every object and list that was opened. Like the streaming clients, omits a
+ * member that was cut off in its key or value. Returns {} if `text` is not the start of an object.
  */
 export function completePart(text: string): Record<string, unknown> {
   const open: ('}' | ']')[] = [];
   let end = 0; // end of the last complete value
   let closers = ''; // closing brackets of the objects and lists open at `end`
   let at = 0;
-  let isKey = false; // whether the next string is a key
+  let isKey = false; // the next string is a key
   const keep = (): void => {
     end = at;
     closers = open.toReversed().join('');

@@ -84,8 +84,8 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Agents that use this format add images to the conversation on their own. When they receive this status with exactly
- * this text, they remove the image and continue. With any other error every later turn would fail too.
+ * Agents that use this format add images to the conversation by themselves. If they receive this status with exactly
+ * this text, they remove the image and continue. With any other error, every later turn would fail too.
  */
 function refuseImage(error: unknown): never {
   if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;
@@ -132,7 +132,7 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
   const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream is opened only at this point, so that an error from start() can still be sent with a normal HTTP status.
+  // The stream is opened only now, so that an error from start() can still be sent with a normal HTTP status.
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 

@@ -1,6 +1,5 @@
-// Schema of a Messages request, field by field as in the contract (sections 2 to 5). Unknown fields are dropped. Null
-// means absent for every optional field. Known but unsupported values pass here, because parse.ts rejects them after
-// the model lookup.
+// Schema of a Messages request, field by field. Unknown fields are dropped. For every optional field, null means
+// absent. Known but unsupported values pass here and are rejected by parse.ts after the model lookup.
 import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
@@ -178,8 +177,8 @@ export const messagesRequestSchema = z.object({
 });
 
 /**
- * `max_tokens` is optional when counting but affects the count, because a cap that is too small for reasoning changes
- * the prompt.
+ * `max_tokens` is optional when counting, but it affects the count: a limit that leaves too little room for reasoning
+ * changes the prompt.
  */
 export const countTokensSchema = messagesRequestSchema.extend({
   max_tokens: integer().min(0).nullish(),
@@ -191,5 +190,5 @@ export type WireMessage = z.infer<typeof messageSchema>;
 export type WireBlock = Exclude<WireMessage['content'], string>[number];
 export type WireTool = NonNullable<MessagesRequest['tools']>[number];
 
-/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
+/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(messagesRequestSchema.shape));

@@ -1,5 +1,5 @@
-// Thinking settings of a request, and the thinking blocks of earlier responses that the client sends back. All returned
-// blocks are opened before any other processing; the results are looked up by block object.
+// A request's thinking settings, and the thinking blocks from earlier responses that the client sends back. All
+// returned blocks are decrypted before any other processing; the results are looked up by block object.
 import { apiError } from '../../shared/errors.js';
 import { invalidThinkingText } from '../../shared/matched-texts.js';
 import type { GenerationRequest } from '../../generation/types.js';
@@ -18,7 +18,7 @@ export interface ThinkingPolicy {
 
 export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_thinking' }>;
 
-/** The text of the verified blocks. Dropped blocks are missing. */
+/** The text of the verified blocks. Dropped blocks are not included. */
 export type OpenedBlocks = ReadonlyMap<ThinkingBlock, Unsealed>;
 
 /** Throws ApiError 400 `invalid_thinking_signature`. */
@@ -62,11 +62,13 @@ function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organi
 export interface ThinkingSettings {
   effort: GenerationRequest['effort'];
   reasoningBudget: number | null;
-  /** False: the thinking text is sent only in sealed form, in the signature. */
+  /** False: the thinking text is sent only in encrypted form, in the signature. */
   visible: boolean;
 }
 
-/** `maxTokens` null: the budget is not compared with a cap. Throws ApiError 422 `value_out_of_range`. */
+/**
+ * If `maxTokens` is null, the budget is not compared with an output limit. Throws ApiError 422 `value_out_of_range`.
+ */
 export function thinkingSettings(
   { thinking, output_config: output }: MessagesRequest,
   maxTokens: number | null,

@@ -12,7 +12,7 @@ import { errorFormatOf } from '../../http/error-format.js';
 export interface ModelsOptions {
   /** Sorted by tier, highest first. */
   list(): readonly ModelDescription[];
-  /** Finds a model by its name or an alias. The description has the requested name. Throws ApiError 404. */
+  /** Finds a model by name or alias. The returned description carries the requested name. Throws ApiError 404. */
   find(asked: string): { description: ModelDescription; name: string };
 }
 
@@ -81,7 +81,7 @@ function paged(
   const after = place('after_id');
   const before = place('before_id');
   const rest = models.slice(after === null ? 0 : after + 1, before ?? undefined);
-  // Paging backwards returns the entries closest to the cursor.
+  // When paging backwards, the entries closest to the cursor are returned.
   const taken = before !== null && after === null ? rest.slice(-limit) : rest.slice(0, limit);
   return { models: taken, hasMore: taken.length < rest.length };
 }

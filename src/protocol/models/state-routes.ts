@@ -1,7 +1,7 @@
-// GET /props and /slots: a model's settings and current load, in the fields that clients and test harnesses for
-// llama-server read. Restricted to operators like /metrics, because it shows the load of all users and file paths.
-// llama-server fields without an equivalent here (sampler order, other clients' prompts) are omitted. Event-loop thread
-// only.
+// GET /props and /slots: a model's settings and current load, in the fields that llama-server clients and test
+// harnesses read. Like /metrics, restricted to operators, because the response shows the load of all users and file
+// paths. llama-server fields without an equivalent here (sampler order, other clients' prompts) are omitted. Event-loop
+// thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -11,26 +11,23 @@ import { VERSION } from '../../shared/version.js';
 export interface ModelState {
   readonly description: ModelDescription;
   readonly file: string;
-  /**
-   * Quantization of the weights, e.g. Q8_0. This field and all the following ones are null while the model is not
-   * loaded.
-   */
+  /** Quantization of the weights, e.g. Q8_0. This and all following fields are null while the model is not loaded. */
   readonly quantization: string | null;
   readonly chatTemplate: string | null;
   readonly bos: string | null;
   readonly eos: string | null;
-  /** Maximum and current number of running sequences, summed over all models that share the weights. */
+  /** Maximum and current number of running sequences, totaled over all models that share the weights. */
   readonly sequences: { readonly most: number; readonly running: number } | null;
-  /** Whether the model is unloaded until the next request. */
+  /** Whether the model stays unloaded until the next request. */
   readonly unloaded: boolean;
-  /** Whether speculative decoding is on, so that one step may produce several tokens. */
+  /** Whether speculative decoding is on. If so, one step can produce several tokens. */
   readonly guesses: boolean;
 }
 
 export interface StateOptions {
   /** Sorted by tier, highest first. */
   states(): readonly ModelState[];
-  /** Rejects with ApiError 401, 403. */
+  /** Rejects with ApiError 401 or 403. */
   check(exchange: Exchange): Promise<void>;
 }
 
@@ -71,7 +68,7 @@ function modelOf(states: readonly ModelState[], name: string | null): ModelState
   return found;
 }
 
-/** The default sampling parameters, with llama-server's names. */
+/** The default sampling parameters, under llama-server's names. */
 function defaultsOf({ sampling }: ModelDescription): object {
   return {
     n_predict: -1,
@@ -108,7 +105,7 @@ function propsOf(state: ModelState): object {
   };
 }
 
-/** Sequences have no fixed slot numbers here, so the first N slots are reported as busy. */
+/** Sequences do not have fixed slot numbers here, so the first N slots are reported as busy. */
 function slotOf({ description, guesses }: ModelState, id: number, isProcessing: boolean): object {
   return {
     id,

@@ -1,5 +1,5 @@
 // The OpenAPI description of the public API. It is generated from the zod schemas that validate requests and from the
-// schemas of responses (answers/), which tests check against real responses. Pure.
+// response schemas (answers/), which tests check against real responses. Pure.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
@@ -17,12 +17,12 @@ import * as responses from './answers/responses.js';
 
 type Json = { readonly [name: string]: unknown };
 
-/** Request limits that are configurable. */
+/** Configurable request limits. */
 export interface PublishedLimits {
   readonly maxN: number;
 }
 
-/** Published component schemas by name: the input form of requests, the output form of responses. */
+/** Published component schemas by name. Requests use the schemas' input form, responses their output form. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
   ChatMessageContent: messageContent,
@@ -84,7 +84,7 @@ type AnswerName = keyof typeof answers;
 
 interface Operation {
   method: 'get' | 'post' | 'delete';
-  path: string; // with {parameters}
+  path: string; // may contain {parameters}
   id: string;
   summary: string;
   request?: RequestName;
@@ -319,7 +319,7 @@ function operationOf(operation: Operation): Json {
   };
 }
 
-/** The complete document. Building it takes several milliseconds, so do it once. */
+/** The complete document. Building it takes several milliseconds, so do it only once. */
 export function openApiDocument(limits: PublishedLimits): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);

@@ -1,7 +1,7 @@
 // Background responses, which are generated without an open client connection. Each is stored as queued before its
-// request is answered. Its events are written to a log from which streams are served, and its end is stored whether or
-// not a client is listening. Event-loop thread only: a response runs on the thread that admitted it. Other threads are
-// notified over the bus when its log grows, and request its cancellation over the bus.
+// request is answered. Its events are written to a log, from which streams are served, and its final state is stored
+// whether or not a client is listening. Event-loop thread only: a response runs on the thread that admitted it. Other
+// threads are notified over the bus when its log grows, and use the bus to request its cancellation.
 //
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
 //                                      immediately, then every 25 ms, while a client follows
@@ -9,8 +9,8 @@
 // A short database outage loses nothing: failed writes are retried in order until PATIENCE_MS after the response's end.
 // Events still missing at that point are lost, as in a process crash.
 //
-// Streams send only logged events. After a crash the log continues where it ends, so an event number never refers to
-// two different events. The final state of a response is stored durably before its last event is sent, even if the log
+// Streams send only logged events. After a crash, the log continues where it left off, so an event number never refers
+// to two different events. A response's final state is stored durably before its last event is sent, even if the log
 // cannot be written.
 import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
@@ -42,7 +42,7 @@ import { sendEvents, type EventSource } from './stored-stream.js';
 import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunEnd } from './response-run.js';
 
 const FLUSH_MS = 200;
-/** Pending events of a response that trigger an immediate write; also the maximum per commit. */
+/** Number of a response's pending events that triggers an immediate write; also the maximum per commit. */
 const FLUSH_EVENTS = 512;
 /**
  * Pause between two commits while clients follow the stream. The database has a single writer lock, which is not fair,
@@ -50,25 +50,28 @@ const FLUSH_EVENTS = 512;
  */
 const REST_MS = 25;
 /**
- * How long another thread may take to cancel. A cancelled response is stored before the cancellation is confirmed, and
- * disks can be slow.
+ * How long another thread may take to cancel. The cancelled response is stored before the cancellation is confirmed,
+ * and disks can be slow.
  */
 const CANCEL_MS = 10_000;
 /**
- * For PATIENCE_MS after its end, a response waits for an unavailable database and retries every AGAIN_MS. After that,
- * the response counts as failed, and storing this result is retried at growing intervals of up to LATEST_AGAIN_MS.
+ * For PATIENCE_MS after its end, a response waits for an unavailable database, retrying every AGAIN_MS. After that, the
+ * response counts as failed, and storing that result is retried at growing intervals of up to LATEST_AGAIN_MS.
  */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 200;
 const LATEST_AGAIN_MS = 30_000;
 /** Like PATIENCE_MS, but for cancel requests. */
 const CANCEL_PATIENCE_MS = 2_000;
-/** Maximum pending events in memory while the database is unavailable. If there are more, the log has a gap. */
+/**
+ * Maximum number of pending events kept in memory while the database is unavailable. If there are more, the log gets a
+ * gap.
+ */
 const KEPT_EVENTS = 20_000;
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
-/** Thrown if the end of a response cannot be stored at the moment. BackgroundRun stores it as soon as possible. */
+/** Thrown if a response's final state cannot be stored at the moment. BackgroundRun stores it as soon as possible. */
 export function endNotStored(): ApiError {
   return apiError('maintenance', 'The server cannot store responses at the moment. Retry later.');
 }
@@ -84,7 +87,7 @@ export class BackgroundResponses {
   ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel().catch(() => undefined); // the client sees from the status that it has not ended
+      await run?.cancel().catch(() => undefined); // the status shows the client that the response has not ended
       return run !== null;
     });
   }
@@ -100,8 +103,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Cancels the response on whichever thread it runs. Resolves when its final state is stored. For a response of
-   * another thread, also resolves if storing failed there. Returns false if no thread runs it.
+   * Cancels the response on the thread that runs it. Resolves when its final state is stored. For another thread's
+   * response, also resolves if storing failed there. Returns false if no thread runs it.
    */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
@@ -111,8 +114,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * Returns the events of a response that may run on another thread or in another process, or whose log is not complete
-   * there. Null if there are none.
+   * Returns the events of a response that may be running on another thread or in another process, or whose log is not
+   * complete there. Null if there are none.
    */
   async runningElsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
@@ -120,14 +123,17 @@ export class BackgroundResponses {
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
-  /** Returns the response's run if this thread owns it and it is unfinished or its last events are not logged yet. */
+  /**
+   * Returns the response's run if this thread owns it and it is unfinished, or if its last events have not been logged
+   * yet.
+   */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
   }
 
   /**
    * Admits the request, stores the response as queued and starts it (see `queued`). Returns null if the client
-   * disconnected before the admission. Throws ApiError 422, 429, 503 without starting anything. `kept`: a memory
+   * disconnected before the admission. Throws ApiError 422, 429 or 503 without starting anything. `kept`: a memory
    * reservation that lasts until the response ends.
    */
   async start(
@@ -152,7 +158,7 @@ export class BackgroundResponses {
       kept.release();
       this.#ended(detached, end);
     });
-    const stored = run.begin(turn); // before the engine's first event, which arrives in a later event-loop turn
+    const stored = run.begin(turn); // before the engine's first event, which arrives in a later event-loop iteration
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));
     this.#timer ??= setInterval(() => this.#flush(), FLUSH_MS).unref();
@@ -167,7 +173,7 @@ export class BackgroundResponses {
   }
 
   /**
-   * Abandons all running responses; the next start will find them unfinished. Resolves when their pending writes are
+   * Abandons all running responses; the next startup will find them unfinished. Resolves when their pending writes are
    * complete.
    */
   async close(): Promise<void> {
@@ -208,28 +214,28 @@ export class BackgroundResponses {
   }
 }
 
-/** A background response from its admission to its end. Serves its events to any number of streams. */
+/** A background response from admission to its end. Serves its events to any number of streams. */
 export class BackgroundRun implements EventSource {
-  /** Resolves when the response has ended and is stored with all its events. Never rejects. */
+  /** Resolves when the response has ended and is stored together with all its events. Never rejects. */
   readonly finished: Promise<void>;
   ended = false;
   #settle!: () => void;
   #turn: ResponseRun | null = null;
   #queued: ResponseRecord | null = null;
-  #stored: Promise<void> = Promise.resolve(); // stored as queued
-  #tail: StoredEvent[] = []; // the events logged last and all later ones, without gaps
-  #logged = 0; // number of events of `#tail` that have been logged or dropped
+  #stored: Promise<void> = Promise.resolve(); // resolves when it is stored as queued
+  #tail: StoredEvent[] = []; // the most recently logged events and all later ones, without gaps
+  #logged = 0; // number of events in `#tail` that have been logged or dropped
   #last: StoredEvent | null = null;
   readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
   #resting = false; // pausing between commits, so that others can use the database
-  #progress: Promise<void> = Promise.resolve(); // stored as in progress
+  #progress: Promise<void> = Promise.resolve(); // resolves when it is stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   #patientUntil = Infinity;
   #reportUsage: () => void = () => undefined;
-  #isStored = false; // stored in its final state
-  #isAborted = false; // no further attempts to store the final state
+  #isStored = false; // its final state is stored
+  #isAborted = false; // no further attempts are made to store the final state
   #wakeRetry: () => void = () => undefined;
   #onTried: (() => void)[] = [];
   readonly #watchers = new Set<() => void>();
@@ -244,15 +250,15 @@ export class BackgroundRun implements EventSource {
     });
   }
 
-  /** The response as it was when it was admitted. */
+  /** The response as it was when admitted. */
   get queued(): ResponseRecord {
     if (this.#queued === null) throw new Error('the background response has not started');
     return this.#queued;
   }
 
   /**
-   * Delays the usage record until the end of the response has been stored. If storing never succeeds, the next start of
-   * the server counts the usage from the log, and it must not be counted twice.
+   * Delays the usage record until the response's final state has been stored. If it can never be stored, the usage is
+   * counted from the log at the next startup, and it must not be counted twice.
    */
   usageInto(sink: UsageSink): UsageSink {
     return {
@@ -300,8 +306,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /**
-   * Stops the response. Resolves when its final state is stored, even if the response had ended before. Rejects with
-   * ApiError 503 if its state cannot be stored now.
+   * Stops the response. Resolves when its final state is stored, even if the response had already ended. Rejects with
+   * ApiError 503 if its final state cannot be stored now.
    */
   async cancel(): Promise<void> {
     this.#endIsNear(CANCEL_PATIENCE_MS);
@@ -361,7 +367,7 @@ export class BackgroundRun implements EventSource {
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
   }
 
-  /** Whether the log expired before the last events were written to it. Those events are then still pending. */
+  /** Whether the log expired before the last events were written to it, which means that they are still pending. */
   async #isOnItsWay(): Promise<boolean> {
     return (
       !this.ended &&
@@ -370,7 +376,7 @@ export class BackgroundRun implements EventSource {
     );
   }
 
-  /** Reads events from the log and the tail, including those after a gap. */
+  /** Reads events from the log and the tail, including events after a gap. */
   async #after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const [first] = this.#tail;
     const inTail = (): StoredEvent[] => {
@@ -382,7 +388,7 @@ export class BackgroundRun implements EventSource {
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
     if (before.length > 0) return before;
-    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more events were logged meanwhile
+    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more events were logged in the meantime
   }
 
   watch(wake: () => void): () => void {
@@ -406,7 +412,7 @@ export class BackgroundRun implements EventSource {
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
       this.#unexpected(error);
-      // Keeps the events for the next attempt as long as memory allows, so that the log has no gap.
+      // Keeps the events for the next attempt as long as memory allows, so that the log does not get a gap.
       if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
@@ -421,7 +427,7 @@ export class BackgroundRun implements EventSource {
     this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
-        this.#reportUsage(); // nothing has been stored from which the next start could count the usage
+        this.#reportUsage(); // nothing has been stored from which the next startup could count the usage
         throw error;
       });
       await this.#saveEnd(record);
@@ -449,7 +455,7 @@ export class BackgroundRun implements EventSource {
     this.#patientUntil = Math.min(this.#patientUntil, performance.now() + patience);
   }
 
-  /** True until the end is stored, and for some time after that. */
+  /** True until the final state is stored, and for some time after that. */
   get #keepsEvents(): boolean {
     return !this.#isAborted && (!this.#isStored || performance.now() < this.#patientUntil);
   }
@@ -470,11 +476,11 @@ export class BackgroundRun implements EventSource {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
       try {
         const stored = await this.responses.head(record.organizationId, record.id);
-        // A response that has expired in the meantime cannot be read, but it is saved too, because the next start would
-        // still find it unfinished.
+        // A response that has expired in the meantime cannot be read, but it is saved anyway, because the next startup
+        // would still find it unfinished.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
-        if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // gives its log more time
+        if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // more time for its log
         return;
       } catch (error) {
         if (this.#isAborted || !isAway(error)) throw error;
@@ -496,7 +502,7 @@ export class BackgroundRun implements EventSource {
     for (const wake of [...this.#watchers]) wake();
   }
 
-  /** Storage errors arrive here as ApiErrors; the storage has already logged them. */
+  /** Storage errors arrive here as ApiErrors, which the storage has already logged. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
     this.telemetry.log.error(
@@ -507,7 +513,7 @@ export class BackgroundRun implements EventSource {
 }
 
 /**
- * Responds to the request that created the response: with the queued response, or with its events. Closing the stream
+ * Responds to the request that created the response, with either the queued response or its events. Closing the stream
  * does not stop the response.
  */
 export function answerBackground(
@@ -521,7 +527,7 @@ export function answerBackground(
   else exchange.json(200, run.queued.resource);
 }
 
-/** Replaces the request's caller, so that everything of the ended request except its log fields can be freed. */
+/** Replaces the request's caller, so that everything except the log fields of the completed request can be freed. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;

@@ -1,15 +1,15 @@
-// Length limits that are checked before schema validation, and the default of an item's `type`. Pure.
+// Length limits checked before schema validation, and the default for an item's `type`. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';
 
-/** Total of content parts in all items. */
+/** Total number of content parts across all items. */
 const MAX_PARTS = 100_000;
 /** Each reference costs a storage lookup. */
 const MAX_REFERENCES = 2_000;
 
-/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
+/** Returns an error for the first list or map that is longer than any valid request may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
@@ -41,8 +41,8 @@ export function overlong(body: unknown): ApiError | null {
 }
 
 /**
- * Returns the item with its `type`. If it has none, an item that has a role is a message and an item that has an ID is
- * a reference.
+ * Returns the item with its `type`. Without one, an item that has a role is a message, and an item that has an ID is a
+ * reference.
  */
 export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;

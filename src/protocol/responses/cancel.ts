@@ -12,7 +12,7 @@ export function notCancellable(): ApiError {
 }
 
 /**
- * Returns the ended response, or null if it expired or was deleted meanwhile. Throws ApiError 422
+ * Returns the ended response, or null if it expired or was deleted in the meantime. Throws ApiError 422
  * response_not_cancellable, or 503 if its final state cannot be stored now.
  */
 export async function cancelResponse(
@@ -22,7 +22,8 @@ export async function cancelResponse(
 ): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const stopped = await background.cancel(record.id);
-  // Read from storage whichever thread it ran on: it may have been deleted while its final state was being written.
+  // Read from storage no matter which thread ran it, because it may have been deleted while its final state was being
+  // written.
   const now = await responses.get(record.organizationId, record.id);
   if (now === null || !isUnfinished(now.status)) return now;
   throw stopped ? endNotStored() : notCancellable();

@@ -1,6 +1,6 @@
-// Generates the summary for a compaction. The conversation is converted to one text. If that exceeds the model's
-// context, it is summarized in several generations, starting with the oldest part; the prompt of each generation
-// includes the summary so far. Event-loop thread only.
+// Generates the summary for a compaction. The conversation is converted to a single text. If that exceeds the model's
+// context, it is summarized in several generations, starting with the oldest part; each generation's prompt includes
+// the summary so far. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
@@ -8,13 +8,14 @@ import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
-/** The system message of each generation. */
+/** The system message for each generation. */
 export const TASK =
   'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
 
 /**
- * Upper bound on characters per token, for the first estimate of how much text fits. Counting tokens then reduces it.
+ * Upper bound on characters per token, for the first estimate of how much text fits. The estimate is then lowered by
+ * counting tokens.
  */
 const CHARACTERS_PER_TOKEN = 8;
 /** If a part of this length does not fit, no shorter part is tried. */
@@ -27,11 +28,13 @@ export interface Summary {
 
 export interface SummaryOptions {
   instructions: string | null;
-  /** Maximum tokens of the summary. Small context windows reduce it further. */
+  /** Maximum number of tokens in the summary. Small context windows reduce it further. */
   maxTokens: number;
 }
 
-/** Converts the conversation to text for the summarizing model. Reasoning is omitted and images become placeholders. */
+/**
+ * Converts the conversation to text for the summarizing model. Reasoning is omitted, and images become placeholders.
+ */
 export function transcript(messages: readonly Message[]): string {
   const names = new Map<string, string>();
   const entries: string[] = [];
@@ -73,7 +76,7 @@ export class Summarizer {
     private readonly options: SummaryOptions,
   ) {}
 
-  /** Called when the client disconnects: stops the running generation. */
+  /** Called when the client disconnects. Stops the running generation. */
   cancel(): void {
     this.#running?.cancel();
     this.#left?.();
@@ -161,7 +164,7 @@ export class Summarizer {
 }
 
 /**
- * Returns at most `length` characters from `at`: ending at the end of an entry if that is close enough, and never
+ * Returns at most `length` characters starting at `at`. Ends at the end of an entry if one is close enough, and never
  * within a character.
  */
 function cut(text: string, at: number, length: number): string {

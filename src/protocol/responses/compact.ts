@@ -1,4 +1,4 @@
-// POST /v1/responses/compact: reduces a conversation to its user messages and one sealed summary. The result is not
+// POST /v1/responses/compact: reduces a conversation to its user messages and one encrypted summary. The result is not
 // stored. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -75,7 +75,7 @@ interface Conversation {
   kept: object[];
 }
 
-/** A separate function, so that the body can be garbage-collected while the summary is generated. */
+/** A separate function, so that the body can be garbage-collected while the summary is being generated. */
 async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
@@ -111,12 +111,12 @@ async function read(deps: CompactDeps, exchange: Exchange): Promise<Conversation
   };
 }
 
-/** Keeps only the fields that this endpoint defines. */
+/** Returns the body with only the fields in `names`. */
 export function pick(body: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Returns every user message of the conversation as it was sent, with its ID and status. */
+/** Returns all user messages of the conversation as they were sent, with their IDs and statuses. */
 function userMessages(chain: readonly ChainedResponse[], input: readonly StoredItem[]): object[] {
   return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
@@ -129,7 +129,7 @@ function userMessages(chain: readonly ChainedResponse[], input: readonly StoredI
   });
 }
 
-/** The data of a data URL is stored separately from its item, so it is added back here. */
+/** A data URL's data is stored separately from its item, so it is added back here. */
 function withData(
   parts: readonly Readonly<Record<string, unknown>>[],
   images: readonly Uint8Array[] | undefined,

@@ -1,5 +1,5 @@
-// Converts items to messages of the internal request. Reasoning, text and calls of one assistant turn become one
-// message. Its tool results follow directly, even if other items came between them. Pure.
+// Converts items to the messages of the internal request. Reasoning, text and calls of one assistant turn become one
+// message. Its tool results follow directly, even if other items came in between. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 
@@ -12,10 +12,10 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
  */
 export class Conversation {
   readonly messages: Message[] = [];
-  #turn: AssistantMessage | null = null; // the last message, as long as more items of its turn may follow
-  #caller: AssistantMessage | null = null; // the message with the open calls
+  #turn: AssistantMessage | null = null; // the last message, while more items of its turn may follow
+  #caller: AssistantMessage | null = null; // the message that contains the open calls
   #reasoning: string[] = []; // reasoning of the turn that is starting
-  readonly #open = new Map<string, string>(); // call ID → its path, for calls that have no result yet
+  readonly #open = new Map<string, string>(); // call ID → its path, for calls that do not have a result yet
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
@@ -35,7 +35,7 @@ export class Conversation {
     if (this.#open.size === 0) this.#turn = message;
   }
 
-  /** Throws ApiError invalid_value for an ID that is already open. */
+  /** Throws ApiError invalid_value if the ID is already open. */
   call(call: ToolCall, path: string): void {
     if (this.#open.has(call.id))
       throw apiError('invalid_value', `${path}.call_id is already used by an earlier tool call.`, `${path}.call_id`);
@@ -55,7 +55,7 @@ export class Conversation {
     this.#answered.delete(call.id); // some models restart their call numbering in every turn
   }
 
-  /** Throws ApiError: tool_call_not_found, invalid_value. */
+  /** Throws ApiError tool_call_not_found or invalid_value. */
   result(callId: string, content: Content, path: string): void {
     const idPath = `${path}.call_id`;
     if (this.#answered.has(callId))

@@ -1,6 +1,6 @@
 // POST /v1/responses: handles a request from the parsed body to the last byte. Event-loop thread only.
 //
-//   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► response
+//   shape, seals ─► chain ─► model ─► content ─► turn (response-run.ts) ─► response
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -41,7 +41,7 @@ export function createRoute(deps: CreateDeps): Route {
   };
 }
 
-/** The target of the events. The stream is opened only after the turn has started. */
+/** Where the events go. The stream is opened only after the turn has started. */
 interface Out {
   stream: EventStream | null;
 }
@@ -111,7 +111,7 @@ async function read(
   return { dialect, caller, model, created };
 }
 
-/** Sets headers that list ignored fields and omitted tools. */
+/** Sets the headers that list ignored fields and omitted tools. */
 export function nameIgnoredKeywords(
   created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
   setHeader: (name: string, value: string) => void,
@@ -130,8 +130,8 @@ async function whole(exchange: Exchange, turn: ResponseRun): Promise<void> {
 
 async function streamed(exchange: Exchange, turn: ResponseRun, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
-  // The stream is opened only at this point, so that an error from startResponseRun() can still be sent with a normal
-  // HTTP status.
+  // The stream is opened only now, so that an error from startResponseRun() can still be sent with a normal HTTP
+  // status.
   const stream = (out.stream = exchange.sse(lateFailure));
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {
@@ -142,7 +142,9 @@ async function streamed(exchange: Exchange, turn: ResponseRun, out: Out): Promis
   stream.end(error);
 }
 
-/** The event for an error outside the turn while the stream is open. The response object is not available then. */
+/**
+ * The event for an error that occurs outside the turn while the stream is open, when no response object is available.
+ */
 function* lateFailure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
   yield {
     event: 'error',

@@ -1,6 +1,6 @@
-// The three kinds of output items while they are open. An item emits its start event when it is created, and it is
-// closed once. Only an open item accepts deltas, so no delta can come before the start. The state machine (encode.ts)
-// keeps one item open at a time. Pure.
+// The three kinds of output items while they are open. An item emits its start event when it is created, and is closed
+// once. Only an open item accepts deltas, so no delta can precede the start. The state machine (encode.ts) keeps only
+// one item open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -21,7 +21,7 @@ export type EventDialect = 'openai' | 'openresponses';
 /** The final statuses of an item. */
 export type ClosedStatus = Exclude<ItemStatus, 'in_progress'>;
 
-/** Impossible tokens have a log-probability of minus infinity, which JSON cannot express. */
+/** Impossible tokens have a log probability of minus infinity, which JSON cannot represent. */
 const LOWEST_LOGPROB = -9999;
 
 function wireLogprob({ token, logprob, bytes }: Logprob): WireLogprob {
@@ -41,7 +41,7 @@ abstract class OpenItemBase<Item extends OutputItem> {
 
   /** The item in its current state. */
   abstract item(status: ItemStatus): Item;
-  /** Emits the `.done` events of the item's parts. */
+  /** Emits the `.done` events for the item's parts. */
   protected abstract finish(): void;
 
   /** Emits the item's `.done` events. The item accepts nothing afterwards. */
@@ -56,7 +56,7 @@ abstract class OpenItemBase<Item extends OutputItem> {
     this.out.write('response.output_item.added', { output_index: this.index, item });
   }
 
-  /** The beginning of every delta of the item, serialized once. */
+  /** The start of each of the item's deltas, serialized once. */
   protected head(place: 'content_index' | 'summary_index' | null): string {
     const start = `"item_id":"${this.id}","output_index":${this.index},`;
     return place === null ? `${start}"delta":` : `${start}"${place}":0,"delta":`;
@@ -152,15 +152,15 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
   }
 }
 
-/** How the reasoning of one response is shown. */
+/** How a response's reasoning is shown. */
 export interface ReasoningForm {
   /**
-   * True: the text goes into `summary`, with event names that both standards share. False: it goes into `content`, with
-   * the dialect's event names.
+   * True: the text goes into `summary`, with event names on which both standards agree. False: it goes into `content`,
+   * with the dialect's event names.
    */
   summary: boolean;
   dialect: EventDialect;
-  /** Creates `encrypted_content`. Null: not requested. */
+  /** Returns the `encrypted_content`. Null if it was not requested. */
   seal: ((text: string) => string) | null;
 }
 

@@ -1,8 +1,8 @@
-// Numbers and serializes the events of one response. If there is no consumer, nothing is serialized.
+// Numbers and serializes the events of one response. Without a consumer, nothing is serialized.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 
-/** One event as it is sent: `data` is its JSON, `type` also the name of the server-sent event. */
+/** One event as sent: `data` is its JSON; `type` is also the name of the server-sent event. */
 export type WireEvent = StoredEvent;
 
 export class EventWriter {
@@ -19,7 +19,7 @@ export class EventWriter {
     if (this.take !== null) this.writeRaw(type, stringifyExact(fields).slice(1));
   }
 
-  /** Like write(), but with already serialized fields: `"a":1,"b":2}`. The hot path for deltas. */
+  /** Like write(), but takes fields that are already serialized: `"a":1,"b":2}`. The hot path for deltas. */
   writeRaw(type: string, fields: string): void {
     if (this.take === null) return;
     const sequence = this.#next++;

@@ -1,5 +1,5 @@
-// Converts generation events to the events and the resource of one response (contract sections 3 to 5). The same state
-// machine serves streamed and whole responses. Pure except for IDs.
+// Converts generation events to the events and the resource of one response. The same state machine serves streamed and
+// non-streamed responses. Pure except for IDs.
 //
 //   begin ─► created (queued) ─► in_progress ─► item by item ─► end ─► terminal
 //                                                │ one open at a time; opening the next closes it
@@ -16,13 +16,13 @@ import { wireUsage, type OutputItem, type ResponseResource } from './resource.js
 
 export interface MachineOptions {
   reasoning: ReasoningForm;
-  /** The model's tool name → the client's, for names that differ. */
+  /** Maps the model's tool names to the client's, where they differ. */
   toolNames: ReadonlyMap<string, ToolName>;
   /** Receives the events. Null: only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
 }
 
-/** End reasons of a complete response. With any other reason, it was cut off. */
+/** End reasons of a complete response. Any other reason means that it was cut off. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
 type Phase = 'new' | 'created' | 'running' | 'ended';
@@ -85,7 +85,7 @@ export class ResponseMachine {
     }
   }
 
-  /** The generation ended naturally or at a limit: closes open items. terminal() emits the event for it. */
+  /** The generation ended naturally or at a limit, so open items are closed. terminal() emits the event for it. */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);
@@ -105,19 +105,18 @@ export class ResponseMachine {
   }
 
   /**
-   * Cancelled by the client: the output so far is kept, and its open item becomes incomplete. No event is emitted for
-   * it.
+   * The client cancelled: the output so far is kept, and its open item becomes incomplete. No event is emitted for it.
    */
   cancel(usage: Usage): void {
     this.#close('incomplete');
     this.#settle('cancelled', usage);
-    this.resource.completed_at = null; // may be set by an earlier end that could not be stored
+    this.resource.completed_at = null; // an earlier end that could not be stored may have set it
     this.resource.incomplete_details = null;
   }
 
   /**
-   * The generation failed: the open item is kept in its current state, without `.done` events. `usage` null if nothing
-   * was generated. failure() emits the events for it.
+   * The generation failed: the open item is kept in its current state, without `.done` events. `usage` is null if
+   * nothing was generated. failure() emits the events for it.
    */
   settleFailure(error: ApiError, usage: Usage | null): void {
     if (this.#open !== null) this.resource.output.push(this.#open.item('incomplete'));
@@ -129,13 +128,13 @@ export class ResponseMachine {
     resource.error = { code: isShed(error, resource) ? 'rate_limit_exceeded' : 'server_error', message: error.message };
   }
 
-  /** Emits the last events of a failed response. `errorEvent`: streams receive the error itself first. */
+  /** Emits the last events of a failed response. `errorEvent`: streams first receive the error itself. */
   failure({ type, code, message, param }: ApiError, errorEvent: boolean): void {
     if (errorEvent) this.#out.write('error', { error: { type, code, message, param }, code, message, param });
     this.#lifecycle('response.failed');
   }
 
-  /** Emits the last event of a response that ended completed or incomplete. */
+  /** Emits the last event of a response that ended as completed or incomplete. */
   terminal(): void {
     this.#lifecycle(this.resource.status === 'completed' ? 'response.completed' : 'response.incomplete');
   }
@@ -190,7 +189,10 @@ export class ResponseMachine {
   }
 }
 
-/** Whether a background response was rejected for lack of capacity. An HTTP status can no longer report that. */
+/**
+ * Whether a background response was rejected for lack of capacity. It is too late to report that through an HTTP
+ * status.
+ */
 function isShed(error: ApiError, resource: ResponseResource): boolean {
   return resource.background && (error.status === 429 || error.code === 'capacity_exhausted');
 }

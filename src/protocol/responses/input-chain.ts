@@ -12,7 +12,7 @@ const PARAM = 'previous_response_id';
 export interface Continued {
   /** The whole chain, root first. */
   chain: readonly ChainedResponse[];
-  /** `base`: the last response of the chain that is stored. `tail`: the responses after it, which are not stored. */
+  /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
   /** Size of the stored part, if known; see itemSize(). */
@@ -24,7 +24,7 @@ export interface Continued {
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
 
 /**
- * Like findChain(), but queued, and charged to the organization by the size of the chain, because a short request can
+ * Like findChain(), but queued and charged to the organization by the size of the chain, because a short request can
  * refer to a long chain. Also rejects with ApiError 429.
  */
 export async function findChainEnqueued(
@@ -38,8 +38,8 @@ export async function findChainEnqueued(
 }
 
 /**
- * Finds the chain that ends with `id` and protects it from erasure. Rejects with ApiError: previous_response_not_found,
- * response_not_usable.
+ * Finds the chain that ends with `id` and protects it from erasure. Rejects with ApiError previous_response_not_found
+ * or response_not_usable.
  */
 export async function findChain(
   responses: Pick<ResponseStore, 'chain'>,
@@ -69,7 +69,10 @@ export function previousNotFound(id: string): ApiError {
   );
 }
 
-/** Returns the requested model, or else that of the continued response. Throws ApiError 400 if there is neither. */
+/**
+ * Returns the requested model or, if none is requested, the continued response's model. Throws ApiError 400 if there is
+ * neither.
+ */
 export function modelOf(asked: string | null, chain: readonly ChainedResponse[]): string {
   const model = asked ?? chain.at(-1)?.model;
   if (model === undefined)
@@ -80,15 +83,17 @@ export function modelOf(asked: string | null, chain: readonly ChainedResponse[])
 export interface ContentLookup {
   organizationId: string;
   responses: Pick<ResponseStore, 'items'>;
-  /** Throws ApiError 404, 403. */
+  /** Throws ApiError 404 or 403. */
   findModel(chain: readonly ChainedResponse[]): ServedModel;
-  /** Runs the work and charges its event-loop time for `size` characters of the chain to the organization. */
+  /**
+   * Runs the work, and charges its event-loop time to the organization if `size`, in characters of the chain, is large.
+   */
   charged<T>(work: () => T, size: number): T;
 }
 
 /**
  * Runs the second half of the checks: model, then content. The caller must release the chain through `created`; if this
- * throws, the chain has been released. A request without references to stored items is handled synchronously.
+ * throws, the chain has already been released. A request without references to stored items is handled synchronously.
  */
 export async function readContent(
   parsed: ParsedCreate,
@@ -113,8 +118,8 @@ export async function readContent(
 }
 
 /**
- * Reads the referenced items that are not in the chain, up to the maximum total size. If any are left out, the input
- * reader rejects the request.
+ * Reads the referenced items that are not in the chain, up to a maximum total size. If any items are left out, the
+ * input reader rejects the request.
  */
 function findItems(
   ids: readonly string[],

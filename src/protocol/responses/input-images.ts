@@ -1,14 +1,17 @@
-// Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to a URL have no
-// effect. Pure.
+// Stores the bytes of images with their items. Continuing a chain uses these bytes, so later changes behind a URL have
+// no effect. Pure.
 import type { Message } from '../../generation/types.js';
 import type { StoredItem } from '../../storage/response-store.js';
 
 export interface InputItem extends StoredItem {
-  /** Paths of the item's images in the request, by index. Absent for an item without images or with loaded images. */
+  /**
+   * Paths of the item's images in the request, by index. Absent for an item without images or with images that are
+   * already loaded.
+   */
   readonly imagePaths?: readonly string[] | undefined;
 }
 
-/** Returns the items with the bytes of their images, which are taken from the messages that ImageLoader returned. */
+/** Returns the items with the bytes of their images, taken from the messages that ImageLoader returned. */
 export function withImages(items: readonly InputItem[], messages: readonly Message[]): StoredItem[] {
   if (!items.some(({ imagePaths }) => imagePaths !== undefined)) return [...items];
   const loaded = new Map<string, Uint8Array>();

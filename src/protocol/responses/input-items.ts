@@ -1,5 +1,5 @@
-// GET /v1/responses/{id}/input_items: pages through the items that a response was generated from, including its chain.
-// Items are stored in the form in which they are listed; only images depend on the query. Event-loop thread only.
+// GET /v1/responses/{id}/input_items: pages through the items from which a response was generated, including its chain.
+// Items are listed in the form in which they are stored; only images depend on the query. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
 
@@ -10,7 +10,7 @@ export interface ItemQuery {
   limit: number;
   order: 'asc' | 'desc';
   after: string | null;
-  /** Whether the `image_url` of images is shown. Otherwise it is null. */
+  /** Whether images are listed with their `image_url`. Otherwise it is null. */
   imageUrls: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface ItemPage {
   has_more: boolean;
 }
 
-/** Throws ApiError: invalid_query_parameter (400), value_out_of_range, invalid_value (422). */
+/** Throws ApiError invalid_query_parameter (400), value_out_of_range or invalid_value (422). */
 export function readItemQuery(query: URLSearchParams, include: readonly string[]): ItemQuery {
   const limit = query.get('limit');
   if (limit !== null && !/^-?\d{1,9}$/.test(limit))
@@ -51,7 +51,7 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
   };
 }
 
-/** The lists of an item that may contain images. */
+/** An item's lists that may contain images. */
 const LISTS = ['content', 'output'] as const;
 
 function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {
@@ -86,7 +86,7 @@ function isImage(part: unknown): part is ImagePart {
   return typeof part === 'object' && part !== null && 'type' in part && part.type === 'input_image';
 }
 
-/** The data of a data URL is stored separately from the item, so it is added back here. */
+/** A data URL's data is stored separately from the item, so it is added back here. */
 function imageUrl(url: unknown, { images }: StoredItem, index: number): unknown {
   if (typeof url !== 'string' || !/^data:[^,]*,$/.test(url)) return url ?? null;
   const bytes = images?.[index];

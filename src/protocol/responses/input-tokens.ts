@@ -1,4 +1,4 @@
-// POST /v1/responses/input_tokens: counts the prompt tokens of a request without generating. Event-loop thread only.
+// POST /v1/responses/input_tokens: counts a request's prompt tokens without generating. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -14,8 +14,8 @@ import { validateCreateInSlices, parseCreate } from './parse.js';
 const PATH = '/v1/responses/input_tokens';
 
 /**
- * Fields that change the prompt. `max_output_tokens` changes it if it leaves no space for reasoning or decides what
- * truncation drops.
+ * Fields that affect the prompt. `max_output_tokens` affects it if it leaves no room for reasoning, or by determining
+ * what truncation drops.
  */
 const FIELDS = [
   'model',

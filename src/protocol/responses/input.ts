@@ -1,5 +1,5 @@
-// Reads the input of a request together with the chain that it continues, and returns the items in their stored form,
-// and the messages made from them (contract sections 2 and 6). Pure.
+// Reads a request's input together with the chain that it continues. Returns the items in their stored form and the
+// messages built from them. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
@@ -11,7 +11,7 @@ import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './item
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
-/** The path for errors in items of the chain, which have no path in the request. */
+/** The path in errors about items of the chain, which have no path in the request. */
 const CHAIN = 'previous_response_id';
 
 export interface InputContext {
@@ -19,20 +19,20 @@ export interface InputContext {
   sealer: Sealer;
   model: string;
   chain: readonly ChainedResponse[];
-  /** Stored items that the request refers to, see references(). */
+  /** Stored items that the request refers to; see references(). */
   items: ReadonlyMap<string, StoredItem>;
 }
 
 export interface ReadInput {
   /** The request's own items, with references resolved. */
   own: InputItem[];
-  /** The messages of chain and input. */
+  /** The messages of the chain and the input. */
   messages: Message[];
   /** Tool lists that appear among the items. */
   tools: ToolList[];
 }
 
-/** The opened sealed values of the input's items, by item index. */
+/** The decrypted values of the input's items, by item index. */
 export type OpenedSeals = ReadonlyMap<number, Unsealed>;
 
 /** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
@@ -53,8 +53,8 @@ export function references(input: readonly WireItem[]): string[] {
 }
 
 /**
- * Throws ApiError 400 invalid_encrypted_content for a value that this service did not create, or created for another
- * organization.
+ * Throws ApiError 400 invalid_encrypted_content for a value that this service did not create, or that it created for
+ * another organization.
  */
 export function openSeals(input: readonly WireItem[], sealer: Sealer, organizationId: string): OpenedSeals {
   const opened = new Map<number, Unsealed>();
@@ -70,8 +70,8 @@ export function openSeals(input: readonly WireItem[], sealer: Sealer, organizati
 }
 
 /**
- * Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value,
- * response_not_usable (422).
+ * Throws ApiError item_not_found (404), or unsupported_content, tool_call_not_found, missing_tool_output, invalid_value
+ * or response_not_usable (422).
  */
 export function readInput(input: string | readonly WireItem[], seals: OpenedSeals, context: InputContext): ReadInput {
   const read = new Reader(context);
@@ -92,11 +92,11 @@ class Reader {
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
 
-  /** Items of the chain by ID. Each is the first occurrence, regardless of its response's status. */
+  /** Items of the chain by ID: the first occurrence of each, whatever the status of its response. */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
 
-  /** Size of the items read from storage or a connection's memory, see itemSize(). */
+  /** Size of the items read from storage or from a connection's memory; see itemSize(). */
   #size = 0;
 
   constructor(private readonly context: InputContext) {
@@ -137,7 +137,7 @@ class Reader {
       case 'program':
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
-      default: // the item belongs to a hosted tool, which this server can neither run nor interpret
+      default: // an item of a hosted tool, which this server can neither run nor interpret
     }
   }
 
@@ -213,7 +213,7 @@ class Reader {
     }
   }
 
-  /** Reasoning of another model is not useful to this one. */
+  /** Reasoning from another model is of no use to this one. */
   #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined, path: string): string {
     if (opened !== undefined) return opened.model === this.context.model ? opened.text : '';
     const text = reasoningText(kept.content);

@@ -1,5 +1,5 @@
-// The stored form of items: the wire form with ID, status and parts filled in, regardless of how the client wrote them
-// (contract section 2). Items are listed, stored and converted to messages in this form. Pure except for IDs.
+// The stored form of items: the wire form with ID, status and parts filled in, however the client wrote them. Items are
+// listed, stored and converted to messages in this form. Pure except for generating IDs.
 import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
@@ -47,7 +47,7 @@ export type KeptItem =
 /** Stored items were created by this file or are output items, which have the same form. */
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
 
-/** The items that the input contains directly. The input reader handles references and additional tools. */
+/** Items that the input contains directly. The input reader handles references and additional tools. */
 export type OwnItem = Extract<
   WireItem,
   {
@@ -62,7 +62,7 @@ export type OwnItem = Extract<
   }
 >;
 
-/** Converts string input to one user message. */
+/** Converts string input to a single user message. */
 export function textItem(text: string): InputItem {
   return keep({
     id: newItemId('msg'),
@@ -73,7 +73,9 @@ export function textItem(text: string): InputItem {
   });
 }
 
-/** Throws ApiError 422 unsupported_content for parts that the role does not support. `path`: input[3]. */
+/**
+ * Throws ApiError 422 unsupported_content for parts that the role does not support. `path` is, for example, input[3].
+ */
 export function toKept(item: OwnItem, path: string): InputItem {
   switch (item.type) {
     case 'message': {

@@ -1,5 +1,5 @@
-// Converts a create request to a CreateGeneration or throws the appropriate ApiError. Pure. The stages follow the
-// contract: JSON structure and sealed values (400), then the caller looks up chain and model, then content (422).
+// Converts a create request to a CreateGeneration, or throws the appropriate ApiError. Pure. The stages are: JSON
+// structure and encrypted values (400), then the lookup of chain and model by the caller, then content (422).
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
@@ -20,7 +20,9 @@ import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schem
 import { itemSchema, type WireItem } from './schema-items.js';
 import { readToolChoice, readTools, type ToolName } from './tools.js';
 
-/** The request's organization. Sealed values can be opened only by the organization they were created for. */
+/**
+ * The request's organization. Encrypted values can be decrypted only by the organization for which they were created.
+ */
 export interface ParseContext {
   organizationId: string;
   sealer: Sealer;
@@ -29,45 +31,45 @@ export interface ParseContext {
 export interface ParseOptions {
   /** True: nothing is generated, even if the body asks for it. */
   prewarm?: boolean;
-  /** True: the caller reports a missing model, because in its case, the continued response does not supply one. */
+  /** True: the caller reports a missing model itself, because it does not take the model from a continued response. */
   looksAtModel?: boolean;
 }
 
 /** The objects that the request refers to, found by the caller. */
 export interface ContentContext {
   model: ServedModel;
-  /** The chain that `previousId` names, root first; [] without one. See findChain(). */
+  /** The chain named by `previousId`, root first; [] if there is none. See findChain(). */
   chain: readonly ChainedResponse[];
   /**
-   * Number of responses at the end of the chain that are not stored, but kept in a WebSocket connection's memory. 0 if
-   * absent.
+   * Number of responses at the end of the chain that are not stored, but kept in a WebSocket connection's memory.
+   * Absent means 0.
    */
   unsaved?: number;
   /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
-  /** Releases the chain. May be absent. */
+  /** Releases the chain. */
   release?: (() => void) | undefined;
 }
 
 export interface ParsedCreate {
-  /** Null: the model of the previous response. */
+  /** Null: use the previous response's model. */
   model: string | null;
   previousId: string | null;
   /** IDs of stored items that the input refers to. Items of the chain may be among them. */
   references: readonly string[];
-  /** Runs the checks that come after the model lookup. Throws ApiError 422, and 404 item_not_found. */
+  /** Runs the checks that come after the model lookup. Throws ApiError 422 or 404 item_not_found. */
   content(context: ContentContext): CreateGeneration;
 }
 
 export interface CreateGeneration {
-  /** `promptParam` is 'input'. The messages are the instructions, then chain and input. */
+  /** `promptParam` is 'input'. The messages are the instructions, then the chain, then the input. */
   request: GenerationRequest;
-  /** The messages of chain and input without the instructions. */
+  /** The messages of the chain and the input, without the instructions. */
   conversation: Message[];
   /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
   previousId: string | null;
-  /** `base`: the last response of the chain that is stored. `tail`: the responses after it, which are not stored. */
+  /** `base`: the last stored response of the chain. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
   /** The chain is not erased until this is called. May be called more than once. */
@@ -75,37 +77,37 @@ export interface CreateGeneration {
   store: boolean;
   background: boolean;
   stream: boolean;
-  /** Nothing is generated: the prompt is validated and its prefix cached. */
+  /** Nothing is generated: the prompt is validated and its prefix is cached. */
   prewarm: boolean;
   /** Reasoning text goes into `summary` instead of `content`. */
   summarize: boolean;
   /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
-  /** The model's tool name → the client's, for names that differ (namespaces). */
+  /** Maps the model's tool names to the client's, where they differ (namespaces). */
   toolNames: ReadonlyMap<string, ToolName>;
   echo: ResourceEcho;
-  /** `safety_identifier`, or else `user`. Logged as a hash. */
+  /** `safety_identifier` or, if absent, `user`. Logged as a hash. */
   endUser: string | null;
   ignored: string[]; // top-level fields that this format does not define
   ignoredTools: string[]; // types of tools that were omitted
 }
 
-/** Validates entries of a large request in slices before parseCreate(), which reports any errors. */
+/** Validates the entries of a large request in slices, ahead of parseCreate(), which reports any errors. */
 export function validateCreateInSlices(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['input']) || overlong(body) !== null) return null;
   return validateInSlices(itemSchema, body['input'], withType);
 }
 
 /**
- * `body` is a request to create, input_tokens or compact, which share their fields. Throws ApiError 400 for a body that
- * is not a valid request or has a sealed value that cannot be opened.
+ * `body` is a create, input_tokens or compact request; they share their fields. Throws ApiError 400 for a body that is
+ * not a valid request or contains an encrypted value that cannot be decrypted.
  */
 export function parseCreate(body: unknown, context: ParseContext, options: ParseOptions = {}): ParsedCreate {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
   const envelope = validate(createEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on the body's fields have the right types, because structural errors were thrown above.
+  // From here on, the body's fields have the right types, because structural errors have been thrown above.
   const {
     model = null,
     previous_response_id: previousId = null,

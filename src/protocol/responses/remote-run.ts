@@ -1,5 +1,5 @@
-// Serves the events of a background response that runs on another thread or in another process, from its log. The
-// running thread sends a notification when it has written events. The log is also polled once a second in case a
+// Serves the events of a background response that is running on another thread or in another process, from its log. The
+// thread that runs it sends a notification after writing events. The log is also polled once a second in case a
 // notification is lost. Event-loop thread only.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
@@ -10,8 +10,8 @@ import type { EventSource } from './stored-stream.js';
 
 const LOOK_MS = 1_000;
 /**
- * The end is stored before the last events are logged. If they are still missing after this many polls, they will never
- * arrive.
+ * The final state is stored before the last events are logged. If they are still missing after this many polls, they
+ * will never arrive.
  */
 const PATIENCE = 3;
 
@@ -28,7 +28,8 @@ export class RemoteRun implements EventSource {
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    // read now if the response has ended, because it may be deleted while its events are sent
+    // if the response has ended, its last events are read now, because it may be deleted while its events are being
+    // sent
     return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));
   }
 
@@ -48,10 +49,10 @@ export class RemoteRun implements EventSource {
       this.ended = events.some(isTerminal);
       return events;
     }
-    // A client that has received the last event, or claims to have received it, is not sent the end again.
+    // A client that has received the last event, or claims to have, is not sent the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
-      this.ended = last.sequence <= after; // otherwise it was logged just after the log was read
+      this.ended = last.sequence <= after; // otherwise, it was logged just after the log was read
       return last.sequence <= after ? events : this.after(after, atLeast);
     }
     if (this.#looks < PATIENCE) return events;
@@ -60,7 +61,7 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     const resource = record.resource as unknown as ResponseResource;
-    // no other events were sent to anyone
+    // no other events have been sent to any client
     if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);
     return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }

@@ -2,7 +2,7 @@
 import { isUnfinished, type ResponseHead, type ResponseStore } from '../../storage/response-store.js';
 import type { BackgroundResponses } from './background.js';
 
-/** Returns the response body, or null if the response was deleted meanwhile. */
+/** Returns the response body, or null if the response was deleted in the meantime. */
 export async function removeResponse(
   responses: ResponseStore,
   background: BackgroundResponses,

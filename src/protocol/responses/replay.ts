@@ -1,5 +1,5 @@
-// Recreates the events of a stored response from its items, with one delta per part (contract section 7). Pure except
-// for reading its log.
+// Recreates a stored response's events from its items, with one delta per part. Pure except for reading the response's
+// log.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
@@ -52,11 +52,11 @@ const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.i
 
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
 
-/** Whether the event is one of those that end a response. */
+/** Whether this is one of the events that end a response. */
 export const isOfEnd = (event: StoredEvent): boolean => isTerminal(event) || event.type === 'error';
 
 /**
- * Returns the events from number `after` + 1 to the first gap. A log has a gap if the database was unavailable for a
+ * Returns the events from number `after` + 1 up to the first gap. A log has a gap if the database was unavailable for a
  * long time.
  */
 export function unbroken(events: readonly StoredEvent[], after: number): readonly StoredEvent[] {
@@ -64,7 +64,7 @@ export function unbroken(events: readonly StoredEvent[], after: number): readonl
   return end < 0 ? events : events.slice(0, end);
 }
 
-/** Returns the last events of the log, or [] if the log is incomplete. */
+/** Returns the last events from the log, or [] if the log is incomplete. */
 export async function endOf(
   responses: Pick<ResponseStore, 'events' | 'lastEvent'>,
   id: string,
@@ -75,7 +75,7 @@ export async function endOf(
 }
 
 /**
- * Returns the last events after number `after` of a response whose log expired before it was read completely. Null if
+ * Returns the last events after number `after` for a response whose log expired before it was read completely. Null if
  * the response no longer exists or has not ended.
  */
 export async function endOfStored(
@@ -92,7 +92,7 @@ export async function endOfStored(
 
 /**
  * The standard has no event for a cancelled response, so the stream ends with response.incomplete and the status
- * cancelled.
+ * `cancelled`.
  */
 function writeTerminal(out: EventList, resource: ResponseResource): void {
   const { status, error } = resource;
@@ -196,7 +196,7 @@ const RENAMED: Readonly<Record<EventDialect, readonly [from: string, to: string]
   openresponses: ['response.reasoning_text.', 'response.reasoning.'],
 };
 
-/** Returns a logged event with the names of `dialect`, which may differ from the one it was logged in. */
+/** Returns a logged event under the names of `dialect`, which may differ from the dialect in which it was logged. */
 export function inDialect(event: StoredEvent, dialect: EventDialect): StoredEvent {
   const [from, to] = RENAMED[dialect];
   if (!event.type.startsWith(from)) return event;

@@ -1,5 +1,5 @@
-// The response resource (contract section 3) and its output items. All fields are always present, because validators
-// and typed clients require them. Pure.
+// The response resource and its output items. All fields are always present, because validators and typed clients
+// require them. Pure.
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
 import type { Usage } from '../usage.js';
@@ -74,7 +74,7 @@ export type WireFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
 
-/** Fields of the request that the resource repeats. */
+/** Request fields that the resource repeats. */
 export interface ResourceEcho {
   background: boolean;
   instructions: string | null;
@@ -121,7 +121,7 @@ export interface ResponseResource extends ResourceEcho {
   usage: WireUsage | null;
 }
 
-/** Returns the resource of a response that starts now. */
+/** Returns the resource for a response that starts now. */
 export function newResource(id: string, createdAt: number, echo: ResourceEcho): ResponseResource {
   const { background, instructions, model, previous_response_id, ...rest } = echo;
   return {

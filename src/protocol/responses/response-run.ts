@@ -1,6 +1,6 @@
-// One response from admission to its end, for every transport: a whole HTTP response, an event stream, a background
-// response or a WebSocket turn. The transport supplies a consumer for the events and handles the end. The response is
-// stored here, before the last event is emitted. Event-loop thread only.
+// One response from admission to its end, for every transport: a non-streamed HTTP response, an event stream, a
+// background response or a WebSocket turn. The transport supplies a consumer for the events and handles the end. The
+// response is stored here, before its last event is emitted. Event-loop thread only.
 //
 //   startResponseRun ─► admitted, running ─► events … ─► saved ─► last event ─► done
 //   ApiError                             │ cancel(), failure
@@ -32,40 +32,41 @@ export interface ResponseRunDeps extends GenerationDeps {
 }
 
 export interface ResponseRunOptions {
-  /** Receives each event as it is sent. Null for a whole response: nothing is serialized then. */
+  /** Receives each event as it is sent. Null for a non-streamed response: nothing is serialized then. */
   take: ((event: WireEvent) => void) | null;
   /** Names of the raw-reasoning events; see eventDialect(). */
   dialect: EventDialect;
-  /** Whether a failure emits an `error` event before response.failed: true for event streams, false on a WebSocket. */
+  /** Whether a failure emits an `error` event before response.failed: true for event streams, false for WebSockets. */
   errorEvents: boolean;
-  /** Reserves memory for this many more bytes of the response. Throws ApiError 503, 422. */
+  /** Reserves memory for this many more bytes of the response. Throws ApiError 503 or 422. */
   hold?: (bytes: number) => void;
-  /** Stores the response instead of the store's own save(). Rejects with ApiError 503. */
+  /** Replaces the store's own save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /**
-   * Whether bytes of the response have already been sent. Even a failure before the first event must then be sent as
+   * Whether bytes of the response have already been sent. If so, even a failure before the first event must be sent as
    * events.
    */
   sent?: () => boolean;
 }
 
-/** Approximate bytes of one log-probability in an item. */
+/** Approximate size, in bytes, of one log probability in an item. */
 const LOGPROB_BYTES = 200;
 
 /** The result of a turn. */
 export interface ResponseRunEnd {
   /** The ended response. If it had to be stored, it has been, unless it failed before the client received its ID. */
   readonly record: ResponseRecord;
-  /** The reason of a failure, else null. */
+  /** The reason for a failure; null otherwise. */
   readonly error: ApiError | null;
-  /** Whether events were emitted. If not, only `error` must be sent. */
+  /** Whether events were emitted. If not, only `error` is to be sent. */
   readonly announced: boolean;
 }
 
 /**
- * Admits the request and starts generating. The first event is emitted with the engine's first event, or, for a
- * background response, before this resolves. Returns null if the client disconnected meanwhile. Throws ApiError 400,
- * 422, 429, 503 without emitting anything. Releases the chain once the response is saved or will not be saved.
+ * Admits the request and starts generating. The first event is emitted with the engine's first event or, for a
+ * background response, before this resolves. Returns null if the client disconnected in the meantime. Throws ApiError
+ * 400, 422, 429 or 503 without emitting anything. Releases the chain once the response has been saved or will not be
+ * saved.
  */
 export async function startResponseRun(
   deps: ResponseRunDeps,
@@ -97,7 +98,7 @@ export async function startResponseRun(
 
 export class ResponseRun implements RunSink {
   readonly id = newResponseId();
-  /** Resolves when the response has ended, been saved and emitted its last event. Never rejects. */
+  /** Resolves when the response has ended, has been saved and has emitted its last event. Never rejects. */
   readonly done: Promise<ResponseRunEnd>;
   readonly #machine: ResponseMachine;
   readonly #run: GenerationRun;
@@ -106,7 +107,7 @@ export class ResponseRun implements RunSink {
   readonly #memory: AnswerMemory;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
-  /** The parts of the request that are needed until the end. Excludes its messages, which may be large. */
+  /** The parts of the request that are needed until the end. Excludes the messages, which may be large. */
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
   #resolve!: (end: ResponseRunEnd) => void;
   #reason: EndReason = 'end_of_turn';
@@ -182,8 +183,8 @@ export class ResponseRun implements RunSink {
   }
 
   /**
-   * Stops the generation before the engine's next step because its output is no longer needed. A background response is
-   * saved as cancelled; any other is dropped. Has no effect after the end. Resolves like `done`.
+   * Stops the generation before the engine's next step, because its output is no longer needed. A background response
+   * is saved as cancelled; any other response is dropped. Has no effect after the end. Resolves like `done`.
    */
   cancel(): Promise<ResponseRunEnd> {
     this.#isCancelled = true;
@@ -202,7 +203,7 @@ export class ResponseRun implements RunSink {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
-    // If nothing is to be generated, the engine's end event means only that the prompt has been processed.
+    // If nothing is to be generated, the engine's end event only means that the prompt has been processed.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
   }
 
@@ -223,14 +224,14 @@ export class ResponseRun implements RunSink {
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.started && this.options.take !== null });
     } catch (error) {
-      // A cancellation ends the wait for storage. That is not a failure of the response, and no client has been sent a
-      // different end.
+      // A cancellation ends the wait for storage. That does not make the response a failure, and no client has been
+      // sent a different end.
       if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
       else await this.#fail(error);
     }
   }
 
-  /** Every failure ends here. An error in this function must not leave `done` pending. */
+  /** Every failure ends up here. An error in this function must not leave `done` pending. */
   async #fail(thrown: unknown): Promise<void> {
     let error = toApiError(thrown);
     this.#unexpected(thrown);
@@ -262,7 +263,9 @@ export class ResponseRun implements RunSink {
     });
   }
 
-  /** A stored response must not depend on one that is not stored, so it is saved with the items of such a chain. */
+  /**
+   * A stored response must not depend on an unstored one, so it is saved together with the unstored items of its chain.
+   */
   async #save(record: ResponseRecord): Promise<void> {
     const { store, base, tail } = this.#created;
     if (!store) return;
@@ -286,7 +289,7 @@ export class ResponseRun implements RunSink {
 
 let lastMadeAt = 0;
 
-/** Seconds since 1970 with microsecond precision, unique per thread so that lists have a defined order. */
+/** Seconds since the Unix epoch with microsecond precision; unique per thread, so that lists have a defined order. */
 function madeAt(): number {
   const at = Date.now() / 1000;
   const again = at <= lastMadeAt && lastMadeAt - at < 0.001;

@@ -17,8 +17,8 @@ import { eventList, sendEvents, type EventSource } from './stored-stream.js';
 const includeSchema = createSchema.pick({ include: true });
 
 /**
- * Reads `include`, with the same values as in a create request and in any query syntax. Throws ApiError 422 for an
- * unknown value.
+ * Reads `include`, which has the same values as in a create request and may use any query syntax. Throws ApiError 422
+ * for an unknown value.
  */
 export function readInclude(query: URLSearchParams): string[] {
   return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];

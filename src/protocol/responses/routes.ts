@@ -1,4 +1,4 @@
-// All HTTP routes under /v1/responses. The WebSocket is separate.
+// All HTTP routes under /v1/responses. The WebSocket route is separate.
 import type { Route } from '../../http/exchange.js';
 import { compactRoute, type CompactDeps } from './compact.js';
 import { createRoute, type CreateDeps } from './create.js';

@@ -1,5 +1,5 @@
-// Schemas of input items and tools (contract sections 1.1 and 2). Unknown fields are dropped. Null means absent for
-// every optional field. Known but unsupported values pass here and are rejected by the content checks (422).
+// Schemas of input items and tools. Unknown fields are dropped. For every optional field, null means absent. Known but
+// unsupported values pass here and are rejected by the content checks (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/error-codes.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
@@ -32,7 +32,7 @@ const imagePart = z
   })
   .meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
 
-/** All kinds of parts. The content checks decide which role may contain which part. */
+/** All kinds of parts. Content checks decide which roles may contain which parts. */
 export const partSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('input_text'), text }),
   z.object({ type: z.literal('output_text'), text }),
@@ -91,8 +91,8 @@ const functionTool = z.object({
 });
 
 /**
- * Hosted tools and any other entries of the list. They are ignored without validation. This check aborts, because a
- * union would otherwise select this branch for error reports.
+ * Hosted tools and any other entries in the list, which are ignored without validation. `abort`: otherwise, the union
+ * would select this branch for its error reports.
  */
 const otherTool = z.object({
   type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }),

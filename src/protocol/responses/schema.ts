@@ -1,5 +1,5 @@
-// Schema of a create request, field by field as in the contract (section 1). Unknown fields are dropped. Null means
-// absent for every optional field. input_tokens and compact use parts of it.
+// Schema of a create request, field by field. Unknown fields are dropped. For every optional field, null means absent.
+// input_tokens and compact use parts of it.
 import { z } from 'zod';
 import {
   bounded,
@@ -20,16 +20,16 @@ const text = z.string();
 const summary = z.enum(['auto', 'concise', 'detailed']).nullish();
 
 /**
- * Maximum input items per request, far more than fit in a context. Longer lists are rejected without validating their
- * entries.
+ * Maximum number of input items per request, far more than fit in a context. Longer lists are rejected without
+ * validating their entries.
  */
 export const MAX_ITEMS = 32_768;
 
 const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
 
 /**
- * Tool types that are accepted in `tools` and ignored. Choosing one of them is an error, as for a tool that does not
- * exist.
+ * Tool types that are accepted in `tools` but ignored. Choosing one in tool_choice is an error, as for any tool that
+ * does not exist.
  */
 const HOSTED_TOOLS = [
   'custom',
@@ -43,7 +43,7 @@ const HOSTED_TOOLS = [
   'tool_search',
   'programmatic_tool_calling',
 ];
-/** Names of these tools end with a date or a version. */
+/** Names in these families end with a date or a version. */
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
@@ -94,7 +94,7 @@ const include = z.enum([
 
 export const inputSchema = z.union([text, z.array(itemSchema).max(MAX_ITEMS)]);
 
-// For the published schema only; parse.ts rejects a body without these fields.
+// Only for the published schema; parse.ts rejects a body without these fields.
 const hasInput = given('input', { allOf: [component('ResponseInput')], minItems: 1 });
 const hasPrevious = given('previous_response_id', { type: 'string' });
 const hasModel = given('model', { type: 'string' });
@@ -162,7 +162,7 @@ export const createSchema = createFields.meta({
   ],
 });
 
-/** The same schema without validation of the items. They are validated one by one, which stops at the first fault. */
+/** The same schema without validation of the items, which are validated one by one, stopping at the first error. */
 export const createEnvelopeSchema = createFields.extend({
   input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish(),
 });
@@ -204,5 +204,5 @@ export const compactSchema = createFields
   .extend({ model: text })
   .meta({ anyOf: [hasInput, hasPrevious] });
 
-/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
+/** All field names that this format defines. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

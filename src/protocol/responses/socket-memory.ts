@@ -1,5 +1,5 @@
-// Memory of one WebSocket connection: the chain state of its last responses, including unsaved ones, so that a client
-// with `store: false` can continue them. Freed with the connection.
+// The memory of one WebSocket connection: the chains of its most recent responses, including unsaved ones, so that a
+// client that sets `store: false` can continue them. Freed when the connection closes.
 //
 //   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the ID of
 //   └──── in storage ──┘ └────── tail ──────┘         the last stored response before it (`base`)
@@ -26,8 +26,8 @@ export class SocketMemory {
   }
 
   /**
-   * Finds the chain that ends with `id` in memory or storage. Its stored part is protected from erasure. Rejects with
-   * ApiError: previous_response_not_found, response_not_usable.
+   * Finds the chain that ends with `id`, in memory or in storage. Its stored part is protected from erasure. Rejects
+   * with ApiError previous_response_not_found or response_not_usable.
    */
   async find(
     organizationId: string,
@@ -41,7 +41,7 @@ export class SocketMemory {
     const size = await this.responses.size(organizationId, base);
     const stored = await enqueue(size, () => this.responses.chain(organizationId, base));
     if (stored === null) {
-      // the stored part was deleted meanwhile, so the unsaved part is dropped too
+      // the stored part was deleted in the meantime, so the unsaved part is dropped too
       this.#entries.delete(id);
       throw previousNotFound(id);
     }

@@ -1,10 +1,10 @@
-// WebSocket messages that are not response events: client messages and error messages. Pure.
+// WebSocket messages other than response events: client messages and error messages. Pure.
 import { apiError, errorHeaders, type ApiError } from '../../shared/errors.js';
 import { parseJsonBody } from '../../http/json.js';
 
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
-/** A `response.create` message: the body of a create request and the fields that only this transport has. */
+/** A `response.create` message: the body of a create request, and the fields that only this transport has. */
 export interface CreateMessage {
   body: Record<string, unknown>;
   /** False: only prepares the prefix cache. The input may be empty then. */
@@ -13,15 +13,15 @@ export interface CreateMessage {
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Throws ApiError 400: invalid_json, invalid_body. */
+/** Throws ApiError 400 invalid_json or invalid_body. */
 export function parseMessage(bytes: Uint8Array, binary: boolean): Fields {
   if (binary) throw apiError('invalid_json', 'Messages must be text frames of JSON, not binary frames.');
   return parseJsonBody(bytes, 'message') as Fields;
 }
 
 /**
- * Returns the stream ID to copy to every event of the turn, or null if there is none. Throws ApiError for an invalid
- * one.
+ * Returns the stream ID, which is copied to every event of the turn, or null if there is none. Throws ApiError if it is
+ * invalid.
  */
 export function streamIdOf({ stream_id: id }: Fields): string | null {
   if (id === undefined || id === null) return null;
@@ -32,8 +32,8 @@ export function streamIdOf({ stream_id: id }: Fields): string | null {
 }
 
 /**
- * Throws ApiError: unknown_variant, steering_not_supported, unsupported_value, and structural errors of the fields it
- * reads.
+ * Throws ApiError unknown_variant, steering_not_supported or unsupported_value, or a structural error in a field that
+ * it reads.
  */
 export function toCreate(message: Fields): CreateMessage {
   const { type, stream: _stream, stream_options: _options, stream_id: _id, generate, background, ...body } = message;
@@ -52,7 +52,7 @@ export function toCreate(message: Fields): CreateMessage {
   return { body, generate: generate !== false };
 }
 
-/** Returns the only message of a turn that failed before its response was created. */
+/** Returns the only message of a turn that fails before its response is created. */
 export function errorMessage(error: ApiError, streamId: string | null): string {
   const { status, type, code, message, param } = error;
   const headers = status === 429 || status === 503 ? { headers: retryHeaders(error) } : {};
@@ -74,6 +74,6 @@ function retryHeaders(error: ApiError): Record<string, string> {
 
 /** Returns the event's JSON with the turn's stream ID added. */
 export function withStreamId(data: string, streamId: string | null): string {
-  // no escaping needed, see STREAM_ID
+  // no escaping is needed; see STREAM_ID
   return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`;
 }

@@ -4,7 +4,7 @@
 //                │ busy: queue, at most 16                 any error up to here: one error message
 //                └─ next one when the turn has ended
 //
-// A failing turn ends only itself. The connection is closed only by a revoked key, an oversized message, the maximum
+// A failing turn ends only itself. The connection is closed only for a revoked key, an oversized message, the maximum
 // age or a shutdown.
 import { performance } from 'node:perf_hooks';
 import type { BufferReservation } from '../../shared/buffer-reservation.js';
@@ -23,7 +23,7 @@ import { startResponseRun, type ResponseRun, type ResponseRunDeps, type Response
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
-/** Time that a turn may continue after the connection has reached its maximum age. */
+/** How long a turn may continue after the connection has reached its maximum age. */
 const OVERTIME_MS = 600_000;
 /** Rejected messages longer than this are not parsed to find their stream ID. */
 const SMALL_MESSAGE = 65_536;
@@ -32,8 +32,8 @@ export interface SocketDeps extends ResponseRunDeps {
   settings: DialectSettings;
   maxAgeS: Config['ws']['max_age_s'];
   /**
-   * Maximum message size in bytes. It is also the limit for all queued messages together. The memory for responses that
-   * can be continued is twice as large.
+   * Maximum message size in bytes. It also limits the total size of all queued messages. Responses that can be
+   * continued may take twice as much.
    */
   maxMessageBytes: number;
   /** How long a turn may continue after the maximum age, in ms. */
@@ -56,10 +56,10 @@ interface Current {
   streamId: string | null;
   previousId: string | null;
   running: ResponseRun | null; // set once its response has been admitted
-  onClosed?: () => void; // called if the client disconnects before that
+  onClosed?: () => void; // called if the client disconnects before then
 }
 
-/** A turn that has started, and the parts of its request that are needed at its end. */
+/** A turn that has started, and the parts of its request that are needed when it ends. */
 interface Begun {
   readonly turn: ResponseRun;
   readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'>;
@@ -71,7 +71,7 @@ interface Read {
   readonly problem: unknown;
 }
 
-/** Why no more turns are accepted: the error for later turns and the close code of the connection. */
+/** Why no more turns are accepted: the error for later turns, and the connection's close code. */
 interface Closing {
   readonly error: ApiError;
   readonly code: CloseCode;
@@ -116,8 +116,8 @@ class Session implements SocketListener {
   }
 
   drain(): void {
-    // If a turn is running, its end must be the last message: clients would assign a later error message to their next
-    // turn.
+    // If a turn is running, its end must be the last message, because clients would assign a later error message to
+    // their next turn.
     this.#endWith({
       error: apiError('shutting_down', 'The server is shutting down.'),
       code: CLOSE.serviceRestart,
@@ -190,7 +190,7 @@ class Session implements SocketListener {
     try {
       const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
       const identified = this.socket.identify();
-      // No pending promise may reference the message.
+      // No pending promise may reference the message, so that it can be freed.
       const started =
         identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
       work = started.then((begun) => this.#follow(current, begun));
@@ -202,14 +202,14 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory. Its errors are reported only after the checks of key and age. */
+  /** Parses the message while it is in memory. Parse errors are reported only after the checks on key and age. */
   #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
     try {
       fields = parseMessage(bytes, binary);
       if (typeof fields['previous_response_id'] === 'string') current.previousId = fields['previous_response_id'];
-      current.streamId = streamIdOf(fields); // set early, because the errors of the checks above contain it
+      current.streamId = streamIdOf(fields); // set early, because errors from the checks above include it
     } catch (error) {
       problem = error;
     }
@@ -249,7 +249,7 @@ class Session implements SocketListener {
     });
   }
 
-  /** Waits for the end of the started turn. */
+  /** Waits for the started turn to end. */
   async #follow(current: Current, begun: Begun | null): Promise<void> {
     if (begun === null) return;
     const { turn, kept } = begun;
@@ -328,7 +328,7 @@ class Session implements SocketListener {
 }
 
 /**
- * Makes a turn a Caller, for the code that all formats share. It is a class for the same reason as the one in
+ * Adapts a turn to Caller, for the code that all formats share. It is a class for the same reason as the one in
  * caller.ts.
  */
 class TurnCaller implements Caller {
@@ -359,7 +359,7 @@ class TurnCaller implements Caller {
   keeping(): BufferReservation {
     return this.current.turn.keeping();
   }
-  setHeader(): void {} // WebSocket frames have no headers; error messages contain the important ones
+  setHeader(): void {} // WebSocket frames have no headers; error messages include the important ones
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
     this.current.turn.annotate(fields);
   }

@@ -1,5 +1,5 @@
-// Routes of a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete. They do not count
-// toward the generation limits. Event-loop thread only.
+// Routes of a stored response under /v1/responses/{id}: retrieve it, list its input, cancel it, delete it. They do not
+// count toward the generation limits. Event-loop thread only.
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { isResponseId } from '../../shared/ids.js';
@@ -44,8 +44,7 @@ export function storedRoutes(deps: StoredRouteDeps): Route[] {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
-        // Earlier responses of the chain may have been erased during the generation. The items that are left are
-        // listed.
+        // Earlier responses in the chain may have been erased during the generation. The remaining items are listed.
         const size = await responses.size(...idOf(exchange));
         const page = await exchange.enqueue(size, () =>
           responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }),
@@ -120,8 +119,8 @@ function notFound(exchange: Exchange): ApiError {
 }
 
 /**
- * Throws a 400 immediately and defers any other error until the value is used, because the check that the response
- * exists comes between the two.
+ * Throws a 400 immediately, and defers any other error until the value is used, because the check that the response
+ * exists comes in between.
  */
 function shapeFirst<T>(read: () => T): () => T {
   try {

@@ -30,8 +30,8 @@ export class RunningResponses {
   }
 
   /**
-   * Checks the other threads. Background responses are excluded: to clients, one that still runs there but cannot be
-   * read has ended.
+   * Checks the other threads. Background responses are excluded, because one that is still running there but cannot be
+   * read has ended as far as clients are concerned.
    */
   async runningElsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);

@@ -1,6 +1,6 @@
-// Streams the events of a stored response to a client at the client's reading speed: first the existing events, then,
-// while the response runs, new ones. Nothing is buffered for a slow reader: it is served from the log when it can read
-// again. Event-loop thread only.
+// Streams a stored response's events to a client at the client's reading speed: first the existing events and then,
+// while the response is running, new ones. Nothing is buffered for a slow reader; it is served from the log when it can
+// read again. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
@@ -8,22 +8,22 @@ import type { RunningGenerations } from '../running-generations.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect, isOfEnd } from './replay.js';
 
-// PAGE: events read at a time. AHEAD_BYTES: bytes that may be buffered in the socket.
+// PAGE: events read at a time. AHEAD_BYTES: maximum bytes buffered in the socket.
 const PAGE = 64;
 const AHEAD_BYTES = 262_144;
-// Interval at which a slow reader is checked, in ms.
+// How often a slow reader is checked, in ms.
 const SLOW_MS = 20;
 
 export interface EventSource {
   /**
    * Returns consecutive events after number `after`, about `atLeast` of them if available, or null if the source is
-   * gone. If events were lost, nothing is returned until the response ends, and then its last events, which contain the
+   * gone. If events were lost, returns nothing until the response ends, and then its last events, which contain the
    * full output.
    */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
-  /** True: no events will be added. */
+  /** True: no more events will be added. */
   readonly ended: boolean;
-  /** The last events, as far as known. Needed if the source is deleted, so that all readers receive the same end. */
+  /** The last events, if known yet. Needed if the source is deleted, so that all readers receive the same end. */
   readonly end: readonly StoredEvent[];
   /** Calls `wake` when there are more events or the response has ended, until the returned function is called. */
   watch(wake: () => void): () => void;
@@ -43,8 +43,8 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
 }
 
 /**
- * Responds with an event stream that starts after number `after`. It stops when the client disconnects, and with an
- * error when the client's key is revoked, which `running` watches.
+ * Responds with an event stream that starts after number `after`. It stops when the client disconnects, and ends with
+ * an error when the client's key is revoked, which `running` watches for.
  */
 export function sendEvents(
   exchange: Exchange,
@@ -63,7 +63,7 @@ class Sender {
   #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
   #over = false;
   #reading = false;
-  #woken = false; // woken while reading
+  #woken = false; // wake() was called during a read
 
   constructor(
     private readonly exchange: Exchange,
@@ -125,7 +125,7 @@ class Sender {
     }
   }
 
-  /** The earlier events are gone. */
+  /** Called when the earlier events are gone. */
   #sendEnd(): void {
     const { end } = this.source;
     if (end.length === 0) throw apiError('response_not_found', 'The response was deleted.', 'response_id');

@@ -1,5 +1,4 @@
-// The tools of a request: the supported ones, with the names that the model sees, and the types of ignored ones
-// (contract section 1.1). Pure.
+// A request's tools: the supported ones, with the names that the model sees, and the types of the ignored ones. Pure.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
@@ -8,7 +7,7 @@ import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
-/** Maximum functions in all namespaces together. */
+/** Maximum number of functions across all namespaces. */
 const MAX_FUNCTIONS = 1_024;
 
 /** A tool's name from the client's point of view. */
@@ -17,7 +16,7 @@ export interface ToolName {
   namespace: string | null;
 }
 
-/** A list of tools with its path: `tools`, or an item with additional tools. */
+/** A list of tools with its path: `tools`, or an item that adds tools. */
 export interface ToolList {
   path: string;
   tools: readonly ToolEntry[];
@@ -25,9 +24,9 @@ export interface ToolList {
 
 export interface ReadTools {
   definitions: ToolDefinition[];
-  /** The model's tool name → the client's, for names that differ. */
+  /** Maps the model's tool names to the client's, where they differ. */
   names: Map<string, ToolName>;
-  /** The tools as the resource lists them. */
+  /** The tools as listed in the resource. */
   wire: WireTool[];
   /** Types of the ignored tools, without duplicates. */
   ignored: string[];
@@ -43,7 +42,7 @@ const isFunction = (tool: { type: string }): tool is FunctionEntry => tool.type 
 const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type: 'namespace' }> =>
   tool.type === 'namespace';
 
-/** Throws ApiError 422 for invalid names or schemas and for too many tools. */
+/** Throws ApiError 422 for invalid names or schemas, or too many tools. */
 export function readTools(lists: readonly ToolList[]): ReadTools {
   const inputs: ToolInput[] = [];
   const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
@@ -84,7 +83,7 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
   return read;
 }
 
-/** Throws ApiError 422: tool_not_found, conflicting_parameters. */
+/** Throws ApiError 422 tool_not_found or conflicting_parameters. */
 export function readToolChoice(
   choice: CreateEnvelope['tool_choice'],
   tools: readonly ToolDefinition[],

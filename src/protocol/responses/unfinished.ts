@@ -1,4 +1,4 @@
-// Finishes background responses that were interrupted by the end of their process or thread, using the events in their
+// Finishes background responses that were interrupted because their process or thread ended, using the events in their
 // logs. Pure.
 import type { LogFinalizer, StoredItem } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
@@ -30,7 +30,7 @@ export const unfinishedResponses: LogFinalizer = {
         ...stored,
         status: 'failed',
         resource: { ...resource },
-        input: [], // unchanged in storage
+        input: [], // storage keeps the stored input
         output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
       },
       usage,
@@ -42,7 +42,7 @@ export const unfinishedResponses: LogFinalizer = {
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
 
-/** Builds the output items from the events. The item that is open at the end becomes incomplete. */
+/** Builds the output items from the events. An item that is still open at the end becomes incomplete. */
 function outputOf(log: readonly StoredEvent[]): OutputItem[] {
   const output: OutputItem[] = [];
   let open: OutputItem | null = null;

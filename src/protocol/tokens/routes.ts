@@ -1,5 +1,5 @@
 // POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
-// GET /tokenizer_info: tells lm-eval that these endpoints exist. Event-loop thread only.
+// GET /tokenizer_info: shows lm-eval that these endpoints exist. Event-loop thread only.
 import { z } from 'zod';
 import { ERRORS } from '../../shared/error-codes.js';
 import { apiError } from '../../shared/errors.js';
@@ -12,14 +12,14 @@ import { callerOf, type Caller } from '../caller.js';
 import { integer } from '../fields.js';
 import { validate } from '../validation.js';
 
-/** Maximum characters (/tokenize) or tokens (/detokenize) per request. */
+/** Maximum number of characters (/tokenize) or tokens (/detokenize) per request. */
 const MAX_TEXT = 4 * 1024 * 1024;
 const MAX_TOKENS = 1_000_000;
 
 export const tokenizeSchema = z.object({
   model: z.string().nullish(),
   prompt: z.string().nullish(),
-  /** An alternative to `prompt`. Other fields of chat completions are accepted together with it. */
+  /** An alternative to `prompt`. It can be accompanied by other chat completions fields. */
   messages: z.array(z.unknown()).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
@@ -114,7 +114,7 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
 
 async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const overlong = (exchange.body as { tokens?: unknown } | null)?.tokens;
-  // Checked before the schema, which would report a fault for each entry.
+  // Checked before the schema, which would report an error for each entry.
   if (Array.isArray(overlong)) {
     if (overlong.length > MAX_TOKENS)
       throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');
@@ -154,7 +154,7 @@ async function tokenizerInfo(deps: Deps, exchange: Exchange): Promise<void> {
   });
 }
 
-/** If the server has a single model, `model` may be omitted. */
+/** If the server has only one model, `model` may be omitted. */
 function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): ServedModel {
   const names = deps.names();
   const name = asked ?? (names.length === 1 ? names[0] : undefined);

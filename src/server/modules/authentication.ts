@@ -1,4 +1,4 @@
-// Authentication of API keys, and of clients that may read server-wide data.
+// Authentication of API keys and of clients that may read server-wide data.
 
 import { Accounts } from '../../accounts/accounts.js';
 import { ServerReaders } from '../../accounts/server-readers.js';

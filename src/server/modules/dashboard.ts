@@ -1,4 +1,4 @@
-// The dashboard: its pages, and the API that they call.
+// The dashboard: its pages and the API they call.
 
 import { MfaChallenges } from '../../accounts/mfa-challenges.js';
 import { OidcProvider } from '../../accounts/oidc/provider.js';

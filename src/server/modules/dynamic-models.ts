@@ -1,4 +1,4 @@
-// Models on disk, and those that operators serve in addition to the configured ones.
+// Models on disk, and the models that operators serve in addition to the configured ones.
 
 import { DynamicModels } from '../../dashboard/admin/dynamic-models.js';
 import { Hub } from '../../hub/hub.js';

@@ -1,4 +1,4 @@
-// The pool of local engines, and their settings that can change at run time.
+// The pool of local engines, and the engine settings that can change at run time.
 
 import { EngineTuning } from '../../dashboard/admin/engine-tuning.js';
 import { ModelPool } from '../../engine/model-pool.js';

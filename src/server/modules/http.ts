@@ -1,4 +1,4 @@
-// The HTTP server, with the routes and the health of all other modules. It does not listen yet.
+// The HTTP server, with the routes and health checks of all other modules. It is not listening yet.
 
 import { HttpServer } from '../../http/app.js';
 import type { Route } from '../../http/exchange.js';
@@ -19,7 +19,7 @@ export interface Http extends Module {
 }
 
 export interface HttpContext extends AppContext {
-  /** All other modules, in the order of opening. Their routes are matched in this order. */
+  /** All other modules, in opening order, which is also the order in which their routes are matched. */
   modules: readonly Module[];
   recorders: Recorders;
   authentication: Authentication;

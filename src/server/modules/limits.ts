@@ -1,4 +1,4 @@
-// The limits of organizations and API keys, counted in shared memory or in Redis.
+// The limits for organizations and API keys, counted in shared memory or in Redis.
 
 import type { Admission } from '../../admission/admission.js';
 import { ledgerOf } from '../../admission/counter-memory.js';

@@ -1,4 +1,4 @@
-// Outgoing mail, and the address of the dashboard that its links use.
+// Outgoing mail, and the dashboard address that links in it use.
 
 import { openMailer } from '../../accounts/mail/mailer.js';
 import type { Mailer } from '../../accounts/mail/mailer.js';

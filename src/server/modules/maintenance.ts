@@ -1,4 +1,4 @@
-// Periodic work on accounts, on the primary thread: notifications about budgets, and erasing deleted organizations and
+// Periodic account maintenance on the primary thread: budget notifications, and erasing deleted organizations and
 // expired account data.
 
 import { finishDeletions } from '../../accounts/delete-organization.js';

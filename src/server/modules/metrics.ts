@@ -1,4 +1,4 @@
-// Metrics of the engines, and log lines about them. The threads of a process share their metrics over the bus.
+// Engine metrics and log lines about the engines. The threads of a process share their metrics over the bus.
 
 import { EngineNotes } from '../../engine/engine-notes.js';
 import { engineGauges, notedEngines } from '../engine-status.js';

@@ -1,5 +1,5 @@
-// The configured models: their lifecycle, their settings, upstreams, and the routes that describe them. Models start to
-// load here, and continue to load after the service has opened.
+// The configured models: their lifecycle and settings, their upstreams, and the routes that describe them. Models start
+// loading here and continue after the service has opened.
 
 import { ModelSettings } from '../../dashboard/admin/model-settings.js';
 import { checkedAliases } from '../../engine/catalog.js';
@@ -26,19 +26,19 @@ export interface Models extends Module {
   readonly lifecycle: ModelLifecycle;
   readonly upstreams: Upstreams;
   readonly modelSettings: ModelSettings;
-  /** Names and aliases in the settings. */
+  /** Names and aliases from the configuration. */
   readonly configuredNames: ReadonlySet<string>;
   /**
-   * Models that cannot be served; call it after loading has finished. From then on /readyz reports them. Throws
-   * StartError if the chat templates cannot be checked.
+   * Models that cannot be served. Call this after loading has finished; from then on, /readyz reports these models.
+   * Throws StartError if the chat templates cannot be checked.
    */
   failedModels(): readonly FailedModel[];
 }
 
 export interface ModelsContext extends AppContext {
-  /** Models in the settings. */
+  /** Models from the configuration. */
   catalog: readonly CatalogModel[];
-  /** Draft model of each model that has one, by the model's name. */
+  /** Draft models, keyed by the name of the model that uses them. */
   drafts: ReadonlyMap<string, DraftFile>;
   storage: Storage;
   authentication: Authentication;

@@ -1,5 +1,5 @@
-// The operator API: for operators' sessions at the dashboard's address, and for the operator token on its own listener.
-// Downloads and tuning runs belong to it.
+// The operator API, which also runs downloads and tuning. It is served to operators' sessions at the dashboard's
+// address, and to clients with the operator token on a separate listener.
 
 import { sessionOperators, tokenOperators } from '../../dashboard/admin/operator-guard.js';
 import { Pulls } from '../../dashboard/admin/pulls.js';
@@ -24,7 +24,10 @@ import type { Storage } from './storage.js';
 
 export interface Operator extends Module {
   readonly tunings: Tunings;
-  /** The listener for the operator token. Null without the token, and on all threads except the primary one. */
+  /**
+   * The listener for clients with the operator token. Null if no token is set, and on all threads except the primary
+   * one.
+   */
   readonly admin: HttpServer | null;
 }
 

@@ -1,4 +1,4 @@
-// Records usage and the request log, and erases both after their retention.
+// Records usage and the request log, and erases both after their retention periods.
 
 import { RequestRecorder } from '../../usage/requests/request-recorder.js';
 import { RequestSweep } from '../../usage/requests/request-sweep.js';

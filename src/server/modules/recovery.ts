@@ -1,5 +1,5 @@
-// Ends background responses that no thread generates any more: at start, those of the previous process; later, those of
-// lost processes and HTTP workers.
+// Ends background responses that no thread is generating any more: at startup, those of the previous process; later,
+// those of lost processes and HTTP workers.
 
 import { endUnfinished } from '../lost-thread.js';
 import type { IsRunning } from '../lost-thread.js';
@@ -10,7 +10,7 @@ import type { Storage } from './storage.js';
 import type { Recorders } from './recorders.js';
 
 export interface Recovery extends Module {
-  /** Counts the tokens of unfinished responses (see ResponseStore) and notifies clients that follow them. */
+  /** Counts the tokens of unfinished responses (see ResponseStore) and notifies the clients that follow them. */
   failUnfinished(isRunning?: IsRunning): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-// The server's keys: the API key in the settings, and the keys that seal reasoning, saved texts and second factors.
+// The server's keys: the configured API key, and the keys that encrypt reasoning, saved texts and two-factor secrets.
 
 import { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
 import type { KeyRing } from '../../accounts/sealing/key-ring.js';
@@ -33,8 +33,8 @@ export function openSecrets({
   models: { configuredNames },
 }: SecretsContext): Promise<Secrets> {
   return openModule(async () => {
-    // Requests are accepted while models load (503 model_loading). A key that is set in the settings must work from the
-    // first request on.
+    // Created before models have loaded, because requests are already accepted then (503 model_loading), and the
+    // configured key must work for the very first one.
     if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
     const sealer = await openSealer(state, config.secrets.signing_keys, [...configuredNames]);
     const keys = await openKeyRing(state, config.secrets.signing_keys);

@@ -1,5 +1,5 @@
-// Everything stored: the database in the data folder, the shared database if one is configured, the clock guard, stored
-// responses, and the stores of accounts, usage and settings.
+// All stored data: the database in the data directory, the shared database if one is configured, the clock guard,
+// stored responses, and the stores for accounts, usage and settings.
 
 import { AccountChanges } from '../../accounts/changes.js';
 import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
@@ -23,19 +23,19 @@ import type { Responses } from '../response-stores.js';
 import type { OwnStores, SharableStores } from '../stores.js';
 
 export interface Storage extends Module, SharableStores, OwnStores, Pick<Responses, 'watch'> {
-  /** The bus to all threads and processes that share the stores. */
+  /** The bus that connects all threads and processes that share the stores. */
   readonly bus: ThreadBus;
   /** Decides whether expired data may be erased. */
   readonly gate: EraseGate;
   readonly responses: ResponseStore;
   readonly changes: AccountChanges;
-  /** Data that is erased together with an organization. */
+  /** Data that is erased when an organization is deleted. */
   readonly organizationData: OrganizationDataOwner;
-  /** Calls `listener` once if the data folder's database no longer accepts writes. */
+  /** Calls `listener` once if the data directory's database no longer accepts writes. */
   onFailure(listener: (why: Error) => void): void;
 }
 
-/** `threads`: the bus to all threads of this process. */
+/** `threads`: the bus that connects all threads of this process. */
 export function openStorage({
   config,
   telemetry: { log },

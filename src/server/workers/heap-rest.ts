@@ -1,8 +1,8 @@
-// Decides when a thread runs a full garbage collection. By default, V8 runs one a hundred seconds after the last one,
-// even if requests are arriving, and shrinks the young generation at the same time. For the next ten seconds, there are
-// ten times as many collections, and compiled code that embeds collected objects is recompiled
-// (docs/guides/upstreams.md). A flag turns this off in V8 (from Node 24 on; older versions have no flag for it), and
-// each thread runs a collection after a minute without requests. Event-loop thread only.
+// Decides when a thread runs a full garbage collection. By default, V8 runs one a hundred seconds after the previous
+// one, even while requests are arriving, and also shrinks the young generation. For the next ten seconds, ten times as
+// many collections run, and compiled code that embeds collected objects is recompiled (docs/guides/upstreams.md). A V8
+// flag (Node 24 and later) turns this off. With it, each thread instead runs a full collection after a minute without
+// requests. Event-loop thread only.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,25 +10,25 @@ import { runInNewContext } from 'node:vm';
 const REST_MS = 60_000;
 const LOOK_MS = 5_000;
 /**
- * The first V8 version with a flag that turns off its memory-saving collections. Older versions keep running their own.
+ * Whether this V8 version has a flag that turns off its memory-reducing collections. Older versions keep running them.
  */
 export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
-/** When the young generation is too small, it grows to its maximum in one step instead of doubling repeatedly. */
+/** When the young generation is too small, it grows to its maximum in one step instead of by repeated doubling. */
 const GROWTH = 32;
 
-/** Takes effect for the whole process. Call it before the threads start. */
+/** Takes effect for the whole process. Call it before any thread starts. */
 export function tuneCollector(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');
 }
 
 /**
- * Collects everything in one blocking call, which takes some tens of milliseconds, and returns free memory to the
- * operating system. Returns false if nothing was collected: V8's flags apply to the whole process, and another thread
- * has reset this one before it took effect here.
+ * Runs a full collection in one blocking call, which takes tens of milliseconds, and returns free memory to the
+ * operating system. Returns false if nothing was collected: V8's flags are process-wide, so another thread may have
+ * reset --expose-gc before it took effect here.
  */
 export function collectAll(): boolean {
-  setFlagsFromString('--expose-gc'); // applies to contexts created from now on, which is only the next one
+  setFlagsFromString('--expose-gc'); // applies to contexts created from now on: only the one in the next line
   const collect = runInNewContext('globalThis.gc') as ((how: object) => void) | undefined;
   setFlagsFromString('--no-expose-gc');
   collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
@@ -39,7 +39,7 @@ export function collectAll(): boolean {
 export interface Work {
   /** Number of requests whose response is not complete. */
   readonly inFlight: number;
-  /** Number of completed /v1 requests since the start. Health checks do not count. */
+  /** Number of /v1 requests completed since startup. Health checks do not count. */
   readonly answered: number;
 }
 
@@ -47,9 +47,9 @@ export class HeapRest {
   readonly #timer: NodeJS.Timeout;
   #answered = 0;
   #since: number;
-  #collected = false; // whether garbage was collected since the last activity
+  #collected = false; // garbage has been collected since the last activity
 
-  /** Null if V8 collects by itself. */
+  /** Returns null if V8 runs these collections itself. */
   static start(work: Work): HeapRest | null {
     return TAKES_OVER ? new HeapRest(work) : null;
   }
@@ -63,7 +63,7 @@ export class HeapRest {
     this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
   }
 
-  /** Called periodically. */
+  /** Checks whether to collect. Called periodically. */
   look(): void {
     const { inFlight, answered } = this.work;
     if (inFlight > 0 || answered !== this.#answered) {
@@ -73,7 +73,7 @@ export class HeapRest {
       return;
     }
     if (this.#collected || this.now() - this.#since < REST_MS) return;
-    this.#collected = this.collect(); // on failure, tries again at the next call
+    this.#collected = this.collect(); // on failure, retried at the next call
   }
 
   close(): void {

@@ -1,5 +1,5 @@
-// The main thread's control of the HTTP workers: starts them, distributes accepted connections to their HTTP servers,
-// restarts lost workers, and ends them. Main thread only.
+// The main thread's control of the HTTP workers: starts them, distributes accepted connections among their HTTP
+// servers, restarts lost workers, and stops them. Main thread only.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import type { Config } from '../../config/settings.js';
@@ -12,10 +12,7 @@ import type { HubBus } from './hub-bus.js';
 import { ThreadStates } from '../../shared/thread-states.js';
 import type { WorkerNews, WorkerOrder, WorkerStart } from './worker.js';
 
-/**
- * Maximum restarts of lost workers within the window, for all workers together. After that many, a lost worker is not
- * restarted.
- */
+/** Maximum number of restarts within the window, across all workers. Beyond that, a lost worker is not restarted. */
 const MAX_RESTARTS = 5;
 const RESTART_WINDOW_MS = 600_000;
 const RESTART_PAUSE_MS = 500;
@@ -26,10 +23,10 @@ export interface AnsweringOptions {
   config: Config;
   shared: SharedState;
   bus: HubBus;
-  /** The main thread's server, which accepts the connections. */
+  /** The main thread's HTTP server, which accepts the connections. */
   http: HttpServer;
   log: Log;
-  /** Called when a worker has been lost, to release what it held. */
+  /** Called when a worker is lost, to release everything it held. */
   onLost(index: number): void;
 }
 
@@ -41,16 +38,16 @@ interface Answering {
   readonly idle: Promise<void>;
   readonly exited: Promise<void>;
   descriptor: unknown;
-  /** It has been ordered to close and gets no connections, even if it opens only after that order. */
+  /** The worker has been ordered to close. It gets no connections, even if it becomes ready only after that order. */
   ending: boolean;
-  /** Why it ended, if it reported a reason. */
+  /** Why the worker ended, if it reported a reason. */
   reason: string | null;
 }
 
-/** The instances in this process. The process must not exit before they have ended. */
+/** All instances in this process. The process must not exit before they have ended. */
 const running = new Set<HttpWorkers>();
 
-/** Call before process.exit(): ends all HTTP workers, waiting at most `timeoutMs`. */
+/** Ends all HTTP workers, waiting at most `timeoutMs`. Call before process.exit(). */
 export async function closeAnsweringThreads(timeoutMs: number): Promise<void> {
   if (running.size === 0) return;
   await Promise.race([Promise.all([...running].map((threads) => threads.close())), sleep(timeoutMs)]);
@@ -60,7 +57,7 @@ export class HttpWorkers {
   readonly #threads = new Map<number, Answering>();
   readonly #states: ThreadStates;
   readonly #restarts: number[] = [];
-  #first: readonly Answering[] = []; // set once all of them are open
+  #first: readonly Answering[] = []; // set once all workers are open
   #draining = false;
   #closing: Promise<void> | null = null;
 
@@ -69,7 +66,7 @@ export class HttpWorkers {
   }
 
   /**
-   * Resolves when all workers accept connections. If one fails to start, ends the others and rejects with StartError.
+   * Resolves when all workers accept connections. If one fails to start, stops the others and rejects with StartError.
    */
   static async start(options: AnsweringOptions): Promise<HttpWorkers> {
     const all = new HttpWorkers(options);
@@ -90,17 +87,17 @@ export class HttpWorkers {
     return this.#threads.size;
   }
 
-  /** Resolves when every worker serves its models. Rejects with StartError if one ends before that. */
+  /** Resolves when every worker is serving its models. Rejects with StartError if a worker ends before that. */
   async loaded(): Promise<void> {
     await Promise.all(this.#first.map(({ loaded }) => loaded));
   }
 
-  /** Makes /readyz of every worker report that this server is about to shut down. */
+  /** Makes every worker's /readyz report that this server is about to shut down. */
   unready(): void {
     for (const thread of this.#threads.values()) send(thread, 'unready');
   }
 
-  /** Makes every worker refuse new requests. Resolves when no request is running. */
+  /** Makes every worker refuse new requests. Resolves when no request is running any more. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(
@@ -111,9 +108,9 @@ export class HttpWorkers {
     );
   }
 
-  /** Stops accepting connections and ends the workers; requests in flight are aborted. Idempotent. */
+  /** Stops accepting connections and ends the workers, which aborts requests in flight. Idempotent. */
   close(): Promise<void> {
-    this.options.http.stopListening(); // otherwise, without workers, the main thread would serve connections
+    this.options.http.stopListening(); // otherwise the main thread would serve connections once there are no workers
     this.#closing ??= Promise.all([...this.#threads.values()].map((thread) => this.#end(thread))).then(() => {
       running.delete(this);
     });
@@ -128,7 +125,7 @@ export class HttpWorkers {
     await this.#end(thread);
   }
 
-  /** New connections go to the other workers. Running requests get the drain time to finish. */
+  /** New connections go to the other workers. Running requests have `drain_ms` to finish. */
   async #drainAndReplace(thread: Answering, reason: string): Promise<void> {
     thread.reason ??= reason;
     this.#release(thread);
@@ -203,7 +200,7 @@ export class HttpWorkers {
           break;
         case 'failed':
           thread.reason = news.reason;
-          void worker.terminate(); // it has no connections yet
+          void worker.terminate(); // safe to terminate directly, because it has no connections yet
       }
     });
     worker.on('error', (error: unknown) => {
@@ -216,7 +213,7 @@ export class HttpWorkers {
       this.#ended(thread);
       exited.resolve();
     });
-    // If nothing awaits these promises, the failure is only logged.
+    // If nothing awaits these promises, a failure is only logged.
     for (const { promise } of [opened, loaded]) promise.catch(() => undefined);
     return thread;
   }
@@ -237,7 +234,7 @@ export class HttpWorkers {
     void this.#restart(index);
   }
 
-  /** Stops sending connections to the worker. */
+  /** Stops sending connections to this worker. */
   #release(thread: Answering): void {
     if (thread.descriptor === null) return;
     this.options.http.removeThread(thread.descriptor);

@@ -1,6 +1,6 @@
-// The message bus of a server with several threads, in star topology with the main thread at the center. Every worker
-// has one message port to it. The main thread forwards to the others what a worker publishes or asks, so workers need
-// not know each other. Ports do not keep a thread alive. Each class belongs to its own thread.
+// The message bus of a server with several threads: a star with the main thread at the center. Every worker has one
+// message port to the main thread, which forwards a worker's publications and asks to the other workers, so workers
+// need not know each other. Ports do not keep a thread alive. Each class is used only on its own thread.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -9,17 +9,17 @@ type Message<T extends Topic> = BusTopics[T]['message'];
 type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 
-/** Messages that cross a port. `id` is assigned by the sender of the `ask`. */
+/** Messages sent through a port. The sender of an `ask` assigns its `id`. */
 type Crossing =
   | { kind: 'publish'; topic: Topic; message: unknown }
   | { kind: 'ask'; id: number; topic: Topic; message: unknown; timeoutMs: number }
   | { kind: 'answers'; id: number; answers: unknown[] };
 
 const TIMEOUT_MS = 1_000;
-// How much longer a worker waits than the main thread waits for the other threads.
+// How much longer a worker waits for its answers than the main thread waits for the other threads.
 const HUB_SLACK_MS = 250;
 
-/** The listeners of one thread. */
+/** One thread's listeners. */
 class Listeners {
   readonly #byTopic = new Map<Topic, Set<Listener>>();
 
@@ -40,8 +40,7 @@ class Listeners {
   }
 
   /**
-   * The answer of the last listener as a one-element list; [] if there is no listener, or if the last one failed. Never
-   * rejects.
+   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
    */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
     let last: Promise<unknown[]> = Promise.resolve([]);
@@ -59,13 +58,14 @@ class Listeners {
   }
 }
 
-/** Asks sent through ports that have been neither answered nor timed out. */
+/** Asks sent through ports that have neither been answered nor timed out. */
 class Asks {
   readonly #open = new Map<number, (answers: unknown[]) => void>();
   #next = 1;
 
   /**
-   * `send` gets the ID to ask with. If it throws because the message cannot be cloned, ask() rejects with that error.
+   * `send` receives the ID for the ask. If it throws because the message cannot be cloned, ask() rejects with that
+   * error.
    */
   ask(timeoutMs: number, send: (id: number) => void): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
@@ -107,11 +107,11 @@ function sendAnswers(port: MessagePort, id: number, answers: unknown[], onError:
 
 export interface BusOptions {
   threads: number;
-  /** Called when a listener failed. */
+  /** Called when a listener fails. */
   onError?: (error: unknown, topic: Topic) => void;
 }
 
-/** The main thread's end. */
+/** The main thread's end of the bus. */
 export class HubBus implements ThreadBus {
   readonly index = 0;
   readonly threads: number;
@@ -126,7 +126,7 @@ export class HubBus implements ThreadBus {
     this.#listeners = new Listeners(onError);
   }
 
-  /** `port` leads to the worker with that index. A previous worker with the same index is removed. */
+  /** `port` leads to the worker with that index. Any previous worker with the same index is removed. */
   add(index: number, port: MessagePort): void {
     this.remove(index);
     const worker = { port, asks: new Asks() };
@@ -147,7 +147,7 @@ export class HubBus implements ThreadBus {
     port.unref();
   }
 
-  /** Removes a worker and resolves the asks that wait for it. */
+  /** Removes a worker and resolves the asks that are waiting for it. */
   remove(index: number): void {
     const worker = this.#workers.get(index);
     if (worker === undefined) return;
@@ -203,7 +203,7 @@ export class HubBus implements ThreadBus {
   }
 }
 
-/** A worker's end. */
+/** A worker's end of the bus. */
 export class PortBus implements ThreadBus {
   readonly threads: number;
   readonly alone = false;

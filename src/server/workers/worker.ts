@@ -1,8 +1,8 @@
-// An HTTP worker: a thread with its own service, on an HTTP server that does not listen but receives connections from
-// the main thread's server. The messages between it and the main thread are declared here.
+// An HTTP worker: a thread with its own service, whose HTTP server does not listen but receives connections from the
+// main thread's server. The messages between the worker and the main thread are declared here.
 //
-// A worker must not end while it has connections, because the HTTP library would end the process. It is therefore never
-// terminated directly, but first ordered to close.
+// A worker must not end while it has connections, because the HTTP library would then end the process. So it is never
+// terminated directly; it is first ordered to close.
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
@@ -17,23 +17,23 @@ import { PortBus } from './hub-bus.js';
 
 export interface WorkerStart {
   config: Config;
-  /** 1 and up. */
+  /** Starts at 1. */
   index: number;
-  /** Number of HTTP workers of the server: see thread-count.ts. */
+  /** Number of HTTP workers in the server; see thread-count.ts. */
   threads: number;
   shared: SharedState;
   bus: MessagePort;
 }
 
-/** From the main thread. */
+/** Sent by the main thread. */
 export type WorkerOrder = 'unready' | 'drain' | 'close';
 
 /**
- * To the main thread.
+ * Sent to the main thread.
  * - `open`: ready for connections.
  * - `loaded`: attached to the engines.
- * - `idle`: follows `drain`.
- * - `log`: a log line, written by the main thread.
+ * - `idle`: drained; sent after `drain` was ordered.
+ * - `log`: a log line for the main thread to write.
  * - `spent`: cannot continue; the main thread must send `close`.
  * - `failing`: its state is unknown; the main thread must send `drain`, then `close`.
  */
@@ -46,10 +46,10 @@ export type WorkerNews =
   | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
 
-/** Above this fraction of its heap limit, a thread is about to run out of memory. */
+/** Above this fraction of its heap limit, a thread counts as about to run out of memory. */
 const HEAP_SHARE = 0.92;
 const HEAP_LOOK_MS = 1_000;
-/** Number of event-loop iterations after which all messages that were handed to this thread have been processed. */
+/** Number of event-loop iterations after which all messages passed to this thread have been processed. */
 const TURNS = 3;
 
 async function turns(): Promise<void> {
@@ -87,7 +87,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
   undo.add(() => service.close());
-  undo.add(turns); // accepts connections that were handed over before the order, so that they can be closed
+  undo.add(turns); // receives connections that were sent before the order, so that they are closed too
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
@@ -117,13 +117,13 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   send({ type: 'loaded' });
 }
 
-/** Ends only this thread, after resources have been closed and released. */
+/** Ends only this thread, after its resources have been closed. */
 async function end(): Promise<void> {
   await turns();
   process.exit(0);
 }
 
 DisposableStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
-  // The main thread terminates this worker, but the message must arrive first.
+  // The main thread terminates this worker, but only after it has received the message.
   send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

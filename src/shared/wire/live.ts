@@ -1,6 +1,6 @@
 // The operator's live view of the engines.
 
-/** One engine at one moment. Rates cover the interval since the previous sample. */
+/** One engine at one point in time. Rates cover the interval since the previous sample. */
 export interface EngineSample {
   /** The first of the engine's names. */
   model: string;
@@ -12,14 +12,14 @@ export interface EngineSample {
   pages_total: number;
   pages_free: number;
   pages_cached: number;
-  /** Fraction of prompt tokens found in the prefix cache, 0 … 1; null without prompts in the interval. */
+  /** Fraction of prompt tokens found in the prefix cache, 0 to 1; null if there were no prompts in the interval. */
   prefix_hit_rate: number | null;
-  /** Mean milliseconds per step over the interval; null without a step. */
+  /** Mean milliseconds per step over the interval; null if there was no step. */
   step_ms: number | null;
   steps_per_s: number;
   prefill_tokens_per_s: number;
   decode_tokens_per_s: number;
-  /** Milliseconds, over the last 60 seconds; null without data. */
+  /** Milliseconds, over the last 60 seconds; null if there is no data. */
   ttft_ms: Percentiles | null;
   itl_ms: Percentiles | null;
   preemptions: number;
@@ -38,8 +38,8 @@ export interface LiveSample {
   at: string;
   engines: EngineSample[];
   /**
-   * Requests since the previous sample, by outcome, including errors within a stream. errors: internal errors, and
-   * responses that were cut off.
+   * Requests since the previous sample, by outcome, including errors within a stream. `errors` counts internal errors
+   * and responses that were cut off.
    */
   requests: number;
   rejected_429: number;
@@ -53,7 +53,7 @@ export interface LiveSample {
   viewers: number;
 }
 
-/** An operator's change that affects the engines. */
+/** A change by an operator that affects the engines. */
 export interface LiveMark {
   at: string;
   action: string;
@@ -61,8 +61,8 @@ export interface LiveMark {
   by: string | null;
 }
 /**
- * GET …/operator/live/history?from&to: samples that each cover `step_s` seconds from `at` on. Values are means, except
- * for memory, lag and preemptions, which are maximums.
+ * GET …/operator/live/history?from&to: samples that each cover `step_s` seconds, starting at `at`. Values are means,
+ * except for memory, lag and preemptions, which are maximums.
  */
 export interface LiveHistory {
   object: 'live_history';
@@ -73,9 +73,9 @@ export interface LiveHistory {
   marks: LiveMark[];
 }
 /**
- * GET …/operator/live/keys?from&to&organization: the traffic of each organization, or of each key of one, largest
- * first; the last series may be `other`. Each value is the sum over `step_s` seconds from the corresponding entry of
- * `times`.
+ * GET …/operator/live/keys?from&to&organization: the traffic of each organization or, if one is given, of each of its
+ * keys, largest first; the last series may be `other`. Each value is the sum over `step_s` seconds, starting at the
+ * corresponding entry of `times`.
  */
 export interface LiveKeys {
   object: 'live_keys';

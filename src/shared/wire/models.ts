@@ -1,6 +1,6 @@
 // Models, and the models in the download cache.
 
-/** GET …/models: the models the organization can use, highest tier first. */
+/** GET …/models: the models that the organization may use, highest tier first. */
 export interface DashboardModel {
   id: string;
   display_name: string;
@@ -9,7 +9,7 @@ export interface DashboardModel {
   demonstration: boolean;
   /** `idle`: unloaded because it was not used; the next request loads it. */
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
-  /** 0 … 1 while loading. */
+  /** 0 to 1 while loading. */
   load_progress: number | null;
   context_window: number;
   max_output_tokens: number;
@@ -24,11 +24,11 @@ export interface DashboardModel {
   parameters: number | null;
   quantization: string | null;
   architecture: string | null;
-  /** Number of upstream servers; null: the model runs here. */
+  /** Number of upstream servers; null if the model runs here. */
   upstream: number | null;
 }
 
-/** POST …/operator/models: serves a downloaded model from now on and after every start. */
+/** POST …/operator/models: serves a downloaded model from now on, including after restarts. */
 export interface OperatorServe {
   name: string;
   model: string;
@@ -36,7 +36,7 @@ export interface OperatorServe {
   idle_minutes?: number | null;
 }
 export interface OperatorModel extends DashboardModel {
-  /** OWNER/REPO:QUANTIZATION of a model served by an operator; null: a model from the settings. */
+  /** OWNER/REPO:QUANTIZATION of a model served by an operator; null for a configured model. */
   source: string | null;
   /** Why it failed to load. */
   problem: string | null;
@@ -52,9 +52,9 @@ export interface DiskModel {
   is_old: boolean;
   architecture: string | null;
   parameters: number | null;
-  /** Memory that a load would take; null: it cannot be loaded, see `problem`. */
+  /** Memory that loading it would take; null if it cannot be loaded (see `problem`). */
   memory_bytes: number | null;
-  /** Whether the memory is available: yes, now; later, not at the moment; no, the machine has less. */
+  /** Whether the memory is available: yes: now; later: not at the moment; no: the machine has less. */
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
   served_as: string | null;
@@ -65,7 +65,7 @@ export interface DiskState {
   object: 'disk';
   endpoint: string;
   folder: string;
-  /** Null if the folder does not exist yet. */
+  /** Null if the directory does not exist yet. */
   free_bytes: number | null;
   memory_bytes: number;
   available_memory_bytes: number;
@@ -81,7 +81,7 @@ export interface OperatorModelPatch {
   successor?: string | null;
 }
 
-/** A model download from the hub. */
+/** A model being downloaded from the hub. */
 export interface ModelPull {
   id: string;
   model: string;

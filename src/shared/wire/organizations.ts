@@ -10,9 +10,9 @@ export interface OrganizationObject {
   name: string;
   status: 'active' | 'suspended';
   created_at: string;
-  /** Effective limits of the organization by model name. Read-only for members. */
+  /** The organization's effective limits by model name. Read-only for members. */
   limits: Record<string, LimitValues>;
-  /** Prompts and responses are stored in the request log. */
+  /** Whether prompts and responses are stored in the request log. */
   request_text: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface InviteObject {
   url: string | null;
 }
 
-/** GET /dashboard/api/invites/{token}: the invitation, readable by anyone with the link. */
+/** GET /dashboard/api/invites/{token}: the invitation, which anyone with the link can read. */
 export interface InvitePreview {
   organization: { id: string; name: string };
   email: string;
@@ -54,7 +54,7 @@ export interface InvitePreview {
 export interface AuditEntry {
   id: string;
   at: string;
-  /** Id and e-mail address of a user; null for the operator API and the command line. */
+  /** A user's ID and e-mail address; null for the operator API and the command line. */
   actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
   /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
   action: string;

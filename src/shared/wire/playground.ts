@@ -1,4 +1,4 @@
-// Image plans and saved items of the playground.
+// The playground's image plans and saved items.
 
 /** GET …/playground/image: how a model processes an image of this size. */
 export interface DashboardImagePlan {
@@ -9,11 +9,11 @@ export interface DashboardImagePlan {
   /** Tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview. */
   columns: number;
   rows: number;
-  /** In the order in which the model reads them; sizes in pixels passed to the vision encoder. */
+  /** In the order in which the model reads them; sizes are in pixels, as passed to the vision encoder. */
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
-/** A stored turn of the playground; images are not stored. `columns`: several if models were compared. */
+/** A stored turn in the playground, without images. `columns`: more than one if models were compared. */
 export type SavedTurn =
   | { kind: 'user'; text: string }
   | {
@@ -39,7 +39,7 @@ export interface SavedItem {
   id: string;
   kind: 'preset' | 'conversation';
   name: string;
-  /** Visible to the organization's members. */
+  /** Whether the organization's members can see it. */
   shared: boolean;
   own: boolean;
   /** The owner's name. */

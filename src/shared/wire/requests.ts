@@ -4,21 +4,21 @@ export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
 
 /**
- * GET …/requests?api_key&model&outcome&limit&after, newest first. Times in milliseconds; null: this stage was not
+ * GET …/requests?api_key&model&outcome&limit&after, newest first. Times are in milliseconds; null if the stage was not
  * reached.
  */
 export interface RequestObject {
   id: string;
   request_id: string;
   organization_id: string;
-  /** End of the request. */
+  /** When the request ended. */
   at: string;
   /** `playground`: a member's request from the dashboard. */
   api_key_id: string;
   model: string | null;
   endpoint: string;
   stream: boolean;
-  /** Null: the client had disconnected. */
+  /** Null if the client had disconnected. */
   status: number | null;
   outcome: RequestOutcome;
   code: string | null;
@@ -46,7 +46,7 @@ export interface RequestDetail extends RequestObject {
     decode_ms: number | null;
   };
   parameters: Record<string, string | number | boolean> | null;
-  /** Visible to admins, if the organization stores it. */
+  /** Visible to admins if the organization stores it. */
   text: {
     prompt: { role: string; text: string }[];
     answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];

@@ -1,6 +1,6 @@
 // Stored responses.
 
-/** GET …/responses: without content. */
+/** GET …/responses: without the content. */
 export interface StoredResponseObject {
   id: string;
   model: string;
@@ -27,7 +27,10 @@ export interface ConversationTurn {
   input: ConversationItem[];
   output: ConversationItem[];
 }
-/** GET …/responses/{id}: with all preceding responses, oldest first. `earlier`: number of older ones not included. */
+/**
+ * GET …/responses/{id}: includes all preceding responses, oldest first. `earlier`: number of older ones that are not
+ * included.
+ */
 export interface StoredConversation {
   object: 'conversation';
   turns: ConversationTurn[];

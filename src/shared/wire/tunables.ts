@@ -2,8 +2,8 @@
 import type { TuneSettings } from './tuning.js';
 
 /**
- * GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: settings that can
- * be changed at run time. They take effect with the engine's next step.
+ * GET …/operator/tunables (a ListPage); GET, PATCH …/operator/tunables/{model}, under any of the engine's names:
+ * settings that can be changed at run time. They take effect with the engine's next step.
  */
 export interface Tunable {
   name: TunableName;
@@ -13,8 +13,8 @@ export interface Tunable {
   max: number;
   help: string;
   /**
-   * The flag, variable or file key that set the default at this start. If there is one, a change lasts only until the
-   * next start that sets it.
+   * The flag, variable or file key that set the default at this startup. If there is one, a change lasts only until the
+   * next startup that sets it.
    */
   given: string | null;
 }
@@ -24,13 +24,13 @@ export interface EngineTunables {
   names: string[];
   tunables: Tunable[];
   /**
-   * End of the lease while settings are being tried on this engine. The current settings are temporary and are reverted
-   * at that time, unless the lease is renewed.
+   * When the lease ends, while settings are being tried on this engine. The current settings are temporary and are
+   * reverted at that time, unless the lease is renewed.
    */
   held_until: string | null;
 }
 /**
- * PUT …/operator/tunables/{model}/hold. `is_new`: starts a lease, otherwise renews it. Returns EngineTunables. DELETE
+ * PUT …/operator/tunables/{model}/hold. `is_new`: starts a lease; otherwise, renews it. Returns EngineTunables. DELETE
  * ends it (`id` in the query).
  */
 export interface EngineHoldRequest {
@@ -39,5 +39,5 @@ export interface EngineHoldRequest {
   seconds: number;
   values: TuneSettings;
 }
-/** Null: back to the setting from the server's start. Absent: unchanged. Returns EngineTunables. */
+/** Null: back to the value from the server's startup. Absent: unchanged. Returns EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;

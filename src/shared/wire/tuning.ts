@@ -1,6 +1,6 @@
 // Tuning runs, as exchanged between the server, the command line and the dashboard. Types only.
 
-/** The three engine settings that shape its steps, as `monolith serve` takes them. */
+/** The three engine settings that determine its steps, as accepted by `monolith serve`. */
 export interface TuneSettings {
   max_batch_tokens: number;
   max_sequences: number;
@@ -10,13 +10,13 @@ export type TuneSettingName = keyof TuneSettings;
 
 /**
  * The kind of load that is increased until an objective is missed: concurrent requests, requests per second, or the
- * speed of a trace (1: original).
+ * speed of a trace (1 = original speed).
  */
 export type TuneLoadKind = 'concurrency' | 'rate' | 'speed';
 
 /**
- * `value`: null if nothing was measured or more requests failed than the objective allows. Latencies in ms, `errors` as
- * a fraction.
+ * `value`: null if nothing was measured or if more requests failed than the objective allows. Latencies are in ms,
+ * `errors` is a fraction.
  */
 export interface TuneVerdict {
   name: string;
@@ -26,8 +26,8 @@ export interface TuneVerdict {
 }
 
 /**
- * Purpose of a measurement: the current settings; the search; repeating the best settings; verifying the best settings
- * before they are applied.
+ * The purpose of a measurement: the current settings, the search, repeating the best settings, or verifying the best
+ * settings before they are applied.
  */
 export type TunePhase = 'current' | 'search' | 'confirm' | 'verify';
 
@@ -37,30 +37,30 @@ export interface TuneTrial {
   settings: TuneSettings;
   load: number;
   seconds: number;
-  /** Completed requests per second, and those of them that met every objective. */
+  /** Completed requests per second, and how many of them met every objective. */
   throughput: number;
   goodput: number;
   output_tokens_per_s: number;
-  /** p50 and p99 in milliseconds; null: no request completed. */
+  /** p50 and p99 in milliseconds; null if no request completed. */
   ttft_ms: [number, number] | null;
   itl_ms: [number, number] | null;
   verdicts: TuneVerdict[];
-  /** All objectives are met. */
+  /** Whether all objectives are met. */
   met: boolean;
-  /** The trial ended early, because it could no longer meet the objectives. */
+  /** Whether the trial ended early, because it could no longer meet the objectives. */
   stopped: boolean;
   /** Failed requests by kind. */
   errors: Record<string, number>;
   /**
-   * On the Pareto front of goodput and latency: no other trial is better in one of them and at least as good in the
-   * other.
+   * Whether the trial is on the Pareto front of goodput and latency: no other trial is better in one of them and at
+   * least as good in the other.
    */
   front: boolean;
 }
 
 /**
- * Settings with the highest load they sustain. `goodput`: goodput in the confirmation runs, with a 95 percent
- * confidence interval.
+ * Settings with the highest load that they sustain. `goodput`: goodput in the confirmation runs, with a 95% confidence
+ * interval.
  */
 export interface TunePick {
   settings: TuneSettings;
@@ -81,7 +81,7 @@ export interface TuneResult {
   best: TunePick | null;
   /** Ratio of the best to the current goodput; null if either is missing. */
   gain: number | null;
-  /** Summary in a sentence or two. */
+  /** A summary in one or two sentences. */
   says: string;
 }
 
@@ -96,12 +96,12 @@ export interface TuneRun {
   by: string;
   started_at: string;
   ended_at: string | null;
-  /** In their text form: `ttft_p99=500ms`. */
+  /** In text form: `ttft_p99=500ms`. */
   objectives: string[];
-  /** Description for display. */
+  /** A description for display. */
   workload: string;
   load_kind: TuneLoadKind;
-  /** Maximum number of measurements, and the seconds of each. */
+  /** Maximum number of measurements, and the duration of each in seconds. */
   trials_planned: number;
   trial_s: number;
   seed: number;
@@ -112,7 +112,7 @@ export interface TuneRun {
   result: TuneResult | null;
 }
 
-/** For lists: without the trials. */
+/** For lists: omits the trials. */
 export interface TuneRunSummary extends Omit<TuneRun, 'trials'> {
   trials_done: number;
 }
@@ -125,7 +125,7 @@ export interface TuneStart {
   /** `recent`: lengths like those of this server's recent requests; `fixed`: fixed lengths. */
   workload: { kind: 'recent' } | { kind: 'fixed'; prompt_tokens: number; output_tokens: number };
   load: 'concurrency' | 'rate';
-  /** Maximum concurrent requests, or requests per second. Absent: chosen automatically. */
+  /** Maximum number of concurrent requests, or of requests per second. Absent: chosen automatically. */
   max_load?: number | undefined;
   trials: number;
   trial_s: number;

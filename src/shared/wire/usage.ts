@@ -25,7 +25,7 @@ export interface UsageRowObject {
   first_token_ms: number;
   duration_ms: number;
   decode_ms: number;
-  /** At today's prices, in their currency; null: none of the models has a price. */
+  /** At today's prices, in their currency; null if none of the models has a price. */
   cost: number | null;
 }
 /** Per million tokens. */
@@ -35,15 +35,15 @@ export interface ModelPrice {
   output: number;
 }
 /**
- * GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is display text; empty `models`: there are
- * no prices.
+ * GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is display text; if `models` is empty, there
+ * are no prices.
  */
 export interface PriceTable {
   currency: string;
   models: Record<string, ModelPrice>;
 }
 /**
- * GET, PUT …/organizations/{org}/budget. `amount` null: no budget; `spent` null: there are no prices. Webhook URL and
+ * GET, PUT …/organizations/{org}/budget. `amount` null: no budget; `spent` null: no prices are set. The webhook URL and
  * secret are visible only to admins.
  */
 export interface BudgetObject {
@@ -68,7 +68,7 @@ export interface UsageLatency {
   object: 'list';
   /** Maximum relative error of a percentile. */
   relative_error: number;
-  /** `model` and `api_key_id`: null if not grouped by them. */
+  /** `model` and `api_key_id` are null if the data is not grouped by them. */
   data: {
     model: string | null;
     api_key_id: string | null;

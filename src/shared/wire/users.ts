@@ -6,11 +6,11 @@ export interface UserObject {
   email: string;
   name: string;
   email_verified: boolean;
-  /** May see the operator's pages; the first user is an operator. */
+  /** Whether the user may see the operator's pages. The first user is an operator. */
   operator: boolean;
-  /** Each sign-in requires a code. */
+  /** Whether each sign-in requires a code. */
   second_factor: boolean;
-  /** False for users who signed up through the OpenID provider and set none. */
+  /** False for users who signed up through the OpenID provider and have not set a password. */
   has_password: boolean;
   created_at: string;
   last_login_at: string | null;
@@ -24,7 +24,7 @@ export interface SessionObject {
   expires_at: string;
   ip: string;
   user_agent: string;
-  /** The session of this request. */
+  /** Whether this request used this session. */
   current: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface SecondFactorState {
   enabled: boolean;
   since: string | null;
   recovery_codes_left: number;
-  /** True for operators if the setting requires it. */
+  /** True for operators if the configuration requires it. */
   required: boolean;
 }
 /** POST …/second-factor/begin: the secret for an authenticator app, as text and as the content of its QR code. */
@@ -58,27 +58,27 @@ export interface EmailChange {
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
-  /** An operator who must turn on two-factor authentication before the operator pages open. */
+  /** True for an operator who must turn on two-factor authentication before the operator pages open. */
   second_factor_missing: boolean;
-  /** The user can sign in through the OpenID provider. */
+  /** Whether the user can sign in through the OpenID provider. */
   oidc_linked: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
 
-/** GET /dashboard/api/status: for the page before sign-in. */
+/** GET /dashboard/api/status: for the page shown before sign-in. */
 export interface DashboardStatus {
   version: string;
-  /** No user exists yet. The first user to sign up becomes the operator. */
+  /** True if no user exists yet. The first user to sign up becomes the operator. */
   first_user: boolean;
   /**
-   * open: anyone; invited: only with an invitation; setup_code: the first user, with the code that the server prints
-   * when it starts.
+   * open: anyone can sign up; invited: only with an invitation; setup_code: the first user, with the code that the
+   * server prints at startup.
    */
   signup: 'open' | 'invited' | 'setup_code';
-  /** The OpenID provider for sign-in; null without one. */
+  /** The OpenID provider for sign-in; null if there is none. */
   oidc: { name: string } | null;
-  /** Mail can be sent, so forgotten passwords can be reset by link. */
+  /** Whether mail can be sent, so that forgotten passwords can be reset by link. */
   mail: boolean;
   signed_in: boolean;
 }

@@ -1,4 +1,4 @@
-// The stored wall clock of a data folder: an entry in the table `meta`.
+// The stored wall clock of a data directory: an entry in the `meta` table.
 
 import type { ClockRecord, ClockRecords } from '../clock-guard.js';
 import type { Store, Table } from '../store.js';

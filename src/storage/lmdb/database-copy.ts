@@ -1,6 +1,6 @@
-// Backup, check and restore of the database. Backups are taken while a server writes, and checked before they get their
-// final name. LMDB itself reads files only in a child process, because it maps them into memory, and a damaged file
-// would crash the process.
+// Backup, check and restore of the database. Backups can be taken while a server is writing, and are checked before
+// they get their final name. LMDB itself reads files only in a child process, because it maps them into memory and a
+// corrupt file would crash the process.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
 
-/** Statistics of an intact file. `schema`: version of the tables; null if they were not written by this program. */
+/** Statistics of an intact file. `schema`: the tables' version; null if this program did not write them. */
 export interface Checked extends Figures {
   schema: number | null;
 }
@@ -21,8 +21,8 @@ export interface Checked extends Figures {
 const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 
 /**
- * Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws a StorageError
- * that describes the damage.
+ * Reads every page and every value. `path`: a file, a data directory, or the directory that contains the file. Throws a
+ * StorageError that describes the damage.
  */
 export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
   const file = fileAt(path);
@@ -58,7 +58,8 @@ export async function backUp(dataDir: string, destination: string, signal?: Abor
 }
 
 /**
- * Replaces the data folder's database with a backup. Returns where the previous one is kept; null if there was none.
+ * Replaces the data directory's database with a backup. Returns where the previous database is kept; null if there was
+ * none.
  */
 export async function restore(
   dataDir: string,
@@ -99,7 +100,7 @@ export async function restore(
   }
 }
 
-/** Creates a second link to the file, so that there is a database at all times. */
+/** Creates a second link to the file, so that a database exists at all times. */
 function keep(file: string, dataDir: string): string {
   const folder = join(dataDir, `db-before-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`);
   mkdirSync(folder, { mode: 0o700 });
@@ -112,7 +113,7 @@ function keep(file: string, dataDir: string): string {
   return folder;
 }
 
-/** Syncs the file to disk, gives it its name, and restricts access to the owner. */
+/** Syncs the file to disk, moves it to its final name, and restricts access to the owner. */
 function putInPlace(file: string, target: string): void {
   chmodSync(file, 0o600);
   syncPath(file);
@@ -146,7 +147,7 @@ function isServed(dataDir: string): boolean {
 }
 
 /**
- * `running`: a server has mapped the file and writes to it. In that case, the child process checks its pages, within a
+ * `running`: a server has mapped the file and writes to it. In that case, the child process checks the pages, within a
  * read transaction.
  */
 function refuseDamaged(file: string, running: boolean): void {
@@ -168,7 +169,7 @@ async function check(file: string, running: boolean, signal?: AbortSignal): Prom
   return (await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal)) as Checked;
 }
 
-/** The result that database-work.ts prints. */
+/** Returns the result that database-work.ts prints. */
 async function inProcess(file: string, words: readonly string[], signal: AbortSignal | undefined): Promise<unknown> {
   const child = spawn(process.execPath, [WORK, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,6 +1,6 @@
-// Reads LMDB's file format without LMDB. LMDB maps the file and trusts it, so a truncated or overwritten file crashes
-// the process (SIGBUS, SIGSEGV). Here every number is validated before use. The format is LMDB's data version 2 as the
-// library `lmdb` writes it, on little-endian 64-bit machines.
+// Reads LMDB's file format without using LMDB. LMDB maps the file and trusts it, so a truncated or overwritten file
+// crashes the process (SIGBUS, SIGSEGV). Here, every number is validated before use. The format is LMDB data version 2
+// as written by the `lmdb` library on little-endian 64-bit machines.
 //
 //   page      number u64, transaction u64, pad u16, flags u16, then lower u16 and upper u16, or a count of pages u32;
 //             followed by the nodes' offsets, u16 each; these, lower and upper count from the end of the header
@@ -15,8 +15,8 @@ import { showBytes } from '../../config/kinds.js';
 const HEADER = 24;
 const NODE = 8;
 const TREE = 48;
-const META = 144; // bytes read of a meta page after its header
-// Offsets in these bytes: two trees. Their first fields hold the page size and the file's flags.
+const META = 144; // number of bytes read after a meta page's header
+// Offsets in these bytes. FREE and MAIN are trees, whose first fields hold the page size and the file's flags.
 const FREE = 24,
   MAIN = 72,
   LAST_PAGE = 120,
@@ -27,11 +27,14 @@ const MAGIC = 0xbeef_c0de;
 const VERSION = 2;
 const IS = { branch: 0x01, leaf: 0x02, overflow: 0x04, meta: 0x08 } as const;
 const NODE_IS = { big: 0x01, tree: 0x02 } as const;
-const NONE = Infinity; // root of an empty tree: all bits set
-const PAGE = 4096; // page size of a new file
-const INTEGER_KEYS = 0x08; // flag of the tree of free pages
-const DEEPEST = 32; // maximum depth in LMDB
-/** Maximum number of times that a file being written is read, because its newest transaction may change meanwhile. */
+const NONE = Infinity; // root of an empty tree (all bits set)
+const PAGE = 4096; // page size for a new file
+const INTEGER_KEYS = 0x08; // flag of the free-page tree
+const DEEPEST = 32; // LMDB's maximum depth
+/**
+ * Maximum number of times that a file is read while it is being written. It may have to be read again because its
+ * newest transaction may have changed in the meantime.
+ */
 const LOOKS = 5;
 
 /** The message describes the damage. It completes a sentence that starts with the file name. */
@@ -61,16 +64,16 @@ interface Meta {
   lastPage: number;
   transaction: number;
   /**
-   * Whether it was synced with all its pages when it was written, and the boot ID that the machine had at that time,
-   * which LMDB compares with the current one.
+   * Whether all pages had been synced when it was written, and the machine's boot ID at that time, which LMDB compares
+   * with the current one.
    */
   flushed: boolean;
   boot: bigint;
 }
 
 /**
- * Throws DamagedFile if LMDB must not map the file. Reads only a few pages: the meta pages and the root of each table.
- * A file may be shorter than its recorded size, because the last pages may be free.
+ * Throws DamagedFile if LMDB must not map the file. Reads only a few pages: the meta pages and each table's root. A
+ * file may be shorter than its recorded size, because the last pages may be free.
  */
 export function checkHead(path: string): void {
   withFile(path, (file) => {
@@ -78,28 +81,28 @@ export function checkHead(path: string): void {
       const newest = file.newest();
       file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
     };
-    // A correct file need not be read a second time, which may involve reading everything.
+    // A correct file is not read a second time, because that could mean reading everything again.
     if (readingOf(look) instanceof DamagedFile) agreed(look);
   });
 }
 
 /**
- * Throws DamagedFile if the meta pages are invalid. Follows no page references: in a file that is being written, pages
- * may be reused meanwhile.
+ * Throws DamagedFile if the meta pages are invalid. Does not follow page references, because pages of a file that is
+ * being written may be reused in the meantime.
  */
 export function checkMeta(path: string): void {
   withFile(path, (file) => file.newest());
 }
 
 /**
- * Walks everything that can be reached. Throws DamagedFile. For a file that is being written: call within a read
+ * Walks everything that is reachable. Throws DamagedFile. If the file is being written, call this within a read
  * transaction.
  */
 export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
-/** The two pages of an empty database as the library writes them. `mapBytes`: maximum size to which it may grow. */
+/** The two pages of an empty database, as the library writes them. `mapBytes`: maximum size to which it may grow. */
 export function emptyDatabase(mapBytes: number): Buffer {
   const file = Buffer.alloc(2 * PAGE);
   for (const number of [0, 1]) {
@@ -119,8 +122,8 @@ export function emptyDatabase(mapBytes: number): Buffer {
 }
 
 /**
- * Repeats a read of a file that may be written meanwhile, until two reads in a row agree or the maximum number is
- * reached. A read that throws DamagedFile counts as a result too.
+ * Repeats a read of a file that may be written in the meantime, until two consecutive reads agree or the maximum number
+ * is reached. A read that throws DamagedFile also counts as a result.
  */
 export function agreed<T>(read: () => T): T {
   let last = readingOf(read);
@@ -151,7 +154,7 @@ function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   }
 }
 
-/** Values that a walk through one tree needs on every page. */
+/** Values that a walk of one tree needs on every page. */
 interface TreeWalk {
   /** For error messages. */
   readonly name: string;
@@ -159,7 +162,7 @@ interface TreeWalk {
   /** Number of levels to follow. */
   readonly levels: number;
   readonly depth: number;
-  /** Called for each tree that the tree contains. */
+  /** Called for each tree nested in this one. */
   readonly table: ((name: string, tree: Tree) => void) | null;
 }
 
@@ -180,7 +183,7 @@ class DatabaseFile {
   private metas(): Meta {
     if (this.bytes() === 0) throw new DamagedFile('is empty');
     this.pageSize = this.meta(0, 0).pageSize;
-    // LMDB reads the third meta page, too. It is never newer than the others, which are read after it.
+    // LMDB also reads the third meta page. It is never newer than the others, which are read after it.
     const third = this.read(this.pageSize / 2 + HEADER, META);
     const first = this.meta(0, 0);
     const second = this.meta(first.pageSize, 1);
@@ -196,7 +199,7 @@ class DatabaseFile {
     return taken(taken(first, second, boot), metaAt(third), boot);
   }
 
-  /** Follows `depth` levels of each tree, and the tree of tables completely. */
+  /** Follows each tree to `depth` levels, and the tree of tables completely. */
   walk({ lastPage, free, main, pageSize }: Meta, depth: number): Figures {
     const seen = new Seen(lastPage, Math.ceil(this.bytes() / pageSize));
     seen.take(0, 2);
@@ -225,7 +228,7 @@ class DatabaseFile {
       throw new DamagedFile(`is damaged: ${name} has ${found} entries but should have ${entries}`);
   }
 
-  /** The number of entries below the page. */
+  /** Returns the number of entries below the page. */
   private node(number: number, level: number, walk: TreeWalk): number {
     const { name, seen, levels, depth, table } = walk;
     seen.check(number, name);
@@ -264,7 +267,7 @@ class DatabaseFile {
     return entries;
   }
 
-  /** A value that is stored in pages of its own. */
+  /** Checks a value that is stored in its own pages. */
   private overflow(number: number, size: number, name: string, seen: Seen): void {
     seen.check(number, name);
     const page = this.page(number, name);
@@ -321,7 +324,7 @@ class DatabaseFile {
   }
 }
 
-/** The pages visited so far. Each page belongs to one tree. */
+/** The pages visited so far. Each page may belong to only one tree. */
 class Seen {
   taken = 0;
   private readonly bits: Uint8Array;
@@ -340,7 +343,7 @@ class Seen {
       throw new DamagedFile(`is damaged: ${name} refers to page ${number} of ${this.lastPage + 1}`);
   }
 
-  /** Marks pages as visited after checking that the file has them. */
+  /** Marks pages as visited, after checking that the file contains them. */
   take(first: number, count: number, name = 'its beginning'): void {
     for (let number = first; number < first + count; number++) {
       const bit = 1 << (number & 7);
@@ -378,9 +381,9 @@ function metaAt(body: Buffer): Meta {
 }
 
 /**
- * Which of two meta pages LMDB uses (mdb_pick_meta() of the library): normally the newer one. If the machine has been
- * rebooted since then and the newer one was not synced, its pages may never have reached the disk, so the older one is
- * used.
+ * Returns the one of two meta pages that LMDB uses (the library's mdb_pick_meta()): normally the newer one. If the
+ * machine has been rebooted since then and the newer one was not synced, its pages may never have reached the disk, so
+ * the older one is used.
  */
 function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   if (other.transaction === 0) return one;
@@ -388,7 +391,7 @@ function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   return newer.flushed || boot === null || newer.boot === boot ? newer : older;
 }
 
-/** The first part of the machine's boot ID, as LMDB reads it. Null: not available on this system. */
+/** The first part of the machine's boot ID, as LMDB reads it. Null if it is not available on this system. */
 function bootId(): bigint | null {
   try {
     const [digits] = /^[0-9a-f]+/i.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')) ?? [];

@@ -1,5 +1,5 @@
-// Child process of database-copy.ts that reads a possibly damaged database through LMDB. Prints one JSON object, with
-// `problem` if there is one. Arguments: check FILE alone|served, or backup FOLDER-OF-THE-FILE FOLDER.
+// Child process of database-copy.ts that reads a possibly corrupt database through LMDB. Prints one JSON object, with a
+// `problem` if there is one. Arguments: check FILE alone|served, or backup DIRECTORY-OF-THE-FILE DIRECTORY.
 
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { TABLES } from '../store.js';
 const openReadOnly = (folder: string): RootDatabase =>
   open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
-/** Within a read transaction: from its start, no page of the state that is newest at that time is reused. */
+/** Runs within a read transaction, because from its start on, no page of the newest state at that time is reused. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {
@@ -26,7 +26,7 @@ function figuresOf(root: RootDatabase, file: string): Figures {
 }
 
 /**
- * In a file that is being written, only damage that is found twice counts, so that a transient state does not stop a
+ * In a file that is being written, damage counts only if it is found twice, so that a transient state does not stop a
  * server.
  */
 function figuresOfServed(root: RootDatabase, file: string): Figures {
@@ -41,7 +41,8 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
-  // The file gets its own folder, because LMDB creates its reader table next to the file and requires this file name.
+  // The file gets its own directory, because LMDB creates its reader table next to the file and requires this file
+  // name.
   const folder =
     basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {

@@ -1,5 +1,5 @@
-// Store over LMDB, with values encoded by msgpackr. Several processes may have it open concurrently (a server and the
-// command line); each sees the commits of the others from its next event-loop turn on.
+// A Store on LMDB, with values encoded by msgpackr. Several processes (a server and the command line) may have it open
+// concurrently; each sees the others' commits starting with its next event-loop turn.
 
 import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { loadAddon } from '../../engine/load-addon.js';
 /** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
 export const SCHEMA_VERSION = 8;
 
-/** Upgrade from each version to the next. Each runs in one transaction together with the new version number. */
+/** Upgrades from each version to the next. Each runs in the same transaction that writes the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   1: () => undefined, // version 2 added the tables of stored responses; nothing to convert
   2: splitInputs,
@@ -34,13 +34,13 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   7: flagRevokedKeys,
 };
 
-// Address space, not memory or disk: LMDB's file grows as needed up to this size.
+// This is address space, not memory or disk: LMDB's file grows as needed up to this size.
 const MAP_BYTES = 64 * 1024 ** 3;
 
 const OPTIONS = { maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false };
 
-// Free space that a new database needs, with some margin. LMDB maps its reader table, and the process would crash if
-// the disk had no room for a page of it.
+// Free space needed to open the database, with some margin. LMDB maps its reader table, and the process would crash if
+// the disk had no room for one of its pages.
 const ROOM_BYTES = 1024 ** 2;
 
 /** The file that contains the whole database. */
@@ -88,8 +88,8 @@ export function makeDatabase(dataDir: string): void {
 }
 
 /**
- * Throws StorageError if the folder cannot take more data, so that a server fails when it starts, and not at its first
- * request.
+ * Throws StorageError if the directory cannot hold more data, so that a server fails at startup rather than at its
+ * first request.
  */
 export function ensureRoom(dataDir: string): void {
   try {
@@ -107,7 +107,7 @@ function probe(folder: string): void {
   try {
     for (let written = 0; written < ROOM_BYTES; )
       written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
-    fsyncSync(descriptor); // some file systems report a full disk only at this point
+    fsyncSync(descriptor); // some file systems report a full disk only here
   } finally {
     closeSync(descriptor);
     rmSync(path, { force: true });
@@ -167,7 +167,7 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
 const WRITTEN = Promise.resolve();
 
 class LmdbStore implements OpenedStore {
-  /** True within a transaction's callback: writes take effect immediately, and throw if they fail. */
+  /** True within a transaction's callback, where writes take effect immediately and throw if they fail. */
   inTransaction = false;
   readonly writes: Writes;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
@@ -182,12 +182,12 @@ class LmdbStore implements OpenedStore {
   }
 
   async transaction<T>(work: () => T): Promise<T> {
-    // LMDB commits the transactions of several callers together. Each is a child transaction, so that it can be undone
-    // separately.
+    // LMDB commits the transactions of several callers together. Each is a child transaction, so that it can be rolled
+    // back separately.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
     await this.writes.onDisk(() =>
       this.root.childTransaction(() => {
-        if (this.writes.failure !== null) return ABORT; // the caller has already been given an error
+        if (this.writes.failure !== null) return ABORT; // the caller has already received an error
         this.inTransaction = true;
         try {
           outcome.result = work();
@@ -227,7 +227,7 @@ class LmdbStore implements OpenedStore {
 
   async close(): Promise<void> {
     await this.writes.settled();
-    // After a failure, the library would wait forever for writes that it never settles.
+    // After a failure, the library would wait forever for writes that never complete.
     if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }
 }
@@ -310,7 +310,7 @@ function rangeOptions({ from, to, limit, reverse }: KeyRange): {
 }
 
 /**
- * Opens an LMDB environment for writing. No other code may do so, because this first enlarges the package's buffer for
+ * Opens an LMDB environment for writing. Must be used everywhere, because it first enlarges the package's buffer for
  * error messages. Throws Error.
  */
 function openLmdb(options: RootDatabaseOptionsWithPath): RootDatabase {

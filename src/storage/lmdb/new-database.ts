@@ -1,8 +1,8 @@
-// Creates the database file if there is none: written in a separate folder, synced, and only then renamed. A file that
-// has the final name was therefore complete at some time, even if a first start was interrupted. If it is empty or
-// truncated, it has been damaged since. Several processes may do this concurrently (a server and the command line); the
-// first rename wins. The two initial pages are written here and not by LMDB, because the library crashes with SIGSEGV
-// (use after free) if it cannot write them. This code reports the disk's own error instead.
+// Creates the database file if there is none. It is written in a separate directory, synced, and only then renamed. So
+// a file with the final name was complete at some point, even if the first startup was interrupted; if it is empty or
+// truncated, it has been damaged since. Several processes (a server and the command line) may do this concurrently; the
+// first rename wins. The two initial pages are written here rather than by LMDB, because the library crashes with
+// SIGSEGV (use after free) if it cannot write them. This code reports the disk's own error instead.
 
 import {
   closeSync,
@@ -23,7 +23,7 @@ import { syncPath } from '../sync-path.js';
 const MAKING = 'new-';
 
 /**
- * `file`: a data.mdb in an existing folder. `mapBytes`: maximum size to which it may grow. Throws the file system's
+ * `file`: a data.mdb in an existing directory. `mapBytes`: maximum size to which it may grow. Throws the file system's
  * error.
  */
 export function ensureDatabase(file: string, mapBytes: number): void {
@@ -34,18 +34,18 @@ export function ensureDatabase(file: string, mapBytes: number): void {
       making = mkdtempSync(join(folder, MAKING));
       writeSynced(join(making, basename(file)), emptyDatabase(mapBytes));
       giveName(join(making, basename(file)), file);
-      // Syncs the file's folder, and the folders above it in case they are new.
+      // Syncs the file's directory, and the directories above it in case they are new.
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
     } catch (error) {
       if (making !== null) rmSync(making, { recursive: true, force: true });
-      // otherwise, another process was first, and may have removed the file created here
+      // otherwise, another process was faster and may have removed the file created here
       if (!existsSync(file)) throw error;
     }
   }
   removeLeftovers(folder);
 }
 
-/** When the file exists, temporary files of other processes are no longer needed. */
+/** Once the file exists, other processes' temporary files are no longer needed. */
 function removeLeftovers(folder: string): void {
   for (const name of readdirSync(folder))
     if (name.startsWith(MAKING)) rmSync(join(folder, name), { recursive: true, force: true });
@@ -73,7 +73,7 @@ function giveName(made: string, file: string): void {
   }
 }
 
-/** Ignores errors, because parent folders may be unreadable, and some file systems cannot sync folders. */
+/** Ignores errors, because parent directories may be unreadable, and some file systems cannot sync directories. */
 function syncFolder(path: string): void {
   try {
     syncPath(path);

@@ -1,16 +1,18 @@
-// Runs background work in transactions short enough not to delay requests. LMDB needs free pages even for erasing.
-// After a transaction has failed for lack of disk space, the next ones therefore write as little as possible.
+// Runs background work in transactions that are short enough not to delay requests. LMDB needs free pages even for
+// erasing, so after a transaction has failed for lack of disk space, the next ones write as little as possible.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
-/** Milliseconds that a transaction may block the event loop, apart from the rows of one response. */
+/**
+ * Milliseconds for which a transaction may block the event loop, not counting the rows of the response being processed.
+ */
 const SLICE_MS = 5;
 /**
- * Number of small transactions after a failed one. When a transaction fails, requests' saves that are committed
- * together with it fail too.
+ * Number of small transactions after a failed one. They are small because a failing transaction also fails the
+ * requests' saves that are committed together with it.
  */
 const TIGHT = 256;
 
@@ -36,8 +38,8 @@ export class ShortTransactions {
   }
 
   /**
-   * If a transaction fails for lack of disk space, it is retried once, and `isFull` is then true from the first step
-   * on.
+   * If a transaction fails for lack of disk space, it is retried once, with `isFull` returning true from the first
+   * step.
    */
   async run<T>(work: (isFull: IsFull) => T): Promise<T> {
     const attempt = (): Promise<T> =>
@@ -56,7 +58,10 @@ export class ShortTransactions {
     }
   }
 
-  /** Calls `act` with each of `all` in order, in as many transactions as needed. False: closed before the last one. */
+  /**
+   * Calls `act` with each element of `all`, in order, in as many transactions as needed. False if it was closed before
+   * the last one.
+   */
   async forEach<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
     for (let done = 0; done < all.length; ) {
       if (this.#isClosed) return false;
@@ -71,7 +76,7 @@ export class ShortTransactions {
     return !this.#isClosed;
   }
 
-  /** The same as forEach(), but without transactions, for work that only reads. */
+  /** Like forEach(), but without transactions, for work that only reads. */
   async forEachRead<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
     let end = performance.now() + SLICE_MS;
     for (const one of all) {

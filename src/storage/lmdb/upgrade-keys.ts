@@ -1,6 +1,6 @@
-// Upgrades API keys. From schema version 4 to 5, replaces their plain SHA-256 with a keyed hash, and adds a list of
-// keys per organization. From version 7 to 8, sets a flag on revoked keys. This file must not change: it describes
-// versions 5 and 8, independent of the current code in src/accounts.
+// Upgrades API keys. From schema version 4 to 5, replaces their plain SHA-256 hashes with keyed ones, and adds a list
+// of keys per organization. From version 7 to 8, sets a flag on revoked keys. This file must not change, because it
+// describes versions 5 and 8, whatever the current code in src/accounts does.
 
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from '../store.js';
@@ -18,7 +18,7 @@ interface KeyRow {
 
 const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** Within a transaction. */
+/** Call within a transaction. */
 export function keyTheHashes(store: Store): void {
   const rows = store.table<KeyRow>('keys');
   const byHash = store.table<string>('keys-by-hash');
@@ -36,7 +36,7 @@ export function keyTheHashes(store: Store): void {
   }
 }
 
-/** Within a transaction. */
+/** Call within a transaction. */
 export function flagRevokedKeys(store: Store, now = Date.now()): void {
   const rows = store.table<KeyRow>('keys');
   const byOrganization = store.table<number | null>('keys-by-organization');

@@ -1,14 +1,14 @@
-// Tracks writes to LMDB's environment by one thread until they are on disk, and detects when the environment accepts no
-// more. For the thread that opened the store only; all threads of a process share the environment.
+// Tracks one thread's writes to the LMDB environment until they are on disk, and detects when the environment no longer
+// accepts writes. Used only on the thread that opened the store; all threads of a process share the environment.
 //
-// If a page cannot be written (a full disk), LMDB undoes its transaction, and the next one may succeed. A failed sync
-// or a failed write of a meta page is final: LMDB refuses every later transaction (MDB_PANIC) or, if only the sync
-// failed, continues as if the kernel still had data that it may have discarded. The library does not settle the
-// promises that wait then: a write that could not start is visible only in its status, and a meta page that was synced
-// but could not be marked as such is not reported at all. Therefore three things are checked: whether anything was
-// committed since a failed batch started, the status of each batch, and whether a read can start. After a failure,
-// nothing here calls the library: each read that cannot start appends to an error text in a buffer of 300 bytes, and
-// the process would crash at random instead of shutting down in order.
+// If a page cannot be written (a full disk), LMDB rolls back its transaction, and the next one may succeed. A failed
+// sync or a failed write of a meta page is final: LMDB refuses every later transaction (MDB_PANIC) or, if only the sync
+// failed, continues as if the kernel still had data that it may have discarded. In that case, the library does not
+// settle pending promises: a write that could not start is visible only in its status, and a meta page that was synced
+// but could not be marked as such is not reported at all. So three things are checked: whether anything was committed
+// since a failed batch started, the status of each batch, and whether a read can start. After a failure, nothing here
+// calls the library, because each read that cannot start appends to an error text in a 300-byte buffer, so the process
+// would crash at random instead of shutting down in an orderly way.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
@@ -18,22 +18,22 @@ import { refusedWrite, StorageError, UndoneWrite } from '../store.js';
 
 const PANIC = -30795;
 /**
- * The library's message if a page could not be written at all, in which case the transaction has been undone
- * completely. If a page was written in part, the message is different.
+ * The library's message if a page could not be written at all, in which case the transaction has been rolled back
+ * completely. If a page was only partly written, the message is different.
  */
 const UNDONE = 'Attempting to write page';
 /**
- * How long to wait for the reason why a commit failed. It arrives in the same event-loop turn or never, regardless of
- * the disk.
+ * How long to wait for the reason why a commit failed. It arrives in the same event-loop turn or not at all, however
+ * slow the disk is.
  */
 const REASON_MS = 1_000;
 
-/** Properties of the library that are missing in its types. */
+/** Members of the library that are missing from its types. */
 interface Environment {
   startWriting(address: number, done: (status: number) => unknown): unknown;
   /** Releases the lock that a batch holds. */
   resumeWriting(): void;
-  /** `lastTxnId`: of the last transaction that any thread committed, synced or not. */
+  /** `lastTxnId`: ID of the last transaction committed by any thread, synced or not. */
   info(): { lastTxnId: number };
 }
 
@@ -44,8 +44,8 @@ export class Writes {
   /** Whether the last batch failed. If so, the library's close() would wait forever for its flush. */
   #failedLast = false;
   /**
-   * Whether the last failed batch is known to have been undone, because nothing was committed between its start and
-   * end. A partial page write and a failed sync both report EIO.
+   * Whether the last failed batch is known to have been rolled back, because nothing was committed between its start
+   * and its end. The error code cannot tell, because a partial page write and a failed sync both report EIO.
    */
   #undone = false;
   #endClosing: (() => void) | null = null;
@@ -56,8 +56,8 @@ export class Writes {
   constructor(private readonly root: RootDatabase) {
     const { env } = root as unknown as { env: Environment };
     const start = env.startWriting;
-    // Overrides the property of this object, because it is read-only in the class. The function is called with progress
-    // (1, 2) and at the end.
+    // Overrides the property on this object, because it is read-only in the class. The callback receives progress (1,
+    // 2) and is called again at the end.
     const value: Environment['startWriting'] = (address, done) => {
       const before = env.info().lastTxnId;
       return start.call(env, address, (status) => {
@@ -67,7 +67,7 @@ export class Writes {
         } finally {
           if (status === PANIC) {
             // The batch did not start, but it kept the lock that closing the environment waits for, so the process
-            // could not exit.
+            // could not exit without this.
             env.resumeWriting();
             this.fail(lost('LMDB refuses every transaction after a disk error'));
           }
@@ -91,7 +91,7 @@ export class Writes {
   onDisk<T>(write: () => Promise<T>): Promise<T> {
     if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
-      const flushed = this.#flushed(write()); // the library throws for an invalid write, which becomes a rejection
+      const flushed = this.#flushed(write()); // turns the library's exception for an invalid write into a rejection
       const place = this.#waiting.add(reject);
       flushed.then(resolve, reject).finally(() => {
         this.#waiting.remove(place);
@@ -101,8 +101,8 @@ export class Writes {
   }
 
   /**
-   * Resolves when no write is waiting, or the last batch or the store has failed. Each write ends with a read, which is
-   * no longer possible after the library's close().
+   * Resolves when no write is pending, or when the last batch or the store has failed. This must come first, because
+   * each write ends with a read, which is no longer possible after the library's close().
    */
   settled(): Promise<void> {
     return new Promise((resolve) => {
@@ -112,7 +112,7 @@ export class Writes {
   }
 
   /**
-   * Resolves when `closed` resolves, or when the last batch or the store has failed; work in progress is then
+   * Resolves when `closed` resolves, or when the last batch or the store has failed; any work in progress is then
    * abandoned.
    */
   closing(closed: Promise<void>): Promise<void> {
@@ -131,7 +131,7 @@ export class Writes {
     if (this.failure !== null) throw refusedWrite(this.failure);
   }
 
-  /** The error that a read throws instead of the library's error. */
+  /** The error that a read throws in place of the library's. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
     return this.failure === null ? error : refusedWrite(this.failure);
@@ -146,7 +146,7 @@ export class Writes {
     this.#undoneListeners.push(listener);
   }
 
-  /** After this, no write is acknowledged. */
+  /** After this call, no write is acknowledged. */
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;
@@ -156,8 +156,8 @@ export class Writes {
   }
 
   async #flushed<T>(written: Promise<T>): Promise<T> {
-    // At the end of an event-loop turn, the library creates one more promise for everything written in it, whose
-    // rejection would not be handled.
+    // At the end of an event-loop turn, the library creates another promise for everything written during it, whose
+    // rejection would otherwise be unhandled.
     setImmediate(() => {
       this.root.committed.then(
         () => undefined,
@@ -169,7 +169,7 @@ export class Writes {
       result = await written;
       await this.root.flushed;
     } catch (error) {
-      // The library reports the reason of a failed commit (a full disk) through a second promise, whose rejection must
+      // The library reports the reason for a failed commit (a full disk) through a second promise, whose rejection must
       // be handled.
       const undone = this.#undone;
       const reason = (error as { commitError?: Promise<never> }).commitError;
@@ -178,7 +178,7 @@ export class Writes {
       const { message } = cause as Error;
       if (failure !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
         this.fail(lost(message, cause));
-      this.#ensureAlive(); // a batch that was undone may have failed at its meta page
+      this.#ensureAlive(); // a batch that was rolled back may have failed at its meta page
       const why = new UndoneWrite(`Writing the database failed: ${message}`, cause);
       for (const listener of this.#undoneListeners) listener(why);
       throw refusedWrite(why);
@@ -188,8 +188,8 @@ export class Writes {
   }
 
   /**
-   * The library does not report a meta page that it could not mark as synced; after a power failure, that transaction
-   * would be lost.
+   * The library does not report a meta page that it could not mark as synced, although a power failure would lose that
+   * transaction.
    */
   #ensureAlive(): void {
     this.ensureReadable();
@@ -206,7 +206,7 @@ const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
 const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
-/** Whether it is one of LMDB's own errors (transaction or map full), after which nothing has been written. */
+/** Whether it is one of LMDB's own limit errors (transaction or map full), after which nothing has been written. */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);
   return typeof code === 'number' && code < 0 && code !== PANIC;

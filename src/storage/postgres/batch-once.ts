@@ -1,13 +1,14 @@
 // Writes batches that add to sums exactly once, even if the connection is lost before the commit is confirmed. Each
-// batch has an id in `written_batches` that is committed with it. If the outcome of a batch is unknown, its id is
-// claimed before the next batch is written: if the ID exists, the batch was committed and its entries are skipped; if
-// not, claiming it makes a late commit impossible. Event-loop thread only; one batch at a time (BatchWriter).
+// batch has an ID that is committed together with it in `written_batches`. If a batch's outcome is unknown, its ID is
+// claimed before the next batch is written. If the ID already exists, the batch was committed and its entries are
+// skipped; otherwise, claiming the ID prevents a late commit. Event-loop thread only; one batch at a time
+// (BatchWriter).
 
 import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.js';
 import type { Database, Queryable } from './database.js';
 
-/** Retention of ids. A retry comes within minutes. */
+/** How long IDs are kept. A retry comes within minutes. */
 const KEPT_MS = 24 * 3_600_000;
 
 export class BatchOnce<T> {

@@ -1,4 +1,4 @@
-// The stored wall clock of a database that several servers share: the database's own clock, by which all servers sweep.
+// The wall clock stored in a database that several servers share: the database's own clock, by which all servers sweep.
 
 import type { ClockRecord, ClockRecords } from '../clock-guard.js';
 import type { Database } from './database.js';

@@ -1,22 +1,23 @@
 // One thread's estimate of the database's clock. All processes that share the database compare expiry times with the
 // same clock, even if their own clocks are wrong. Between samples, the estimate advances with the monotonic clock, so
-// setting this machine's wall clock has no effect.
+// changing this machine's wall clock has no effect.
 
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from './database.js';
 
-/** SQL expression for the database's clock, in milliseconds since 1970. */
+/** SQL expression for the database's clock, in milliseconds since the Unix epoch. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
-/** After this time, even a less exact sample replaces the estimate, because clocks drift. */
+/** After this time, even a less precise sample replaces the estimate, because clocks drift. */
 const KEPT_MS = 60_000;
 
 export class DatabaseClock {
   /**
-   * Database clock minus monotonic clock, in milliseconds. Before the first sample: based on this machine's wall clock.
+   * Database clock minus monotonic clock, in milliseconds. Before the first sample, it is based on this machine's wall
+   * clock.
    */
   #offset: number;
-  /** Upper bound of the error of #offset. */
+  /** Upper bound on the error of #offset. */
   #error = Infinity;
   #sampledAt = 0;
 
@@ -41,13 +42,13 @@ export class DatabaseClock {
     if (row !== undefined) this.sample(sentAt, row.now);
   }
 
-  /** The database's clock showed `now` at some time between `sentAt` (monotonic clock) and this call. */
+  /** The database's clock read `now` at some point between `sentAt` (monotonic clock) and this call. */
   sample(sentAt: number, now: number): void {
     const receivedAt = this.elapsed();
     const error = (receivedAt - sentAt) / 2;
     const offset = now - (sentAt + receivedAt) / 2;
-    // A slow response is inexact. It counts only if it contradicts the estimate, which means that the database's clock
-    // was set, or that the database now runs on a different machine.
+    // A slow response is imprecise. It counts only if it contradicts the estimate, which means that the database's
+    // clock was changed or that the database now runs on a different machine.
     if (
       error > this.#error &&
       receivedAt - this.#sampledAt < KEPT_MS &&
@@ -59,7 +60,7 @@ export class DatabaseClock {
     this.#sampledAt = receivedAt;
   }
 
-  /** Whole milliseconds since 1970, by the database's clock. */
+  /** Whole milliseconds since the Unix epoch, by the database's clock. */
   readonly now = (): number => Math.round(this.elapsed() + this.#offset);
 
   /** How far this machine's wall clock is ahead of the database's, in milliseconds. */

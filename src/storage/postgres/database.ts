@@ -1,7 +1,7 @@
 // The database that several processes share: a bounded connection pool with statements and transactions. Every
-// transient failure becomes ApiError 503 `maintenance`. SQL texts are constants with numbered parameters: each is
-// prepared once per connection and never contains request data. One per HTTP worker thread; used only on its event
-// loop.
+// transient failure becomes ApiError 503 `maintenance`. SQL texts are constants with numbered parameters; each is
+// prepared once per connection and never contains request data. There is one per HTTP worker thread, used only on its
+// event loop.
 
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -10,16 +10,19 @@ import type { PoolClient, PoolConfig } from 'pg';
 import { isBroken, isConflict, isUnavailable, reasonOf, unavailable } from './failures.js';
 
 export interface DatabaseSettings {
-  /** postgres://user:password@host:port/name. Other libpq parameters work as far as `pg` supports them. */
+  /** postgres://user:password@host:port/name. Other libpq parameters work if `pg` supports them. */
   url: string;
   /** Maximum number of connections. */
   connections: number;
-  /** Time limit for connecting, and for a statement. */
+  /** Time limit for connecting and for each statement. */
   timeout_ms: number;
 }
 
 export interface DatabaseOptions {
-  /** Called at most once per minute when a client gets a 503. The reason contains no password or request text. */
+  /**
+   * Called at most once per minute when a client receives a 503. The reason contains neither a password nor any request
+   * text.
+   */
   onFailure?: (reason: { reason: string; database: string }) => void;
 }
 
@@ -31,7 +34,9 @@ export type Value =
   | Uint8Array
   | readonly (string | number | boolean | null | Uint8Array)[];
 
-/** Runs statements: on the database, or within a transaction. 8-byte integers are returned as numbers. */
+/**
+ * Runs statements, either directly on the database or within a transaction. 8-byte integers are returned as numbers.
+ */
 export interface Queryable {
   /** Returns the rows. */
   query<Row>(text: string, values?: readonly Value[]): Promise<Row[]>;
@@ -40,11 +45,11 @@ export interface Queryable {
 }
 
 export interface Database extends Queryable {
-  /** Displayable form. */
+  /** The database's address in a form that can be displayed. */
   readonly address: string;
   /**
-   * Runs `work` completely or not at all, at read committed. It may be repeated after a conflict, so it must have no
-   * other side effects.
+   * Runs `work` completely or not at all, at isolation level read committed. It may be repeated after a conflict, so it
+   * must not have other side effects.
    */
   transaction<T>(work: (within: Queryable) => Promise<T>): Promise<T>;
   /** Connections in use and idle, and requests waiting for one. */
@@ -52,7 +57,7 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
-/** Maximum number of requests waiting for a connection; further ones are rejected immediately. */
+/** Maximum number of requests waiting for a connection; any more are rejected immediately. */
 const MAX_WAITING = 4_096;
 const MAX_ATTEMPTS = 10;
 const RETRY_MS = 5;
@@ -60,7 +65,7 @@ const IDLE_MS = 30_000;
 const FAILURE_LOG_MS = 60_000;
 const INT8 = 20;
 
-/** Returns 8-byte integers as numbers: sums and times are far below 2^53. */
+/** Returns 8-byte integers as numbers, because sums and times are far below 2^53. */
 const types: PoolConfig['types'] = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
     oid === INT8 && format !== 'binary'
@@ -68,7 +73,7 @@ const types: PoolConfig['types'] = {
       : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
-/** Options of every connection, including the one for notifications. */
+/** Options for every connection, including the one for notifications. */
 export const connectionOptions = ({ url, timeout_ms: timeoutMs }: DatabaseSettings): PoolConfig => ({
   connectionString: url,
   types,
@@ -112,7 +117,7 @@ class PooledDatabase implements Database {
       idleTimeoutMillis: IDLE_MS,
       allowExitOnIdle: true,
     });
-    // Nothing needs to be done about a lost connection, idle or not: statements on it fail on their own, and the next
+    // Nothing needs to be done about a lost connection, idle or not: its statements fail on their own, and the next
     // request opens a new one.
     this.#pool.on('error', () => undefined).on('connect', (client) => client.on('error', () => undefined));
   }
@@ -152,7 +157,7 @@ class PooledDatabase implements Database {
     return (this.#closed ??= this.#pool.end());
   }
 
-  /** Repeats the work as long as it conflicts with other transactions. Final failures are reported. */
+  /** Repeats the work for as long as it conflicts with other transactions. Final failures are reported. */
   async #with<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -200,7 +205,7 @@ class PooledDatabase implements Database {
   }
 }
 
-/** Marks an error of the database client, to distinguish it from errors thrown by a transaction's work. */
+/** Marks an error from the database client, to distinguish it from errors thrown by a transaction's work. */
 class Failure extends Error {
   constructor(cause: unknown) {
     super('', { cause });
@@ -226,7 +231,7 @@ function kept(value: Value): unknown {
     : value;
 }
 
-/** `postgres://host:port/name`, without user name, password and parameters. */
+/** `postgres://host:port/name`, without user name, password or parameters. */
 export function shownAddress(url: string): string {
   const { protocol, host, pathname, searchParams } = new URL(url);
   const at = host === '' ? (searchParams.get('host') ?? '') : host;

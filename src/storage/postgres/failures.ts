@@ -14,7 +14,7 @@ const codeOf = (error: unknown): string => {
   return typeof code === 'string' ? code : '';
 };
 
-/** An error sent by the database, as opposed to a connection error. */
+/** Whether the error was sent by the database, as opposed to a connection error. */
 export const isAnswer = (error: unknown): boolean =>
   /^[0-9A-Z]{5}$/.test(codeOf(error)) && typeof (error as PostgresError).severity === 'string';
 
@@ -29,8 +29,8 @@ export const isLockTimeout = (error: unknown): boolean => isAnswer(error) && cod
 export const isDuplicate = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '23505';
 
 // SQLSTATE classes of errors that are transient or that an operator can fix: connections, authorization, resources,
-// operator intervention, system errors; also a standby server that accepts no writes (25006), and a missing database or
-// privilege.
+// operator intervention, system errors; also a standby server that does not accept writes (25006), and a missing
+// database or privilege.
 const OPERATORS_CLASSES = new Set(['08', '28', '53', '57', '58', '3D', 'XX']);
 const OPERATORS_CODES = new Set(['25006', '42501', '40001', '40P01', '55P03']);
 
@@ -38,14 +38,14 @@ const OPERATORS_CODES = new Set(['25006', '42501', '40001', '40P01', '55P03']);
 export const isUnavailable = (error: unknown): boolean =>
   !isAnswer(error) || OPERATORS_CLASSES.has(codeOf(error).slice(0, 2)) || OPERATORS_CODES.has(codeOf(error));
 
-/** Whether the connection is unusable afterwards. */
+/** Whether the connection can no longer be used afterwards. */
 export const isBroken = (error: unknown): boolean => !isAnswer(error) || /^(08|57P)/.test(codeOf(error));
 
-/** The 503 error. The reason is only for the operator, and is kept in `cause`. */
+/** The 503 error. The reason is only for the operator and is kept in `cause`. */
 export const unavailable = (cause: unknown): ApiError =>
   apiError('maintenance', 'The server cannot reach its database right now.', null, { cause });
 
-/** The reason as text, without details that are meant only for the database's operator. */
+/** The reason as text, without details that only the database's operator may see. */
 export function reasonOf(error: unknown): string {
   const { message } = (error ?? {}) as PostgresError;
   const inner = error instanceof AggregateError ? error.errors.map((one: unknown) => reasonOf(one)).join('; ') : '';

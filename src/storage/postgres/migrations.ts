@@ -1,7 +1,7 @@
 // Upgrades the database's tables through numbered, forward-only migrations, one at a time even if several processes
-// start concurrently. A released migration never changes; the next change gets the next number. Each migration says
-// with which releases it is compatible. An older release starts on newer tables if they allow it; an incompatible
-// migration waits until the processes of older releases have ended.
+// start concurrently. A released migration never changes; the next change gets the next number. Each migration declares
+// which releases are compatible with it. An older release starts on newer tables if they are compatible; an
+// incompatible migration waits until the processes of older releases have ended.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -22,7 +22,7 @@ import { inviteMakers } from './migrations/008-invite-makers.js';
 import { revokedKeys } from './migrations/009-revoked-keys.js';
 import { clockSkew } from './migrations/010-clock-skew.js';
 
-/** All migrations in order; the first one creates version 1. Append only; never change or move a released one. */
+/** All migrations in order; the first one creates version 1. Append only: never change or move a released one. */
 export const MIGRATIONS: readonly Migration[] = [
   processes,
   responses,
@@ -36,31 +36,31 @@ export const MIGRATIONS: readonly Migration[] = [
   clockSkew,
 ];
 
-/** Number of the advisory lock for changes to tables: arbitrary, but constant. */
+/** ID of the advisory lock for changes to tables: arbitrary, but constant. */
 const LOCK = 7_011_423_001;
-/** How long to wait for another process that holds it. */
+/** How long to wait for another process that holds the lock. */
 const LOCK_MS = 120_000;
 /**
- * How long a migration waits in total for tables that requests are using. All later requests queue behind it. This is
- * well under the second after which PostgreSQL checks for deadlocks (deadlock_timeout), so it is the migration that
- * gives way and not a request.
+ * How long, in total, a migration waits for tables that requests are using, while all later requests queue behind it.
+ * It is well below the one second after which PostgreSQL checks for deadlocks (deadlock_timeout), so that it is the
+ * migration that gives way, not a request.
  */
 const TABLE_LOCK_MS = 250;
-/** Minimum wait for each statement, regardless of how long the previous ones took. */
+/** Minimum lock wait for each statement, however long the previous ones took. */
 const MIN_LOCK_MS = 25;
-/** Pause between two attempts of a migration that gave way, so that the queued requests can run. */
+/** Pause between two attempts at a migration that gave way, so that the queued requests can run. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
-/** From this version on, the version table says which releases are compatible with each version. */
+/** From this version on, the version table records which releases are compatible with each version. */
 const SAYS_OLDEST = 7;
 
 /** The table version that this release requires. */
 export const DATABASE_VERSION = MIGRATIONS.length;
 
 /**
- * Creates the tables, or upgrades them to version `upTo` of `steps` unless they are newer. Throws StorageError that
- * names the database and the problem: it is unreachable, denies access, is not a supported PostgreSQL, was written by a
- * newer incompatible release, or is in use by processes that are incompatible with this release.
+ * Creates the tables, or upgrades them to version `upTo` of `steps` unless they are newer. Throws a StorageError that
+ * names the database and the problem: it is unreachable, denies access, is not a supported PostgreSQL version, was
+ * written by a newer incompatible release, or is in use by processes that are incompatible with this release.
  */
 export async function migrate(
   settings: DatabaseSettings,
@@ -107,7 +107,7 @@ async function bringUpToDate(
     );
   if (server.standby)
     throw new StorageError(`The database ${address} is a standby, which accepts no writes. Use the primary.`);
-  await client.query('SELECT pg_advisory_lock($1)', [LOCK]); // a session-level lock: released with the connection
+  await client.query('SELECT pg_advisory_lock($1)', [LOCK]); // a session-level lock, released along with the connection
   await client.query(
     'CREATE TABLE IF NOT EXISTS monolith_versions (version integer PRIMARY KEY, what text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())',
   );
@@ -152,7 +152,7 @@ export async function stillTaken(database: Queryable): Promise<void> {
     );
 }
 
-/** Runs a migration that gives way to requests, and repeats it until it succeeds. */
+/** Runs a migration that gives way to requests, repeating it until it succeeds. */
 async function applyBesideRequests(client: pg.Client, version: number, migration: Migration): Promise<void> {
   const givenUp = performance.now() + LOCK_MS;
   for (;;) {

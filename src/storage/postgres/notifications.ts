@@ -1,12 +1,12 @@
-// Immediate notifications between processes on one database: LISTEN and NOTIFY on a separate connection. Notifications
-// sent while it was down are lost, so receivers must also check the state after a reconnect and periodically.
-// Event-loop thread only.
+// Immediate notifications between processes on one database, using LISTEN and NOTIFY on a separate connection.
+// Notifications sent while the connection is down are lost, so receivers must also check the state after a reconnect
+// and periodically. Event-loop thread only.
 
 import pg from 'pg';
 import { connectionOptions } from './database.js';
 import type { DatabaseSettings } from './database.js';
 
-/** Notifications sent within a transaction use it too. */
+/** Notifications sent within a transaction also use it. */
 export const CHANNEL = 'monolith';
 /** PostgreSQL limits a payload to less than 8,000 bytes. */
 export const MAX_MESSAGE_BYTES = 7_900;
@@ -18,10 +18,10 @@ const PING_ANSWER_MS = 3_000;
 
 export interface NotificationOptions {
   onMessage: (text: string) => void;
-  /** Called after a reconnect: notifications sent in the meantime were lost. */
+  /** Called after a reconnect, because notifications sent in the meantime were lost. */
   onRestored?: () => void;
   onLost?: (error: unknown) => void;
-  /** Called with any error that onMessage throws. */
+  /** Called with any error thrown by onMessage. */
   onUnheard?: (error: unknown) => void;
 }
 
@@ -42,7 +42,7 @@ export class Notifications {
     this.#ping = setInterval(() => void this.#check(), PING_MS).unref();
   }
 
-  /** Resolves when it listens; rejects if the connection fails. */
+  /** Resolves once it is listening; rejects if the connection fails. */
   static async open(settings: DatabaseSettings, options: NotificationOptions): Promise<Notifications> {
     const opened = new Notifications(settings, options);
     try {
@@ -58,7 +58,7 @@ export class Notifications {
     return this.#client !== null;
   }
 
-  /** Sends to every listening process, including this one. Resolves to false if it could not be sent. */
+  /** Sends to every listening process, including this one. Resolves to false if the message could not be sent. */
   async send(text: string): Promise<boolean> {
     if (this.#client === null || Buffer.byteLength(text) > MAX_MESSAGE_BYTES) return false;
     return new Promise((sent) => {
@@ -112,8 +112,8 @@ export class Notifications {
   }
 
   /**
-   * Runs one statement at a time on the connection; messages sent meanwhile go with the next one. Identical messages in
-   * one statement are delivered once.
+   * Runs one statement at a time on the connection; messages sent in the meantime go into the next one. Identical
+   * messages in one statement are delivered only once.
    */
   async #sendAll(): Promise<void> {
     while (!this.#asking && this.#pending.length > 0) {
@@ -127,14 +127,14 @@ export class Notifications {
     }
   }
 
-  /** Sending a notification checks the connection just as well. */
+  /** Skipped while a notification is being sent, which checks the connection just as well. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });
     void this.#sendAll();
   }
 
-  /** Resolves to false if the connection is missing or lost. */
+  /** Resolves to false if there is no connection or it is lost. */
   async #ask(statement: { name: string; text: string; values?: unknown[] }): Promise<boolean> {
     const client = this.#client;
     if (client === null) return false;

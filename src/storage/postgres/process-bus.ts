@@ -1,6 +1,6 @@
-// Extends the bus of one HTTP worker thread to the threads of other processes, through notifications of the shared
-// database. Only messages about stored responses cross; the rest stays in the process. Notifications can be lost: a
-// question is repeated until it is answered, and a reader that follows a log also polls it. Event-loop thread only.
+// Extends one HTTP worker thread's bus to the threads of other processes, through notifications in the shared database.
+// Only messages about stored responses are sent to other processes. Because notifications can be lost, a question is
+// repeated until it is answered, and a reader that follows a log also polls it. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -20,13 +20,13 @@ const PREFIX = 'bus ';
 const TIMEOUT_MS = 1_000;
 /** Interval at which an unanswered question is repeated. */
 const AGAIN_MS = 300;
-/** Log growth within this time is reported in one message. */
+/** Log growth within this time is reported in a single message. */
 const GATHER_MS = 40;
 const IDS = 100;
-/** How long answers are kept for repeated questions. */
+/** How long answers are kept in case a question is repeated. */
 const KEPT_MS = 30_000;
 
-/** Messages that cross. `n`: chosen by the sender of the question. */
+/** Messages between processes. `n`: chosen by the sender of the question. */
 type Crossing =
   | { kind: 'logged'; from: string; messages: readonly Logged[] }
   | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
@@ -48,7 +48,7 @@ export class ProcessBus implements ThreadBus {
   #asks = 0;
   readonly #stop: () => void;
 
-  /** `me`: the lease of this thread. */
+  /** `me`: this thread's lease. */
   constructor(
     private readonly inner: ThreadBus,
     private readonly shared: Pick<SharedDatabase, 'listen' | 'notify'>,
@@ -135,7 +135,9 @@ export class ProcessBus implements ThreadBus {
       });
   }
 
-  /** Repeats the question until one answers yes, all running threads have answered, or time is up. Never rejects. */
+  /**
+   * Repeats the question until one thread answers yes, all running threads have answered, or time is up. Never rejects.
+   */
   async #askOthers(
     topic: 'response.cancel' | 'response.running',
     message: unknown,
@@ -165,7 +167,7 @@ export class ProcessBus implements ThreadBus {
         if (said().includes(true)) break;
       }
     } catch {
-      // the database is unreachable, so no one can be asked
+      // the database is unreachable, so no other process can be asked
     }
     this.#asked.delete(n);
     return said();
@@ -197,8 +199,7 @@ export class ProcessBus implements ThreadBus {
   }
 
   /**
-   * The answer of the last listener as a one-element list; [] if there is no listener, or if the last one failed. Never
-   * rejects.
+   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
    */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
     let last: Promise<readonly unknown[]> = Promise.resolve([]);
@@ -210,7 +211,7 @@ export class ProcessBus implements ThreadBus {
 }
 
 /**
- * Null: not a valid message. Any client of the database can send notifications, and newer releases may use other
+ * Null if the message is not valid. Any client of the database can send notifications, and newer releases may use other
  * formats.
  */
 function crossingIn(text: string): Crossing | null {

@@ -1,5 +1,6 @@
-// Registers this process in the shared database: a row with a lease that it renews. When a lease has ended by the
-// database's clock, other processes take over or release what the process held or generated. Event-loop thread only.
+// Registers this process in the shared database, in a row with a lease that it renews. Once a lease has expired by the
+// database's clock, other processes take over or release what the process was generating or holding. Event-loop thread
+// only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -13,7 +14,7 @@ const RENEW_MS = 2_500;
 /** Subquery: the running processes. */
 export const ALIVE = 'SELECT id FROM processes WHERE lease_until > extract(epoch FROM clock_timestamp())';
 
-/** $1: id, $2: skew of the caller's clock. Returns the skews of the others. */
+/** $1: ID, $2: skew of the caller's clock. Returns the skews of the other processes. */
 const RENEW = `WITH renewed AS (
     INSERT INTO processes (id, lease_until, skew_ms) VALUES ($1, extract(epoch FROM clock_timestamp()) + ${LEASE_S}, $2)
     ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, skew_ms = excluded.skew_ms)
@@ -42,7 +43,8 @@ export class ProcessLease {
   }
 
   /**
-   * `clock`: compared with those of the other processes. Rejects with ApiError 503 if the database cannot be written.
+   * `clock` is compared with the clocks of other processes. Rejects with ApiError 503 if the database cannot be
+   * written.
    */
   static async open(
     database: Database,
@@ -71,15 +73,16 @@ export class ProcessLease {
   }
 
   /**
-   * Whether renewals have succeeded for at least the length of a lease. Only then does an expired lease of another
-   * process mean that the process has ended, and not that the database was unreachable for everyone.
+   * Whether renewals have succeeded for at least the length of a lease. Only then does another process's expired lease
+   * mean that the process has ended, rather than that no process could reach the database.
    */
   get isSteady(): boolean {
     return performance.now() - this.#steadySince >= LEASE_S * 1_000;
   }
 
   /**
-   * This machine's clock compared with the database's, and the largest difference between two threads of the service.
+   * This machine's clock compared with the database's, and the largest difference between any two threads of the
+   * service.
    */
   get skew(): ClockSkew {
     const own = this.clock?.skewMs ?? 0;

@@ -1,11 +1,11 @@
-// Settings that operators and owners change at run time, one document each, in the table `settings`. Call writing
-// functions within a transaction that excludes other writers: src/storage/postgres/accounts/work.ts.
+// Settings that operators and owners change at run time, one document each, in the `settings` table. Functions that
+// write must be called within a transaction that excludes other writers; see src/storage/postgres/accounts/work.ts.
 
 import type { Queryable } from './database.js';
 
 /**
- * 'model': an operator's settings for a model; 'served-model': served in addition to the settings; 'prices',
- * 'model-names', 'clock': one document each, named 'all'.
+ * 'model': an operator's settings for a model; 'served-model': a model served in addition to the configured ones;
+ * 'prices', 'model-names', 'clock': a single document named 'all'.
  */
 export type SettingKind = 'model' | 'engine' | 'served-model' | 'prices' | 'budget' | 'model-names' | 'clock';
 
@@ -32,7 +32,7 @@ export async function putSetting(sql: Queryable, kind: SettingKind, name: string
   );
 }
 
-/** Resolves to whether it existed. */
+/** Resolves to whether the setting existed. */
 export async function removeSetting(sql: Queryable, kind: SettingKind, name: string): Promise<boolean> {
   return (await sql.execute('DELETE FROM settings WHERE kind = $1 AND name = $2', [kind, name])) > 0;
 }

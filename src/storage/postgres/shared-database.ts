@@ -1,5 +1,5 @@
-// One HTTP worker thread's access to the database that several servers share: its pool, and the notifications of other
-// processes. One per thread; used only on its event loop.
+// One HTTP worker thread's access to the database that several servers share: its connection pool, and the
+// notifications from other processes. One per thread; used only on its event loop.
 
 import type { Log } from '../../telemetry/types.js';
 import { openPool } from './database.js';
@@ -22,8 +22,8 @@ export interface SharedDatabase {
 }
 
 /**
- * `primary`: the thread that upgrades the tables. Rejects with a StorageError that describes the problem, or with
- * ApiError 503.
+ * `primary`: whether this is the thread that upgrades the tables. Rejects with a StorageError that describes the
+ * problem, or with ApiError 503.
  */
 export async function openSharedDatabase(
   settings: DatabaseSettings,

@@ -1,4 +1,4 @@
-// Loads the official OpenTelemetry packages, only if traces are enabled. They are CommonJS, so they can be loaded
+// Loads the official OpenTelemetry packages, but only if traces are enabled. They are CommonJS, so they can be loaded
 // synchronously on demand.
 import { createRequire } from 'node:module';
 import type { Config } from '../../config/settings.js';

@@ -114,7 +114,7 @@ export class RequestSpans implements RequestTrace {
       ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
     });
     this.span.setAttributes(this.#attributes as Attributes);
-    // A server span does not report client errors as its own error (OpenTelemetry HTTP conventions).
+    // A server span does not report client errors as errors of its own (OpenTelemetry HTTP conventions).
     if (failure !== null && (failure.status >= 500 || outcome === 'failed'))
       this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
     this.span.end(this.#clock(performance.now()));
@@ -126,7 +126,7 @@ export class RequestSpans implements RequestTrace {
   }
 }
 
-/** Copies the defined attributes into `into` and returns it. Runs for each span, so it allocates no lists. */
+/** Copies the defined attributes into `into` and returns it. Runs for each span, so it does not allocate lists. */
 function keep(attributes: SpanAttributes, into: Record<string, Known>): Attributes {
   for (const name in attributes) {
     const value = attributes[name];
@@ -135,7 +135,7 @@ function keep(attributes: SpanAttributes, into: Record<string, Known>): Attribut
   return into as Attributes;
 }
 
-/** The address that the client used, from the Host header; it may be the address of a proxy. */
+/** The address that the client used, from the Host header. It may be a proxy's address. */
 function addressOf(host: string): SpanAttributes {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
   return name === undefined || name === ''

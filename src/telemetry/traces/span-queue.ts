@@ -7,13 +7,13 @@ import type { OtelPackages, TraceSettings } from './packages.js';
 
 /** Maximum number of queued or in-flight spans; about 3 MB. */
 const MAX_SPANS = 4_096;
-/** Spans per message. Serializing a message blocks the event loop for about a millisecond. */
+/** Number of spans per message. Serializing a message blocks the event loop for about a millisecond. */
 const BATCH = 128;
 const PAUSE_MS = 1_000;
-/** Timeout of a message including retries, and of the flush at process exit. */
+/** Timeout for a message including retries, and for the flush at process exit. */
 const EXPORT_MS = 3_000;
 
-/** Spans by outcome. */
+/** Number of spans by outcome. */
 export interface SpanCounts {
   sent: number;
   failed: number;

@@ -12,7 +12,7 @@ import { RequestSpans } from './request-spans.js';
 import { SpanQueue } from './span-queue.js';
 import type { SpanCounts } from './span-queue.js';
 
-/** If the setting is absent, the standard OpenTelemetry environment variables decide whether traces are enabled. */
+/** If the setting is absent, the standard OpenTelemetry environment variables determine whether traces are enabled. */
 function isOn({ endpoint }: TraceSettings, env: NodeJS.ProcessEnv): boolean {
   if (endpoint !== null) return true;
   const off = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none';
@@ -42,7 +42,7 @@ export class Tracing {
       resource,
       sampler: samplerOf(otel, settings),
       spanProcessors: [this.#queue.processor],
-      // Attributes are tool names, IDs and numbers, none of them long. The only one that a client supplies is the model
+      // Attributes are tool names, IDs and numbers, all of them short. The only one that a client supplies is the model
       // name, which is always a served name.
       spanLimits: { attributeValueLengthLimit: 256 },
     });

@@ -1,5 +1,5 @@
-// Storage port for the request log: one entry for each request of the last days (see docs/internals/storage.md). If an
-// organization is given, only its entries are visible; null stands for all entries, for operators.
+// Storage port for the request log: one entry for each recent request (see docs/internals/storage.md). If an
+// organization is given, only its entries are visible; null selects all entries, for operators.
 
 import type { Outcome, RequestEntry, RequestText } from '../../shared/request-entry.js';
 
@@ -13,22 +13,25 @@ export interface RequestQuery {
   readonly outcome: Outcome | null;
 }
 
-/** An entry with its id, `<milliseconds>.<request id>`, which sorts by time. */
+/** An entry with its ID, `<milliseconds>.<request id>`, which sorts by time. */
 export interface ListedRow {
   readonly id: string;
   readonly row: LoggedRow;
 }
 
 /**
- * `next`: cursor of the next page. May be non-null although `rows` has few or no entries, if few entries match the
- * filter.
+ * `next`: cursor for the next page. It may be set even if `rows` has few or no entries, because few entries may match
+ * the filter.
  */
 export interface RequestPage {
   readonly rows: ListedRow[];
   readonly next: string | null;
 }
 
-/** Entries older than `before` (milliseconds since 1970) are erased, then the oldest beyond `rows` or `bytes`. */
+/**
+ * Entries older than `before` (milliseconds since the Unix epoch) are erased, then the oldest ones beyond `rows` or
+ * `bytes`.
+ */
 export interface RequestBounds {
   readonly before: number;
   readonly rows: number;
@@ -36,16 +39,16 @@ export interface RequestBounds {
 }
 
 export interface RequestLog {
-  /** Adds all entries or, if it rejects, none. */
+  /** Adds all entries; if it rejects, it has added none. */
   add(entries: readonly RequestEntry[]): Promise<void>;
-  /** Newest first. `after`: the `next` of a previous page; rejects with ApiError 400 if it is invalid. */
+  /** Newest first. `after`: the `next` value from the previous page. Rejects with ApiError 400 if it is invalid. */
   list(query: RequestQuery, limit: number, after: string | null): Promise<RequestPage>;
-  /** Null if not found, or of another organization. */
+  /** Null if not found or if it belongs to another organization. */
   find(organizationId: string | null, id: string): Promise<LoggedRow | null>;
   text(organizationId: string, id: string): Promise<RequestText | null>;
-  /** Totals of all organizations; bytes are approximate. */
+  /** Totals across all organizations. The bytes are approximate. */
   size(): Promise<{ rows: number; bytes: number }>;
-  /** Resolves to the number of entries erased. Stops when `signal` aborts; a later call erases the rest. */
+  /** Resolves to the number of entries erased. Stops when `signal` is aborted; a later call erases the rest. */
   erase(bounds: RequestBounds, signal: AbortSignal): Promise<number>;
   /** Erases only the prompts and responses. */
   eraseTexts(organizationId: string): Promise<void>;

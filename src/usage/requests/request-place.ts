@@ -1,24 +1,24 @@
-// Sort key of a request-log entry in time order, and its accounted size. Pure.
+// Sort key of a request-log entry in time order, and the size for which it is accounted. Pure.
 
 import { apiError } from '../../shared/errors.js';
 import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
 
 export type Place = [at: number, requestId: string];
 
-/** A row with its per-organization index entry, keys included. */
+/** A row with its per-organization index entry, including keys. */
 const ROW_BYTES = 640;
 /** Maximum number of entries scanned per page. With a selective filter, pages have fewer rows. */
 export const MAX_SCANNED = 20_000;
 
 export const placeId = ([at, requestId]: Place): string => `${at}.${requestId}`;
 
-/** Null: not the id of an entry. */
+/** Null if this is not the ID of an entry. */
 export function placeIn(id: string): Place | null {
   const [, at, requestId] = /^(\d{1,15})\.(req_[0-9A-Za-z]{1,64})$/.exec(id) ?? [];
   return at === undefined || requestId === undefined ? null : [Number(at), requestId];
 }
 
-/** Throws ApiError 400 that names `param`. */
+/** Throws an ApiError 400 that names `param`. */
 export function placeOf(id: string, param: string): Place {
   const place = placeIn(id);
   if (place === null)
@@ -26,7 +26,7 @@ export function placeOf(id: string, param: string): Place {
   return place;
 }
 
-/** Without its text. */
+/** The size without the text. */
 export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number =>
   ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
 

@@ -1,4 +1,4 @@
-// RequestSink that batches: finished requests are collected for 250 ms and written together (BatchWriter). No request
+// A RequestSink that batches: finished requests are collected for 250 ms and written together (BatchWriter). No request
 // waits for the write. One per HTTP worker thread; used only on its event loop.
 
 import type { Config } from '../../config/settings.js';
@@ -7,10 +7,10 @@ import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { RequestLog } from './request-log.js';
 
-/** Entries per write. Writing them takes a few milliseconds. */
+/** Number of entries per write. Writing that many takes a few milliseconds. */
 const BATCH = 100;
 const MAX_WAITING = 20_000;
-/** If more entries are waiting, prompts and responses are left out, because they are large. */
+/** If more entries than this are waiting, prompts and responses are omitted, because they are large. */
 const MAX_WAITING_WITH_TEXT = 500;
 
 export class RequestRecorder implements RequestSink {

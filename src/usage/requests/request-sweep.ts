@@ -29,7 +29,7 @@ export class RequestSweep {
     this.#timer = setTimeout(run, EVERY_MS).unref();
   }
 
-  /** Resolves to the number of entries erased. While the clock is in doubt, only the bounds on rows and bytes apply. */
+  /** Resolves to the number of entries erased. While the clock is in doubt, only the limits on rows and bytes apply. */
   run(now = this.now()): Promise<number> {
     const { days, max_rows: rows, max_bytes: bytes } = this.settings;
     return this.requests.erase(

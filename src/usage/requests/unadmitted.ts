@@ -1,13 +1,13 @@
-// Finds finished HTTP requests and WebSocket turns of the API that were not admitted to generate, mostly refusals. The
-// request log gets them from here; admitted requests add their own entry when they end
+// Finds finished HTTP requests and WebSocket turns of the API that were not admitted to generate, most of which were
+// refused, for the request log. Admitted requests add their own entry when they end
 // (protocol/generation-accounting.ts).
 
 import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
 /**
- * Null if the request was admitted, was unauthenticated, or was not an API request. `generating`: the generating paths,
- * each with the path it is counted as.
+ * Null if the request was admitted, was unauthenticated, or was not an API request. `generating`: the paths that
+ * generate, each with the path under which it is counted.
  */
 export function unadmittedEntry(
   record: RequestRecord,

@@ -13,11 +13,11 @@ export interface Question {
   readonly system: string | null;
   readonly before: readonly Exchange[];
   readonly turn: Turn;
-  /** Whether to store the response, and the id of the stored response to continue, which replaces `before`. */
+  /** Whether to store the response, and the ID of the stored response to continue, which replaces `before`. */
   readonly stored: { readonly previous: string | null } | null;
 }
 
-/** The response so far. The dialect writes it and the client reads it. */
+/** The response so far. Written by the dialect, read by the client. */
 export interface Answer {
   id: string | null;
   text: string;
@@ -27,7 +27,7 @@ export interface Answer {
   outputTokens: number | null;
   /** Whether the stream has sent its end marker. */
   ended: boolean;
-  /** The server's message of an error within the stream. */
+  /** The server's message for an error within the stream. */
   error: string | null;
 }
 
@@ -53,7 +53,7 @@ export interface DialectRules {
   take(answer: Answer, data: string): boolean;
 }
 
-/** Adds the target's fields to a body; they override the dialect's. */
+/** Adds the target's fields to a body. They override the dialect's. */
 export const withTarget = (
   target: Target,
   fields: Readonly<Record<string, unknown>>,
@@ -65,7 +65,7 @@ export const withTarget = (
   ...target.body,
 });
 
-/** A schema in the form that chat completions and completions use. */
+/** A schema in the form used by chat completions and completions. */
 export const responseFormat = ({ schema }: Turn): Readonly<Record<string, unknown>> =>
   schema === null
     ? {}

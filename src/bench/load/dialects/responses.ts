@@ -1,4 +1,4 @@
-// POST /responses, streamed. Later turns send the conversation history, or the id of the previous stored response.
+// POST /responses, streamed. Later turns send the conversation history, or the ID of the previous stored response.
 
 import { withTarget, wordsOf } from './dialect.js';
 import type { Answer, DialectRules, Question, WireError } from './dialect.js';

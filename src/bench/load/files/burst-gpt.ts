@@ -1,5 +1,5 @@
-// Reads BurstGPT traces (HPMLL/BurstGPT): CSV with a header; `Timestamp` in seconds, `Request tokens`, `Response
-// tokens`. Rows without response tokens are failed requests and are skipped.
+// Reads BurstGPT traces (HPMLL/BurstGPT), which are CSV with a header: `Timestamp` in seconds, `Request tokens`,
+// `Response tokens`. Rows without response tokens are failed requests and are skipped.
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
@@ -9,7 +9,7 @@ import { fromZero } from './mooncake.js';
 const COLUMNS = ['Timestamp', 'Request tokens', 'Response tokens'] as const;
 const LONGEST = 10_000_000;
 
-/** Rows in chronological order; `left`: number of skipped rows. Throws a LoadError that names the file and line. */
+/** Rows in chronological order. `left`: number of skipped rows. Throws a LoadError that names the file and line. */
 export async function readBurstGpt(path: string): Promise<{ rows: TraceRow[]; left: number }> {
   const rows: TraceRow[] = [];
   let left = 0;

@@ -15,7 +15,7 @@ export const wrongLine = (path: string, line: number, what: string): LoadError =
 /** The non-empty lines. Throws LoadError if the file cannot be read. */
 export async function* fileLines(path: string): AsyncGenerator<{ line: number; text: string }> {
   const stream = createReadStream(path, 'utf8');
-  // A stream error does not end the line iterator by itself.
+  // A stream error does not end the line iterator on its own.
   const failed = new Promise<never>((_, reject) => {
     stream.once('error', (error) => reject(new LoadError(`${path}: ${plain(error)}`, error)));
   });
@@ -46,7 +46,7 @@ export function plain(error: Error): string {
         : error.message;
 }
 
-/** Checks that `value` is a number from 0 to `most`. `what`: the name of the field, for the error. */
+/** Checks that `value` is a number from 0 to `most`. `what`: the field's name, for the error. */
 export function countIn(value: unknown, what: string, path: string, line: number, most = 100_000_000): number {
   if (typeof value !== 'number' || !(value >= 0 && value <= most))
     throw wrongLine(

@@ -1,5 +1,5 @@
-// Reads the elements of a JSON array, or a sequence of JSON documents, incrementally: conversation files can be larger
-// than the longest string that Node.js supports.
+// Reads the elements of a JSON array, or a sequence of JSON documents, incrementally, because conversation files can be
+// larger than the longest string that Node.js supports.
 
 import { createReadStream } from 'node:fs';
 import { LoadError } from '../load-error.js';
@@ -14,8 +14,8 @@ const QUOTE = 0x22,
   OPEN_LIST = 0x5b;
 
 /**
- * Yields the objects and lists at the top level, or those in a single top-level list. `line`: the line where each
- * begins. Throws LoadError.
+ * Yields the objects and arrays at the top level, or those in a single top-level array. `line`: the line on which each
+ * starts. Throws LoadError.
  */
 export async function* jsonElements(path: string): AsyncGenerator<{ line: number; value: unknown }> {
   let line = 1,
@@ -23,7 +23,7 @@ export async function* jsonElements(path: string): AsyncGenerator<{ line: number
   let depth = 0,
     inText = false,
     escaped = false;
-  let within: 0 | 1 | null = null; // nesting depth at which the elements are: 1 in a list
+  let within: 0 | 1 | null = null; // nesting depth of the elements: 1 within an array
   let kept: Buffer[] = [],
     bytes = 0;
   try {

@@ -36,7 +36,7 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
   return fromZero(rows);
 }
 
-/** The requests sorted by time and shifted so that the first one is at 0. */
+/** The requests, sorted by time and shifted so that the first one is at 0. */
 export function fromZero(rows: readonly TraceRow[]): TraceRow[] {
   const sorted = [...rows].sort((a, b) => a.at - b.at);
   const first = sorted[0]?.at ?? 0;

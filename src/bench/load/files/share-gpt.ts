@@ -1,4 +1,4 @@
-// Reads conversations in ShareGPT's format, as a JSON list or as JSON lines: `conversations` of {from, value}, or
+// Reads conversations in ShareGPT's format, as a JSON array or as JSON lines: `conversations` of {from, value}, or
 // `messages` of {role, content}. User messages are sent verbatim; each output is limited to the length of the reply in
 // the file.
 
@@ -8,18 +8,18 @@ import { wrongLine } from './file-lines.js';
 import { jsonElements } from './json-elements.js';
 
 export interface ShareGptOptions {
-  /** Maximum turns per conversation, from its beginning. */
+  /** Maximum number of turns per conversation, counted from its start. */
   readonly turns: number;
   /** Maximum number of conversations. */
   readonly most: number;
-  /** Output lengths to use instead of those in the file; null: use those in the file. */
+  /** Output lengths to use instead of those in the file. Null: use those in the file. */
   readonly outputTokens: number | null;
   readonly thinkMs: number;
 }
 
 const ASKS = new Set(['human', 'user']),
   ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
-/** Characters per token: an average for English text in current vocabularies, precise enough for output lengths. */
+/** Characters per token: an average for English text in current vocabularies, accurate enough for output lengths. */
 const CHARACTERS_PER_TOKEN = 4;
 const MAX_OUTPUT = 2048,
   MAX_CHARACTERS = 200_000;
@@ -30,7 +30,7 @@ interface SharedMessage {
 }
 
 /**
- * Conversations that begin with a user message and a reply. Others are skipped. Throws a LoadError that names the file
+ * Conversations that start with a user message and a reply. Others are skipped. Throws a LoadError that names the file
  * and line.
  */
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {

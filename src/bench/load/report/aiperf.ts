@@ -1,6 +1,6 @@
 // A run in the format of AIPerf's profile_export_aiperf.json and profile_export.jsonl (schema 1.4 and its metrics
 // reference). Fields have the meaning that AIPerf gives them: latencies are measured from when the request is sent, and
-// `inter_token_latency` is a request's mean.
+// `inter_token_latency` is the mean within a request.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';
 import type { RequestRecord } from '../types.js';
@@ -29,7 +29,7 @@ const RECORD_METRICS: Readonly<Record<string, Metric>> = {
   input_sequence_length: { unit: 'tokens', of: ({ promptTokens }) => promptTokens },
 };
 
-/** Null if it is not finite: AIPerf omits such metrics. */
+/** Null if the value is not finite, because AIPerf omits such metrics. */
 const valueOf = ({ of }: Metric, record: RequestRecord): number | null => {
   const value = of(record);
   return value === null || !Number.isFinite(value) ? null : value;
@@ -105,7 +105,7 @@ export function aiperfResult(
 const statusIn = (kind: string): number | null =>
   kind.startsWith('http_') ? Number(kind.slice(5)) : kind === 'cancelled' ? 499 : null;
 
-/** One line of profile_export.jsonl: metadata, and metrics by name or the error. */
+/** One line of profile_export.jsonl: metadata, and either the metrics by name or the error. */
 export function aiperfLine(record: RequestRecord, number: number, startedAt: number): string {
   const nanoseconds = (ms: number): number => Math.round((startedAt + ms) * 1e6);
   const { error, session, turn, phase, sent, headers, end, gaps } = record;

@@ -1,5 +1,5 @@
-// The charts of a report as SVG: curves, time series, scatter plots, and phase bars. Colors come from the page's style
-// sheet, which handles light and dark mode. Pure; callers limit the number of points.
+// A report's charts as SVG: curves, time series, scatter plots and phase bars. Colors come from the page's style sheet,
+// which handles light and dark mode. Pure; callers limit the number of points.
 
 import { logTicks, ticks } from './scale.js';
 
@@ -72,7 +72,7 @@ function frame(axes: Axes, xs: readonly number[], ys: readonly number[], names: 
 const drawing = (title: string, parts: readonly string[], height = HEIGHT): string =>
   `<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escape(title)}">${parts.join('')}</svg>`;
 
-/** Lines through points in order. */
+/** Lines that connect points in the given order. */
 export function curves(axes: Axes, lines: readonly Curve[]): string {
   const all = lines.flatMap(({ points }) => points);
   const { parts, px, py } = frame(
@@ -89,7 +89,7 @@ export function curves(axes: Axes, lines: readonly Curve[]): string {
   return drawing(axes.title, parts);
 }
 
-/** A scatter plot; each dot has a tooltip. */
+/** A scatter plot in which each dot has a tooltip. */
 export function dots(
   axes: Axes,
   groups: readonly {
@@ -120,7 +120,7 @@ export interface Bar {
   readonly words: string;
 }
 
-/** Rows of consecutive segments on one time axis. */
+/** Rows of consecutive segments on a common time axis. */
 export function bars(title: string, x: string, names: readonly string[], rows: readonly Bar[]): string {
   const row = 16;
   const height = TOP + rows.length * row + BOTTOM;

@@ -1,5 +1,5 @@
-// A report as one HTML page with tables and charts. It loads no other files and has no script, so it can be opened from
-// disk.
+// A report as a single HTML page with tables and charts. It loads no other files and contains no scripts, so it can be
+// opened from disk.
 
 import { answered } from '../objectives.js';
 import type { Summary } from '../types.js';

@@ -1,11 +1,12 @@
-// The result of a load test: the object written to result.json, from which the page and the tables are made.
+// The result of a load test: the object that is written to result.json, and from which the page and the tables are
+// built.
 
 import { repeatedOf } from '../distribution.js';
 import { nameOf } from '../objectives.js';
 import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
-/** `round`: counts from 1. Runs of the same round use the same seed, so they send the same requests. */
+/** `round` counts from 1. Runs with the same round number use the same seed, so they send the same requests. */
 export interface RunReport {
   readonly startedAt: number;
   readonly seed: number;
@@ -28,7 +29,7 @@ export interface LoadReport {
   readonly workload: string;
   readonly arrival: string;
   readonly conversation: LoadRun['conversation'];
-  /** Whether prompt lengths are exact, measured with the server's tokenizer. */
+  /** Whether prompt lengths are exact, because they were measured with the server's tokenizer. */
   readonly exactLengths: boolean;
   readonly threads: number;
   readonly objectives: readonly Objective[];

@@ -1,6 +1,6 @@
 // Chart scales. Pure.
 
-/** About six round values at most, from 0 up to at least `most`. */
+/** At most about six round values, from 0 up to at least `most`. */
 export function ticks(most: number): number[] {
   const rough = (most > 0 ? most : 1) / 5;
   const unit = 10 ** Math.floor(Math.log10(rough));
@@ -9,8 +9,8 @@ export function ticks(most: number): number[] {
 }
 
 /**
- * For logarithmic axes: values of 1, 2 and 5 times powers of ten that cover both bounds, which must be positive. About
- * nine values at most.
+ * For logarithmic axes: values of 1, 2 and 5 times powers of ten that cover both bounds, which must be positive. At
+ * most about nine values.
  */
 export function logTicks(least: number, most: number): number[] {
   const all: number[] = [];

@@ -1,4 +1,5 @@
-// Chart series computed from records: latency distributions and time series. Each has a limited number of points. Pure.
+// Chart series computed from records: latency distributions and time series, each with a limited number of points.
+// Pure.
 
 import { ascending, percentileOf } from '../distribution.js';
 import { failed, latencyOf, pooledGaps } from '../objectives.js';
@@ -10,7 +11,7 @@ const CURVE_POINTS = 160,
   MAX_DOTS = 1500,
   SLOWEST = 20;
 
-/** Cumulative distribution: milliseconds, and the percentage of values up to them. */
+/** Cumulative distribution: milliseconds, and the percentage of values up to that point. */
 function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
   if (sorted.length === 0) return [];
   const points = Array.from({ length: CURVE_POINTS + 1 }, (_, at): [number, number] => {

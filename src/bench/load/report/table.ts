@@ -11,13 +11,13 @@ export function number(value: number): string {
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)));
 }
 
-/** Milliseconds, or seconds from one second on. */
+/** Milliseconds or, for one second and above, seconds. */
 export const duration = (ms: number): string =>
   Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`;
 
 export const LATENCY_HEAD = ['', 'p50', 'p90', 'p95', 'p99', 'max', 'mean', 'count'] as const;
 
-/** Latencies of one run. */
+/** One run's latencies. */
 export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[][] {
   const row = (name: string, values: Distribution | null): string[][] =>
     values === null
@@ -51,7 +51,7 @@ export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string 
   return runs.length === first ? run : first === 1 ? round : `${run}, ${round}`;
 }
 
-/** Rates over all runs, one table per round. Titled if there is more than one run. */
+/** Rates over all runs, one table per round. The tables have titles if there is more than one run. */
 export function rateTables({
   repeated,
   laterRounds,

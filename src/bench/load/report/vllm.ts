@@ -83,7 +83,7 @@ function statistics(name: string, values: readonly number[]): Record<string, num
   };
 }
 
-/** The maximum number of output events within one second. */
+/** The maximum number of output events within any one second. */
 function mostInASecond(records: FinishedRun['result']['records']): number {
   const seconds = new Map<number, number>();
   const first = records.reduce((least, { sent }) => Math.min(least, sent), Infinity);

@@ -1,5 +1,5 @@
-// Writes a report's files: a folder with the page, the metrics and, for each run, its records in our own format and in
-// those of other tools.
+// Writes a report's files: a directory with the page, the metrics and, for each run, its records in our own format and
+// in those of other tools.
 
 import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,9 @@ import type { FinishedRun, LoadReport } from './report.js';
 import { vllmResult } from './vllm.js';
 
 /**
- * Writes FOLDER/report.html, result.json and, in run-1, run-1-round-2 and so on, requests.jsonl, vllm.json,
- * profile_export_aiperf.json and profile_export.jsonl. Throws LoadError if they cannot be written.
+ * Writes report.html and result.json to `folder` and, in its subdirectories run-1, run-1-round-2 and so on,
+ * requests.jsonl, vllm.json, profile_export_aiperf.json and profile_export.jsonl. Throws LoadError if they cannot be
+ * written.
  */
 export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
   try {

@@ -1,8 +1,8 @@
-// The only module that calls the dashboard API: sends and receives JSON, adds the CSRF token to requests that change
-// something, and turns failures into ApiFailure with the server's message.
+// The only module that calls the dashboard API. It sends and receives JSON, adds the CSRF token to requests that change
+// something, and turns failures into an ApiFailure with the server's message.
 import type { ErrorCode } from '../../../shared/error-codes.js';
 
-/** An error response of the server, or 'offline' if the server did not respond. */
+/** An error response from the server, or 'offline' if the server did not respond. */
 export class ApiFailure extends Error {
   /** Path of the invalid field. */
   readonly param: string | null;
@@ -29,7 +29,7 @@ let csrfToken = '';
 let onSignedOut: () => void = () => undefined;
 let renewToken: () => Promise<void> = async () => undefined;
 
-/** Sets the CSRF token from GET /me. Every request that changes something sends it. */
+/** Sets the CSRF token from GET /me, which is sent with every request that changes something. */
 export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
@@ -121,7 +121,7 @@ export const api = {
   delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
 };
 
-/** The message of a failure that no form field shows. */
+/** The message of a failure that is not shown by any form field. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -134,7 +134,7 @@ export function fieldError(error: unknown, field: string): string | null {
   if (!(error instanceof ApiFailure) || error.param === null) return null;
   if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`))
     return null;
-  // API messages start with the parameter's name ("new_password must …"). It is removed here because the field's label
+  // API messages start with the parameter's name ("new_password must …"). It is removed here, because the field's label
   // already names it.
   const { message, param } = error;
   const text = message.startsWith(param) ? param.replaceAll('_', ' ') + message.slice(param.length) : message;

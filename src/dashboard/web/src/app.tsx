@@ -1,4 +1,5 @@
-// The routes. Paths are relative to /dashboard; the server returns the same HTML page for each (src/dashboard/pages).
+// The routes. Paths are relative to /dashboard; the server returns the same HTML page for each of them
+// (src/dashboard/pages).
 import { useEffect, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
@@ -79,7 +80,7 @@ function SignedOut({ children }: { children: ReactNode }): ReactNode {
   return me === null ? children : <Redirect to={nextPath(location.search)} replace />;
 }
 
-/** Opens an invitation link: joins with the signed-in account or creates a new one. */
+/** Opens an invitation link: joins with the signed-in account, or creates a new one. */
 function Join(): ReactNode {
   const { me } = useSession();
   const token = new URLSearchParams(useSearch()).get('token') ?? '';
@@ -110,7 +111,7 @@ function SignedIn(): ReactNode {
 function Pages(): ReactNode {
   const { organization } = useSession();
   const { user, second_factor_missing: isMissing } = useMe();
-  // Remounts the page when the organization changes, so that no state of the previous one remains.
+  // Remounts the page when the organization changes, so that no state from the previous one remains.
   const of = (page: ReactNode, least: Role = 'viewer'): ReactNode =>
     organization === null ? (
       <NoOrganization />

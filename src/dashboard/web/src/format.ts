@@ -10,7 +10,7 @@ export const count = (value: number): string => whole.format(value);
 /** 1.2M */
 export const short = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
-/** A fraction 0 … 1 as 12.3%; null as a dash. */
+/** A fraction from 0 to 1 as 12.3%; null as a dash. */
 export const percent = (share: number | null): string =>
   share === null ? '–' : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
 /** 512 MiB */
@@ -51,7 +51,7 @@ export function relative(time: string | number | Date, now = Date.now()): string
   return relativeFormat.format(Math.round(seconds / (365 * 86_400)), 'year');
 }
 
-/** The displayable part of a key: sk-Ab12Cd34-…wxyz */
+/** The part of a key that may be displayed: sk-Ab12Cd34-…wxyz */
 export const keyHint = (key: Pick<ApiKeyObject, 'prefix' | 'last4'>): string => `${key.prefix ?? ''}…${key.last4}`;
 
 /** "1 key", "2 keys" */

@@ -75,7 +75,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
   },
 ];
 
-/** The page to open after sign-in: the requested one, if its path belongs to this dashboard. */
+/** The page to be opened after sign-in: the requested one, if its path belongs to this dashboard. */
 export function nextPath(search: string): string {
   const next = new URLSearchParams(search).get('next') ?? '/';
   return /^\/[a-z]/.test(next) ? next : '/';

@@ -18,7 +18,7 @@ export function useModels(): UseQueryResult<DashboardModel[]> {
   });
 }
 
-/** The invitation that a link belongs to; null: the page has no invitation token. */
+/** The invitation to which a link belongs; null if the page has no invitation token. */
 export function useInvite(token: string | null): UseQueryResult<InvitePreview> {
   return useQuery({
     queryKey: ['invite', token],

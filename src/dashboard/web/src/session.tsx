@@ -93,7 +93,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
           sessionStorage.setItem(ORGANIZATION, id); // for this tab, and as the initial value for new tabs
           localStorage.setItem(ORGANIZATION, id);
         } catch {
-          // storage is unavailable: the choice is kept for this visit only
+          // storage is unavailable, so the choice is kept only for this visit
         }
       },
       signOut: async () => {
@@ -128,14 +128,14 @@ export function useSession(): Session {
   return session;
 }
 
-/** The signed-in user. For pages that need a session. */
+/** The signed-in user. For pages that require a session. */
 export function useMe(): Me {
   const { me } = useSession();
   if (me === null) throw new Error('useMe without a session');
   return me;
 }
 
-/** The current organization, its API path, and what the user's role allows. For pages that need an organization. */
+/** The current organization, its API path, and what the user's role allows. For pages that require an organization. */
 export function useOrganization(): Organization & { path: string; may(least: Role): boolean } {
   const { organization } = useSession();
   if (organization === null) throw new Error('useOrganization without an organization');

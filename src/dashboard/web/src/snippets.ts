@@ -1,4 +1,4 @@
-// Sample requests to copy. The server's address is taken from the page's.
+// Sample requests to be copied. The server's address is taken from the page's.
 export interface Snippet {
   value: 'curl' | 'python' | 'javascript';
   label: string;

@@ -23,13 +23,13 @@ export function chooseTheme(theme: Theme): void {
     if (theme === 'system') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // storage is unavailable: the choice is kept for this visit only
+    // storage is unavailable, so the choice is kept only for this visit
   }
   applyTheme(theme);
   for (const listener of listeners) listener();
 }
 
-/** Called when colours change, by the user or the system, so that canvases repaint. */
+/** Calls the listener when the user or the system changes the colors, so that canvases are repainted. */
 export function onThemeChange(listener: () => void): () => void {
   listeners.add(listener);
   const system = matchMedia('(prefers-color-scheme: dark)');

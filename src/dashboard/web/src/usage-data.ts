@@ -1,4 +1,4 @@
-// Usage data for the page: fetches a whole range, sums it, and distributes it over time buckets.
+// Usage data for the page: fetches a whole range, sums it up, and distributes it over time buckets.
 import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../shared/wire/usage.js';
 import { api } from './api.js';
 
@@ -10,7 +10,7 @@ export const RANGES: readonly { value: Range; label: string; days: number }[] = 
   { value: '90d', label: '90 d', days: 90 },
   { value: '365d', label: '1 y', days: 365 },
 ];
-/** Longer ranges are shown by day: by hour, they would have more bars than pixels. */
+/** Longer ranges are shown by day, because by hour they would have more bars than pixels. */
 export const HOURLY_DAYS = 7;
 
 const PAGE_ROWS = 5_000;
@@ -148,7 +148,7 @@ export function seriesOf(
   const lines = names.map(() => new Array<number>(times.length).fill(0));
   for (const row of rows) {
     const index = at.get(Date.parse(row.bucket_start) / 1000);
-    // groups without a series of their own count towards the last series, "other"
+    // groups without their own series count toward the last series, "other"
     const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
@@ -164,7 +164,7 @@ export const durationMs = (sums: Sums): number | null =>
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/** 12.34 EUR. Small amounts have more decimal places. */
+/** For example 12.34 EUR. Small amounts have more decimal places. */
 export function money(amount: number | null, currency: string): string {
   if (amount === null) return '–';
   const places = amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2;

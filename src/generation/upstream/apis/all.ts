@@ -1,4 +1,4 @@
-// The API formats that upstreams may use, by their names in the settings.
+// The API formats that upstreams may use, by their names in the configuration.
 import type { UpstreamApi as ApiName } from '../../../config/upstream.js';
 import type { UpstreamApi } from './api.js';
 import { chatCompletions } from './chat-completions.js';
@@ -13,5 +13,5 @@ export const APIS: Readonly<Record<ApiName, UpstreamApi>> = {
   messages,
 };
 
-/** Raw prompts use the completions format, which every upstream with chat completions also has. */
+/** Raw prompts use the completions format, which every upstream with chat completions also supports. */
 export { completions };

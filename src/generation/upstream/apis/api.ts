@@ -1,4 +1,4 @@
-// The interface of an upstream's API format: it writes requests and reads responses. Also helpers that the formats
+// The interface to an upstream's API format, which writes requests and reads responses; also helpers that the formats
 // share.
 import { parseExact, stringifyExact } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
@@ -9,18 +9,18 @@ import { JsonEntries, RawJson } from '../json-reader.js';
 
 export interface Asked {
   readonly request: GenerationRequest;
-  /** The output cap of each choice. Null: the upstream's default. */
+  /** The output limit for each choice. Null: the upstream's default. */
   readonly cap: number | null;
-  /** Used for formats in which a cap is mandatory. */
+  /** Used for formats in which the limit is mandatory. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
 }
 
-/** A JSON object without the model name, which may differ per server. */
+/** A JSON object without the model name, which may differ from server to server. */
 export type Body = Record<string, unknown>;
 
 export interface UpstreamApi {
-  /** Path below the server's base address. */
+  /** Path relative to the server's base URL. */
   readonly path: string;
   /** Throws ApiError 422 for parameters that the format does not support. */
   body(asked: Asked): Body;
@@ -31,14 +31,14 @@ export interface UpstreamApi {
 }
 
 /**
- * Reads one response. The generators that its methods return emit events while they are iterated, and may pause after
- * each step. Throws UpstreamFault.
+ * Reads one response. The generators returned by its methods emit events while they are being iterated, and may pause
+ * after each step. Throws UpstreamFault.
  */
 export interface AnswerReader {
   event(name: string | null, event: Json): Generator<void, void>;
   /** Called for `[DONE]`. */
   done(): void;
-  /** Called for a response that is not streamed. */
+  /** Called for a non-streamed response. */
   whole(answer: unknown): Generator<void, void>;
   /** Called at the end of the stream. */
   end(): void;
@@ -52,11 +52,11 @@ export const listIn = (value: unknown): readonly unknown[] => (Array.isArray(val
 export const textIn = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const numberIn = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
-/** Returns the index of a choice, a call or a block, or 0 if it is invalid. */
+/** Returns the index of a choice, call or block, or 0 if it is invalid. */
 export const placeIn = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
 
-/** Returns the arguments of a call as JSON text. Some upstreams send an object instead, or null for no arguments. */
+/** Returns a call's arguments as JSON text. Some upstreams send an object instead, or null for no arguments. */
 export const argumentsIn = (value: unknown): string =>
   value instanceof RawJson
     ? value.text
@@ -64,11 +64,11 @@ export const argumentsIn = (value: unknown): string =>
       ? stringifyExact(value)
       : textIn(value);
 
-/** Returns the entries of a list of log-probabilities. A long list is returned in batches. */
+/** Returns the entries of a list of log probabilities. A long list is returned in batches. */
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> =>
   value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : [];
 
-/** Returns the object of an event, which is parsed from its data or was already read. Throws UpstreamFault. */
+/** Returns an event's object, which is parsed from its data unless it has already been read. Throws UpstreamFault. */
 export function parsed(data: unknown): Json {
   let value = data;
   if (typeof data === 'string') {

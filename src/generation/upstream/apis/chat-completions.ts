@@ -1,4 +1,4 @@
-// Reads responses in the chat completions format, streamed or whole. Reasoning arrives as `reasoning_content`
+// Reads responses in the chat completions format, streamed or not. Reasoning arrives as `reasoning_content`
 // (llama-server, SGLang, DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One instance per response.
 // Event-loop thread only.
 import type { AnswerEvents } from '../answer-events.js';
@@ -27,7 +27,7 @@ export const chatCompletions: UpstreamApi = {
 };
 
 class ChatReader implements AnswerReader {
-  /** The latest call of each choice. Some upstreams number every call 0 and distinguish them only by ID. */
+  /** Each choice's latest call. Some upstreams give every call the number 0 and distinguish them only by ID. */
   readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
 
   constructor(
@@ -61,7 +61,7 @@ class ChatReader implements AnswerReader {
       const ends = isEnd(choice['finish_reason']);
       // Some upstreams send the final chunk twice, with the usage only in the second one.
       if (ends && this.answer.hasEnded(index)) continue;
-      // Some upstreams send a message in the last chunk of a stream. It is used only if no delta arrived.
+      // Some upstreams send a message in a stream's last chunk. It is used only if no delta arrived.
       const message =
         isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
       yield* this.#content(index, objectIn(message), choice);
@@ -92,7 +92,8 @@ class ChatReader implements AnswerReader {
   }
 
   /**
-   * A chunk with a name starts a call, unless it repeats the latest call's name. A chunk without a name continues it.
+   * A chunk with a name starts a call, unless it repeats the latest call's name. A chunk without a name continues the
+   * latest call.
    */
   #call(index: number, call: Json, at: number): void {
     const { name, arguments: given } = objectIn(call['function']);

@@ -1,4 +1,4 @@
-// Parts that the chat completions and completions formats share: sampling, log-probabilities, usage and end reasons.
+// Parts shared by the chat completions and completions formats: sampling, log probabilities, usage and end reasons.
 // Pure.
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../shared/errors.js';
@@ -32,8 +32,8 @@ export function samplingFields({ sampling, stop, n, ...request }: GenerationRequ
 }
 
 /**
- * Requests the usage at the end of the stream, and continuously from upstreams that support it. Such streams start with
- * the exact prompt token count, and are counted correctly even if they are cut off.
+ * Requests the usage at the end of the stream and, from upstreams that support it, continuously. Such streams start
+ * with the exact prompt token count, and are counted correctly even if they are cut off.
  */
 export function streamOptions(held: Upstream['structured_outputs']): Body {
   return { include_usage: true, ...(held === 'vllm' || held === 'monolith' ? { continuous_usage_stats: true } : {}) };
@@ -63,8 +63,9 @@ export function usageIn(value: unknown): ReportedUsage {
 export const isEnd = (reason: unknown): boolean => reason != null && reason !== '';
 
 /**
- * Returns how a choice ended. vLLM and Monolith report the stop string or token, or null, in `stop_reason`, and SGLang
- * in `matched_stop`. For other upstreams, `stopString` is undefined, because a stop string may have ended the choice.
+ * Returns how a choice ended. vLLM and Monolith report the stop string or token, or null, in `stop_reason`; SGLang does
+ * so in `matched_stop`. For other upstreams, `stopString` is undefined, because a stop string may have ended the
+ * choice.
  */
 export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
   const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];
@@ -117,7 +118,7 @@ export function partsIn(content: object): { content: string; reasoning: string }
   return all;
 }
 
-/** Emits the text of a choice with its log-probabilities, one batch of them per event. */
+/** Emits a choice's text with its log probabilities, one batch of them per event. */
 export function* textWithLogprobs(
   answer: AnswerEvents,
   index: number,

@@ -42,7 +42,7 @@ function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest)
   };
 }
 
-/** The format fields that the upstream can enforce. The rest is checked when the response is complete. */
+/** The format fields that the upstream can enforce. Anything else is checked once the response is complete. */
 export function formatFields(format: OutputFormat, held: Upstream['structured_outputs']): Body {
   switch (format.type) {
     case 'text':
@@ -77,7 +77,7 @@ export function formatFields(format: OutputFormat, held: Upstream['structured_ou
   }
 }
 
-/** Whether an upstream with this format enforces the output format by itself. */
+/** Whether an upstream with this format enforces the output format on its own. */
 export function chatHolds(format: OutputFormat, held: Upstream['structured_outputs']): boolean {
   if (format.type === 'text') return true;
   const fields = formatFields(format, held);
@@ -157,7 +157,9 @@ function contentOf(content: Content): string | object[] {
   );
 }
 
-/** The image data itself, even for images given by URL, so that the upstream never has to download anything. */
+/**
+ * Returns the image data itself, even for images specified by URL, so that the upstream never has to download anything.
+ */
 export function imageData({ source }: ImagePart): { mime: string; data: string } {
   if (source.kind !== 'loaded') throw new Error('the image was not loaded');
   return {

@@ -1,5 +1,5 @@
-// Sends raw prompts in the completions format: for models without a chat template, and for /v1/completions with all
-// upstreams that have it. Event-loop thread only.
+// Sends raw prompts in the completions format: for models without a chat template, and for /v1/completions with any
+// upstream that supports it. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -103,10 +103,10 @@ class CompletionReader implements AnswerReader {
   }
 }
 
-/** Maximum log-probabilities per event. */
+/** Maximum number of log probabilities per event. */
 const BATCH = 256;
 
-/** The log-probabilities are parallel lists with one entry per token. */
+/** The log probabilities are parallel lists with one entry per token. */
 function* logprobsIn(value: unknown): Generator<TokenLogprob[]> {
   const { tokens, token_logprobs: numbers, top_logprobs: tops } = objectIn(value);
   const ownNumbers = entriesIn(numbers),

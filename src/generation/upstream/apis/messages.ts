@@ -1,4 +1,4 @@
-// Requests to upstreams with the messages format, and their responses, streamed or whole. Event-loop thread only.
+// Requests to upstreams in the messages format, and their responses, streamed or not. Event-loop thread only.
 import { parseExact } from '../../../shared/exact-json.js';
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
@@ -29,7 +29,7 @@ export const messages: UpstreamApi = {
   reader: (answer, fault) => new MessagesReader(answer, fault),
 };
 
-/** Thinking budget in tokens for each effort, because the format has no effort levels. */
+/** Thinking budget in tokens for each effort, because this format has no effort levels. */
 const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
   minimal: 1_024,
   low: 2_048,
@@ -51,11 +51,11 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
       'logprobs',
     );
   const { sampling, stop, tools } = request;
-  // A cap is mandatory in this format.
+  // An output limit is mandatory in this format.
   const max = cap ?? Math.min(maxOutputTokens, DEFAULT_CAP);
   const { system, turns } = turnsOf(request.messages);
   const thinking = upstream.thinking === 'none' ? undefined : thinkingOf(request, max);
-  // With thinking enabled, the API rejects sampling parameters.
+  // If thinking is enabled, the API rejects sampling parameters.
   const samples = thinking?.type !== 'enabled';
   return given({
     messages: turns,
@@ -77,7 +77,7 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
 
 const DEFAULT_CAP = 8_192;
 
-/** The format supports JSON schemas only. */
+/** This format supports only JSON schemas. */
 function holds({ type }: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
   return type === 'text' || (type === 'json_schema' && held !== 'none' && held !== 'json_object');
 }
@@ -87,7 +87,7 @@ function thinkingOf(
   max: number,
 ): { type: 'enabled' | 'disabled'; budget_tokens?: number } | undefined {
   if (effort === null && reasoningBudget === null) return undefined;
-  // With thinking enabled, the API also rejects a required tool choice.
+  // If thinking is enabled, the API also rejects a required tool choice.
   if ((effort === 'none' && reasoningBudget === null) || toolChoice.mode === 'required') return { type: 'disabled' };
   const wanted =
     reasoningBudget ?? BUDGETS[effort === 'enabled' || effort === null || effort === 'none' ? 'medium' : effort];
@@ -110,7 +110,7 @@ function choiceOf({ toolChoice: { mode, allowed }, parallelToolCalls }: Generati
   return { type: mode, ...one };
 }
 
-/** Roles must alternate, so consecutive messages of one role become one message with several parts. */
+/** Roles must alternate, so consecutive messages with the same role become one message with several parts. */
 function turnsOf(list: readonly Message[]): {
   system: string;
   turns: { role: 'user' | 'assistant'; content: object[] }[];
@@ -139,7 +139,7 @@ function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   switch (message.role) {
     case 'user':
       return contentOf(message.content);
-    // Earlier thinking is left out: its signature is from this server, and the upstream's signature is not known.
+    // Earlier thinking is omitted, because its signature is this server's, and the upstream's signature is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),
@@ -209,7 +209,7 @@ class MessagesReader implements AnswerReader {
         return this.answer.finish();
       case 'error':
         throw this.fault(statusOf(event['error']));
-      default: // ping, block ends, and future event types
+      default: // ping, block ends and future event types
     }
   }
 
@@ -233,7 +233,7 @@ class MessagesReader implements AnswerReader {
     this.answer.finish();
   }
 
-  /** Reads the start of a block, or a complete block of a whole response. */
+  /** Reads the start of a block, or a complete block of a non-streamed response. */
   #block(index: number, block: Json): void {
     const type = textIn(block['type']);
     this.#blocks.set(index, type);

@@ -1,5 +1,5 @@
-// Requests to upstreams with the responses format, and their responses, streamed or whole. Upstreams store nothing:
-// chains are stored here and sent in full. Event-loop thread only.
+// Requests to upstreams in the responses format, and their responses, streamed or not. Upstreams store nothing: chains
+// are stored here and sent in full. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -96,7 +96,7 @@ function itemsOf(message: Message): object[] {
       return [{ type: 'message', role: 'system', content: message.content }];
     case 'user':
       return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
-    // Earlier thinking is left out, because the form in which the upstream sealed it is not known.
+    // Earlier thinking is omitted, because the form in which the upstream encrypted it is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content === ''
@@ -133,7 +133,7 @@ function partsOf(content: Content): string | object[] {
   });
 }
 
-/** Maximum indexes and IDs of items per response. */
+/** Maximum number of item indexes and IDs per response. */
 const MAX_ITEMS = 8_192;
 
 /** The state of one output item. */
@@ -144,9 +144,9 @@ interface Item {
   isOpen: boolean; // the call was emitted with arguments
   hasUnread: boolean; // arguments arrived before the name
   isComplete: boolean;
-  readonly texts: Set<number>; // content parts of which something was emitted
-  readonly thoughts: Set<number>; // the same for reasoning parts,
-  thoughtsOf: 'content' | 'summary' | null; // which are in one of two lists
+  readonly texts: Set<number>; // content parts from which something was emitted
+  readonly thoughts: Set<number>; // the same for reasoning parts
+  thoughtsOf: 'content' | 'summary' | null; // the list that contains the reasoning parts
 }
 
 class ResponsesReader implements AnswerReader {
@@ -227,8 +227,7 @@ class ResponsesReader implements AnswerReader {
   }
 
   /**
-   * Finds the item of an event. Indexes and IDs are unreliable: some upstreams omit one, number all items 0, or change
-   * IDs.
+   * Finds an event's item. Indexes and IDs are unreliable: some upstreams omit one, number all items 0, or change IDs.
    */
   #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);
@@ -315,12 +314,12 @@ class ResponsesReader implements AnswerReader {
       this.#thought(item, where, at, text);
   }
 
-  /** A call is emitted with its first arguments, because only one call may be open at a time. */
+  /** A call is emitted together with its first arguments, because only one call may be open at a time. */
   #arguments(item: Item, text: string): void {
     if (text === '' || item.isComplete) return;
     if (!item.isOpen) {
       if (item.name === '') {
-        item.hasUnread = true; // they arrive again in full, with the name
+        item.hasUnread = true; // they arrive again in full, together with the name
         return;
       }
       this.#open(item);
@@ -345,7 +344,7 @@ class ResponsesReader implements AnswerReader {
     item.isComplete = true;
   }
 
-  /** Emits the parts of an item that were not emitted yet. */
+  /** Emits the parts of an item that have not been emitted yet. */
   *#wholeItem(item: Item, reported: Json): Generator<void, void> {
     const content = reported['content'];
     switch (reported['type']) {
@@ -365,7 +364,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** Emits the items of the final list that no event has contained: all items of one kind, or further calls. */
+  /** Emits the items in the final list that no event has contained: all items of one kind, or additional calls. */
   *#missing(items: readonly Json[]): Generator<void, void> {
     const isCall = (reported: Json): boolean => reported['type'] === 'function_call';
     const hasText = this.#hasText,

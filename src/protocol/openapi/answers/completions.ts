@@ -1,5 +1,5 @@
-// Schemas of the responses of completions and the token endpoints, as published in openapi.json. Stream chunks have the
-// same schema as whole responses.
+// Response schemas of completions and the token endpoints, as published in openapi.json. Stream chunks have the same
+// schema as non-streamed responses.
 import { z } from 'zod';
 import { promptLogprobs, tokenIds, usage } from './chat.js';
 

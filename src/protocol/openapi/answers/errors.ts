@@ -7,7 +7,7 @@ const names = <T extends string>(table: Record<T, unknown>) => Object.keys(table
 const code = z.enum(names(ERRORS));
 const type = z.enum(Object.values(ERROR_TYPES));
 const param = z.string().nullable();
-/** The upstream's HTTP status, if the upstream caused the error. */
+/** The HTTP status from the upstream, if the upstream caused the error. */
 const upstreamStatus = z.number().int();
 
 export const chatError = z.strictObject({

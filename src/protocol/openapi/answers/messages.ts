@@ -1,4 +1,4 @@
-// Schemas of messages responses, whole and streamed, as published in openapi.json.
+// Schemas of messages responses, streamed or not, as published in openapi.json.
 import { z } from 'zod';
 
 const count = () => z.int().min(0);

@@ -62,7 +62,7 @@ export const messagesModelList = z.strictObject({
   last_id: z.string().nullable(),
 });
 
-/** The default sampling parameters, with llama-server's names. */
+/** The default sampling parameters, under llama-server's names. */
 const requestDefaults = z.strictObject({
   n_predict: z.int(),
   max_tokens: z.int(),

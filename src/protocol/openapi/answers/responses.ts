@@ -1,5 +1,5 @@
-// Schemas of Responses API responses, as published in openapi.json. They describe exactly what this server sends; the
-// two published standards that they follow are more permissive in places.
+// Schemas of the Responses API's responses, as published in openapi.json. They describe exactly what this server sends;
+// the two published standards that they follow are more permissive in places.
 import { z } from 'zod';
 
 const count = () => z.int().min(0);

@@ -1,5 +1,5 @@
-// ApiKeys in the tables `keys`, `keys-by-hash` and `keys-by-organization`, with the secret of their hashes. Any thread
-// and process may write: each change is one transaction on the current state.
+// ApiKeys in the `keys`, `keys-by-hash` and `keys-by-organization` tables, with the secret that keys the hashes. Any
+// thread and process may write, because each change is one transaction on the current state.
 //
 //   keys                  id                          → record
 //   keys-by-hash          hash in hexadecimal         → id
@@ -28,7 +28,7 @@ import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import type { Page } from '../../../accounts/page.js';
 
-/** Number of rows changed per transaction when all keys of an organization are changed. */
+/** Number of rows changed per transaction when all of an organization's keys are changed. */
 const SLICE = 200;
 
 const SECRET = 'api-keys';
@@ -42,7 +42,7 @@ export class LmdbApiKeys implements ApiKeys {
   private readonly secrets: Table<Uint8Array>;
   private made: Uint8Array | undefined;
 
-  /** `changed` is called after each change, with the organization. */
+  /** `changed` is called with the organization after each change. */
   constructor(
     private readonly store: Store,
     private readonly memberships: MembershipTable,
@@ -55,9 +55,9 @@ export class LmdbApiKeys implements ApiKeys {
     this.secrets = store.table('secrets');
   }
 
-  /** The key with this digest (see keyDigest()). Constant time: one hash, one index lookup, one row. */
+  /** The key with this digest (see keyDigest()). Takes constant time: one hash, one index lookup, one row. */
   findByDigest(digest: string): KeyRecord | undefined {
-    this.store.refresh(); // another thread may have created or revoked it since this event-loop turn started
+    this.store.refresh(); // another thread may have created or revoked the key since this event-loop turn started
     const secret = this.secret();
     if (secret === undefined) return undefined; // no key exists yet
     const hash = keyedHash(secret, Buffer.from(digest, 'hex'));
@@ -70,7 +70,7 @@ export class LmdbApiKeys implements ApiKeys {
     return this.row(organizationId, id) ?? null;
   }
 
-  /** Undefined if it does not exist, or if it belongs to another organization. */
+  /** Undefined if the key does not exist or belongs to another organization. */
   private row(organizationId: string, id: string): KeyRecord | undefined {
     const key = id.length > 64 ? undefined : this.rows.get(id);
     return key?.organizationId === organizationId ? key : undefined;
@@ -192,7 +192,7 @@ export class LmdbApiKeys implements ApiKeys {
     return revoked;
   }
 
-  /** Revokes every key of an organization that is being deleted, in small steps. */
+  /** Revokes all keys of an organization that is being deleted, in small steps. */
   async revokeAll(organizationId: string): Promise<void> {
     for (let from: Key | null = [organizationId]; from !== null; ) {
       const begin: Key = from;
@@ -213,7 +213,7 @@ export class LmdbApiKeys implements ApiKeys {
     this.changed(organizationId);
   }
 
-  /** Erases every key of a deleted organization, in small steps. */
+  /** Erases all keys of a deleted organization, in small steps. */
   async eraseAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.store.transaction(() => {
@@ -225,12 +225,12 @@ export class LmdbApiKeys implements ApiKeys {
     this.changed(organizationId);
   }
 
-  /** Key id → milliseconds. */
+  /** `times`: key ID → milliseconds. */
   async noteLastUsed(times: Iterable<readonly [string, number]>): Promise<void> {
     await this.store.transaction(() => {
       for (const [id, at] of times) {
         const key = this.rows.get(id);
-        // another thread stored a later time
+        // another thread has stored a later time
         if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue;
         void this.rows.put(id, { ...key, lastUsedAt: new Date(at).toISOString() });
       }
@@ -277,14 +277,14 @@ export class LmdbApiKeys implements ApiKeys {
     return key;
   }
 
-  /** Within a transaction: writes the record and its entry in the organization's list. */
+  /** Call within a transaction. Writes the record and its entry in the organization's list. */
   private write(key: KeyRecord): void {
     void this.rows.put(key.id, key);
     const end = key.revoked === true ? 0 : Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void this.byOrganization.put(placeOf(key), end === Infinity ? null : end);
   }
 
-  /** Within a transaction: makes room for one more key. Throws ApiError 422. */
+  /** Call within a transaction. Makes room for one more key. Throws ApiError 422. */
   private makeRoom(organizationId: string): void {
     const now = Date.now();
     const places = [...this.byOrganization.range(ofOrganization(organizationId))];
@@ -293,7 +293,7 @@ export class LmdbApiKeys implements ApiKeys {
     for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) this.erase(key);
   }
 
-  /** Within a transaction: erases the key at this list entry, with all its index entries. */
+  /** Call within a transaction. Erases the key of this list entry, with all its index entries. */
   private erase(place: Key): void {
     const id = (place as [string, number, string])[2];
     const row = this.rows.get(id);

@@ -1,4 +1,4 @@
-// Attempts in the table `attempts`. Each row is erased when its period ends.
+// Attempts in the `attempts` table. Each row is erased when its period ends.
 
 import type { Key, Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -20,7 +20,7 @@ export class LmdbAttempts implements Attempts {
     const over = (rows: readonly Counted[], now: number): number =>
       Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
-    // Reads before writing, so that a client that keeps trying after it has been rejected costs next to nothing.
+    // Reads before writing, so that a client that keeps trying after being rejected costs next to nothing.
     const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
     const wait =
       early > 0
@@ -40,8 +40,8 @@ export class LmdbAttempts implements Attempts {
   }
 
   async counted(kind: AttemptKind, subject: string): Promise<Counted> {
-    // requests with the operator token read neither a session nor a key, so this makes other threads' commits visible
-    // to all later reads
+    // requests with the operator token read neither a session nor a key, so this is where other threads' commits become
+    // visible to all later reads
     this.store.refresh();
     const key = keyOf(kind, subject);
     if (this.isTooLong(key))
@@ -51,7 +51,7 @@ export class LmdbAttempts implements Attempts {
     return this.current(key, this.now());
   }
 
-  /** Within a transaction: cancels one counted attempt. */
+  /** Call within a transaction. Cancels one counted attempt. */
   resetAttempts(kind: AttemptKind, subject: string): void {
     const key = keyOf(kind, subject);
     const row = this.current(key, this.now());
@@ -59,7 +59,7 @@ export class LmdbAttempts implements Attempts {
     else void this.rows.remove(key);
   }
 
-  /** Within a transaction: resets the count. */
+  /** Call within a transaction. Resets the count. */
   clearAttempts(kind: AttemptKind, subject: string): void {
     void this.rows.remove(keyOf(kind, subject));
   }

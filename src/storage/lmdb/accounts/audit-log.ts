@@ -1,4 +1,4 @@
-// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the whole server.
+// AuditLog in the `audit` table, keyed [organization, milliseconds, id]. The organization '' means the whole server.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';

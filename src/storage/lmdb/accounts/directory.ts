@@ -1,4 +1,4 @@
-// Directory over LMDB. The instance on the primary thread erases expired data.
+// A Directory on LMDB. The instance on the primary thread erases expired data.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Store } from '../../store.js';
@@ -104,7 +104,7 @@ export class LmdbDirectory implements SweptDirectory {
   }
 }
 
-/** Opens only the accounts, for a process that does not serve. */
+/** Opens only the accounts, for a process that does not serve requests. */
 export function openAccounts(store: Store): Accounts {
   const changes = new AccountChanges();
   return new Accounts(new LmdbDirectory(store, changes), changes);

@@ -1,4 +1,4 @@
-// Identities in the tables of identities, users and the audit log.
+// Identities in the identities, users and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

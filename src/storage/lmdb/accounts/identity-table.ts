@@ -1,5 +1,5 @@
-// The table `identities`: ['at', SHA-256 of issuer and subject] → user, and ['user', user, hash] → the issuer. Call
-// writing methods within a transaction.
+// The `identities` table: ['at', SHA-256 of issuer and subject] → user, and ['user', user, hash] → issuer. Methods that
+// write must be called within a transaction.
 
 import type { Key, Store, Table } from '../../store.js';
 import { identityHash } from '../../../accounts/identities.js';

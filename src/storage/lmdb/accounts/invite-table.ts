@@ -1,6 +1,6 @@
-// Invitations to organizations. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
-// organization. The token of a link is the invitation's ID, with an HMAC keyed by a secret in the database. A pending
-// link can therefore be shown again, and the rows alone do not reveal valid tokens.
+// Invitations to organizations, in the `invites` table: [organization, invite] → invite, and ['id', invite] → its
+// organization. A link's token is the invitation's ID with an HMAC keyed by a secret in the database. So a pending link
+// can be shown again, and the rows alone do not reveal valid tokens.
 
 import { randomBytes } from 'node:crypto';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -49,7 +49,7 @@ export class InviteTable {
     return inviteState(invite, this.now());
   }
 
-  /** Within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
+  /** Call within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
   create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
     if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
     const others = this.list(organizationId);
@@ -72,14 +72,14 @@ export class InviteTable {
     return invite;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   revoke(invite: Invite): void {
     this.put({ ...invite, revokedAt: this.now() });
   }
 
   /**
-   * Within a transaction: revokes invitations that this user created and could not create with the role `own`. Returns
-   * them.
+   * Call within a transaction. Revokes the invitations created by this user that the role `own` is not allowed to
+   * create. Returns them.
    */
   revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
     const over = outlived(this.list(organizationId), userId, own, this.now());
@@ -87,17 +87,17 @@ export class InviteTable {
     return over;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   accept(invite: Invite): void {
     this.put({ ...invite, acceptedAt: this.now() });
   }
 
-  /** With its state and, while it is pending, the token of its link. */
+  /** The invitation with its state and, while it is pending, its link's token. */
   shown(invite: Invite): ShownInvite {
     return shownInvite(invite, this.secret(), this.now());
   }
 
-  /** The pending invitation of a link. Throws ApiError 400 invalid_token. */
+  /** The pending invitation for a link. Throws ApiError 400 invalid_token. */
   ofToken(token: string): Invite {
     const id = invitedBy(token, this.secret());
     if (id !== null) {
@@ -108,7 +108,7 @@ export class InviteTable {
     throw invalidInvite();
   }
 
-  /** Within a transaction: removes all invitations of an organization. */
+  /** Call within a transaction. Removes all invitations of an organization. */
   removeAll(organizationId: string): void {
     for (const invite of this.list(organizationId)) this.remove(invite);
   }
@@ -131,7 +131,7 @@ export class InviteTable {
     void this.organizationOf.remove(['id', id]);
   }
 
-  /** If there is no secret, no invitation has been created yet, so no token is valid. */
+  /** Without a secret, no invitation has been created yet, so no token is valid. */
   private secret(): Uint8Array {
     return this.secrets.get(SECRET) ?? randomBytes(32);
   }

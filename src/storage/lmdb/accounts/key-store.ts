@@ -1,4 +1,4 @@
-// KeyStore over the tables of keys, organizations and settings, all read in one event-loop turn.
+// A KeyStore on the keys, organizations and settings tables, all read in one event-loop turn.
 
 import { identityFor } from '../../../accounts/key-store.js';
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';

@@ -1,4 +1,4 @@
-// Members in the tables of memberships, users, organizations, sessions, invitations and the audit log.
+// Members in the memberships, users, organizations, sessions, invitations and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -85,7 +85,7 @@ export class LmdbMembers implements Members {
     });
   }
 
-  /** Longer IDs cannot exist, and LMDB limits the length of keys, so they are not looked up. */
+  /** Longer IDs cannot exist and are not looked up, because LMDB limits key length. */
   #row(organizationId: string, userId: string): Membership | undefined {
     return organizationId.length > 64 || userId.length > 64
       ? undefined

@@ -1,5 +1,5 @@
-// Memberships and roles. Owns the tables `memberships`, keyed [organization, user], and `members-by-user`, keyed [user,
-// organization]. Call writing methods within a transaction.
+// Memberships and roles. Owns the `memberships` table, keyed [organization, user], and the `members-by-user` table,
+// keyed [user, organization]. Methods that write must be called within a transaction.
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Key, Store, Table } from '../../store.js';
@@ -39,13 +39,13 @@ export class MembershipTable {
     return count;
   }
 
-  /** Whether this is the only owner. */
+  /** Whether this user is the only owner. */
   isLastOwner(organizationId: string, userId: string): boolean {
     const owners = this.ofOrganization(organizationId).filter(({ role }) => role === 'owner');
     return owners.length === 1 && owners[0]?.userId === userId;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   put(organizationId: string, userId: string, role: Role): Membership {
     const createdAt = this.get(organizationId, userId)?.createdAt ?? new Date().toISOString();
     const membership = { organizationId, userId, role, createdAt };
@@ -54,7 +54,7 @@ export class MembershipTable {
     return membership;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(organizationId: string, userId: string): void {
     void this.memberships.remove([organizationId, userId]);
     void this.byUser.remove([userId, organizationId]);

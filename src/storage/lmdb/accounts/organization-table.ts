@@ -1,14 +1,14 @@
-// Organizations as rows of the table `organizations`. Call writing methods within a transaction.
+// Organizations, stored as rows of the `organizations` table. Methods that write must be called within a transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
 import type { Organization } from '../../../accounts/keys.js';
 import type { Page } from '../../../accounts/page.js';
 
-// Row of `meta`: the highest organization number assigned so far.
+// Row of the `meta` table: the highest organization number assigned so far.
 const LAST_NUMBER = 'last-tenant';
 
-/** Longer ids cannot exist, and LMDB limits the length of keys. */
+/** Longer IDs cannot exist, and LMDB limits key length. */
 const MAX_ID = 64;
 
 export class OrganizationTable {
@@ -31,7 +31,7 @@ export class OrganizationTable {
     return this.all().filter((one) => !isDeleted(one));
   }
 
-  /** Ordered by id. `after`: id of the previous page's last entry. */
+  /** Ordered by ID. `after`: ID of the previous page's last entry. */
   page(limit: number, after: string | null): Page<Organization> {
     const from = after === null ? {} : { from: after.slice(0, MAX_ID) };
     const data: Organization[] = [];
@@ -60,7 +60,7 @@ export class OrganizationTable {
     );
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   create(name: string): Organization {
     const organization: Organization = {
       id: newAccountId('org'),
@@ -73,7 +73,7 @@ export class OrganizationTable {
     return organization;
   }
 
-  /** Within a transaction. Undefined if not found. */
+  /** Call within a transaction. Undefined if not found. */
   change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
     const organization = this.get(id);
     if (organization === undefined) return undefined;
@@ -82,22 +82,22 @@ export class OrganizationTable {
     return changed;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   markDeleted(id: string): void {
     const organization = this.get(id);
     if (organization !== undefined)
       void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
-  /** Within a transaction: records what has been erased of a deleted organization. */
+  /** Call within a transaction. Records which data of a deleted organization has been erased. */
   markErased(id: string, what: 'erased' | 'keysErased'): void {
     const organization = this.organizations.get(id);
     if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
   }
 
-  /** A number is never reused: it identifies the organization in the prefix cache and in counters. */
+  /** Numbers are never reused, because they identify organizations in the prefix cache and in counters. */
   private newNumber(): number {
-    // Old databases do not have this row, so they are scanned once.
+    // Old databases lack this row, so they are scanned once.
     const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
     void this.meta.put(LAST_NUMBER, number);
     return number;

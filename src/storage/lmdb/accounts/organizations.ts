@@ -1,4 +1,4 @@
-// Organizations in the tables of organizations, settings, memberships, invitations, keys and the audit log.
+// Organizations in the organizations, settings, memberships, invitations, keys and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -33,7 +33,7 @@ export interface OrganizationsTables {
 }
 
 export class LmdbOrganizations implements Organizations {
-  /** `changed` is called with the organization's id after each change that caches must be notified of. */
+  /** `changed` is called with the organization's ID after each change that caches must be notified of. */
   constructor(
     private readonly store: Store,
     private readonly tables: OrganizationsTables,
@@ -174,7 +174,7 @@ export class LmdbOrganizations implements Organizations {
     };
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #set(id: string, { limits, monthlyTokenCap }: OrganizationChange, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
@@ -191,7 +191,7 @@ export class LmdbOrganizations implements Organizations {
       });
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #keepText(id: string, keepsText: boolean, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);

@@ -1,5 +1,4 @@
-// OwnAccount in the tables of users, memberships, organizations, sessions, tokens, second factors, invitations and the
-// audit log.
+// OwnAccount in the users, memberships, organizations, sessions, tokens, two-factor, invitations and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -82,7 +81,7 @@ export class LmdbOwnAccount implements OwnAccount {
     });
   }
 
-  /** Within a transaction. Invalidates links sent to the old address. */
+  /** Call within a transaction. Invalidates links sent to the old address. */
   #change({ id, email: before }: User, email: string, verified: boolean, actor: Actor): ChangedEmail {
     const { users, tokens, audit } = this.tables;
     const user = users.changeEmail(id, email, verified);

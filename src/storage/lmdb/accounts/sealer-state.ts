@@ -1,4 +1,4 @@
-// SealerState in the table `secrets`.
+// SealerState in the `secrets` table.
 
 import { randomBytes } from 'node:crypto';
 import type { Store, Table } from '../../store.js';
@@ -8,7 +8,7 @@ import type { SealerState } from '../../../accounts/sealing/sealer-state.js';
 
 interface MadeKey {
   secret: Uint8Array;
-  /** Time from which keys in the settings are used instead, in ms; null while this is the current key. */
+  /** Time from which configured keys are used instead, in ms; null while this is the current key. */
   replacedAt: number | null;
 }
 
@@ -39,7 +39,7 @@ export class LmdbSealerState implements SealerState {
     return made.replacedAt === null || this.now() - made.replacedAt < GRACE_MS ? made.secret : null;
   }
 
-  /** A conversation that was started with a model that has been removed can continue with another model. */
+  /** Keeps the names of removed models, so that a conversation started with one can continue with another model. */
   async knownModels(models: readonly string[]): Promise<readonly string[]> {
     const before = this.#names.get(MODEL_NAMES) ?? [];
     const known = knownNames(models, before);

@@ -1,12 +1,12 @@
-// The table `second-factors`, keyed by user. Call writing methods within a transaction.
+// The `second-factors` table, keyed by user. Methods that write must be called within a transaction.
 
 import type { Store, Table } from '../../store.js';
 import type { SecondFactor } from '../../../accounts/second-factors.js';
 
 export interface SecondFactorRow {
-  /** Null: off. */
+  /** Null if two-factor authentication is off. */
   readonly factor: SecondFactor | null;
-  /** Proposed, not confirmed yet. */
+  /** A proposed secret that has not been confirmed yet. */
   readonly proposal: { readonly sealed: string; readonly until: number } | null; // milliseconds
 }
 

@@ -1,4 +1,4 @@
-// SecondFactors in the table `second-factors`, keyed by user: the active factor and the proposed one.
+// SecondFactors in the `second-factors` table, keyed by user: the active two-factor secret and the proposed one.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -132,7 +132,7 @@ export class LmdbSecondFactors implements SecondFactors {
     return proposal !== null && proposal.until > this.now() ? proposal.sealed : null;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #remove(userId: string, actor: Actor, action: string, email: string): boolean {
     const { secondFactors, users, attempts, audit } = this.tables;
     if (secondFactors.get(userId).factor === null) return false;

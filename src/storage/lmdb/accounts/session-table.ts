@@ -1,6 +1,6 @@
-// Browser sessions. Table `sessions`: ['hash', SHA-256 of the cookie] → session, and ['user', user, session] → that
-// hash. The cookie's 256 random bits are not stored, so a copy of the database cannot be used to sign in. Nothing is
-// cached: when a session ends, it is immediately invalid in every thread.
+// Browser sessions, in the `sessions` table: ['hash', SHA-256 of the cookie] → session, and ['user', user, session] →
+// that hash. The cookie's 256 random bits are not stored, so a copy of the database cannot be used to sign in. Nothing
+// is cached, so a session that ends is immediately invalid on every thread.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
@@ -28,7 +28,7 @@ export class SessionTable {
     this.byUser = store.table('sessions');
   }
 
-  /** Within a transaction. `secret`: the cookie's value. */
+  /** Call within a transaction. `secret`: the cookie's value. */
   begin(userId: string, ip: string, userAgent: string): { secret: string; session: Session } {
     const others = this.ofUser(userId);
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
@@ -48,10 +48,10 @@ export class SessionTable {
     return { secret, session };
   }
 
-  /** The session of a cookie, while it is valid. */
+  /** The session for a cookie, while it is valid. */
   find(secret: string): Session | undefined {
     if (!isCookie(secret)) return undefined;
-    // makes commits of other threads visible to all reads of this request, including those after this event-loop turn
+    // makes other threads' commits visible to all reads of this request, even commits made since this event-loop turn
     // started
     this.store.refresh();
     const session = this.byHash.get(['hash', sessionHash(secret)]);
@@ -59,7 +59,8 @@ export class SessionTable {
   }
 
   /**
-   * Records that a session is used. This is not written to disk immediately, and a failure does not affect the request.
+   * Records that a session is being used. This is not written to disk immediately, and a failure does not affect the
+   * request.
    */
   seen(secret: string, session: Session): void {
     const now = this.now();
@@ -74,12 +75,12 @@ export class SessionTable {
       .catch(() => undefined);
   }
 
-  /** Last used first. */
+  /** Most recently used first. */
   list(userId: string): Session[] {
     return this.ofUser(userId).map(({ session }) => session);
   }
 
-  /** Within a transaction. False if the user has no such session. */
+  /** Call within a transaction. False if the user does not have this session. */
   end(userId: string, id: string): boolean {
     const hash = this.byUser.get(['user', userId, id]);
     if (hash === undefined) return false;
@@ -87,7 +88,7 @@ export class SessionTable {
     return true;
   }
 
-  /** Within a transaction: ends every session of the user except `except`. */
+  /** Call within a transaction. Ends all sessions of the user except `except`. */
   endAll(userId: string, except: string | null = null): void {
     for (const { session, hash } of this.ofUser(userId)) if (session.id !== except) this.remove(hash);
   }

@@ -1,4 +1,4 @@
-// Settings of an organization that override the general ones. Owns the table `organization-settings`, keyed by
+// An organization's settings that override the general ones. Owns the `organization-settings` table, keyed by
 // organization; without a row, the general settings apply.
 
 import type { Store, Table } from '../../store.js';
@@ -16,12 +16,12 @@ export class SettingsTable {
     return this.rows.get(organizationId) ?? NO_SETTINGS;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   put(organizationId: string, settings: OrganizationSettings): void {
     void this.rows.put(organizationId, settings);
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(organizationId: string): void {
     void this.rows.remove(organizationId);
   }

@@ -1,6 +1,6 @@
-// The first user to sign up becomes the operator. If other machines can reach the server, this must be the person who
-// started it. The first sign-up therefore needs the code that is shown at startup. Row `setup-code` of the table
-// `secrets`, until a user exists.
+// The first user to sign up becomes the operator. If other machines can reach the server, that must be the person who
+// started it, so the first sign-up requires the code shown at startup. Stored in the `setup-code` row of the `secrets`
+// table until a user exists.
 
 import { timingSafeEqual } from 'node:crypto';
 import { base62 } from '../../../shared/ids.js';
@@ -17,8 +17,8 @@ export class SetupCode {
   }
 
   /**
-   * Within a transaction. Returns the code; creates it if needed. It survives restarts, so that links shown earlier
-   * stay valid.
+   * Call within a transaction. Returns the code, creating it if needed. It survives restarts, so that links shown
+   * earlier stay valid.
    */
   ensure(): string {
     const known = this.secrets.get(ROW);
@@ -35,7 +35,7 @@ export class SetupCode {
     return a.length === b.length && timingSafeEqual(a, b);
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(): void {
     void this.secrets.remove(ROW);
   }

@@ -1,4 +1,4 @@
-// SignIns in the tables of users, sessions, tokens, attempts and the audit log.
+// SignIns in the users, sessions, tokens, attempts and audit log tables.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -106,7 +106,7 @@ export class LmdbSignIns implements SignIns {
       const changed = users.change(userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       sessions.endAll(userId);
-      tokens.removeOf(userId, 'new-email'); // someone who knew the old password may have requested a change of address
+      tokens.removeOf(userId, 'new-email'); // someone who knew the old password may have requested an address change
       attempts.clearAttempts('password', userId);
       void audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;

@@ -1,4 +1,4 @@
-// SignUps in the tables of users, organizations, memberships, invitations, sessions and the audit log.
+// SignUps in the users, organizations, memberships, invitations, sessions and audit log tables.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Store } from '../../store.js';
@@ -108,7 +108,7 @@ export class LmdbSignUps implements SignUps {
 
   #own(first: boolean, request: SignUp, actor: Actor): Home {
     const { organizations, memberships, audit } = this.tables;
-    // Keys created at the first start or on the command line are assigned to the first user.
+    // Keys created at the first startup or on the command line are assigned to the first user.
     const [oldest] = first ? organizations.list() : [];
     const orphan = oldest !== undefined && memberships.count(oldest.id) === 0 ? oldest : undefined;
     if (orphan !== undefined) {

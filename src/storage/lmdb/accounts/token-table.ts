@@ -1,6 +1,6 @@
-// Single-use tokens of links that are valid for an hour: set a new password, or confirm an e-mail address. Table
-// `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the last token per
-// user and purpose is valid.
+// Single-use tokens for links that are valid for an hour, which set a new password or confirm an e-mail address. In the
+// `tokens` table: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the most recent
+// token per user and purpose is valid.
 
 import type { Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -19,7 +19,7 @@ export class TokenTable {
     this.hashes = store.table('tokens');
   }
 
-  /** Within a transaction. The returned token itself is not stored. */
+  /** Call within a transaction. The returned token itself is not stored. */
   create(userId: string, purpose: TokenPurpose, mailed: boolean, email?: string): string {
     this.removeOf(userId, purpose);
     const token = newToken();
@@ -44,14 +44,14 @@ export class TokenTable {
     return found;
   }
 
-  /** Within a transaction: like find(), and invalidates the token. */
+  /** Call within a transaction. Like find(), but also invalidates the token. */
   use(token: string, purpose: TokenPurpose): Token {
     const found = this.find(token, purpose);
     this.removeOf(found.userId, purpose);
     return found;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   removeOf(userId: string, purpose: TokenPurpose): void {
     const hash = this.hashes.get(['user', userId, purpose]);
     if (hash === undefined) return;
@@ -59,7 +59,7 @@ export class TokenTable {
     void this.hashes.remove(['user', userId, purpose]);
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   removeAllOf(userId: string): void {
     for (const purpose of TOKEN_PURPOSES) this.removeOf(userId, purpose);
   }

@@ -1,5 +1,5 @@
-// The tables `users` and `users-by-email`. Reads return committed data. Call writing methods within the transaction
-// they belong to.
+// The `users` and `users-by-email` tables. Reads return committed data. Methods that write must be called within a
+// transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
@@ -12,7 +12,7 @@ export interface NewUser {
   operator: boolean;
 }
 
-/** Longer addresses cannot exist, and LMDB limits the length of keys. */
+/** Longer addresses cannot exist, and LMDB limits key length. */
 const MAX_EMAIL = 320;
 const PAGE = 256;
 
@@ -29,19 +29,19 @@ export class UserTable {
     return this.users.get(id);
   }
 
-  /** `email`: in the form that normalEmail() returns. */
+  /** `email`: as returned by normalEmail(). */
   withEmail(email: string): User | undefined {
     const id = email.length > MAX_EMAIL ? undefined : this.byEmail.get(email);
     return id === undefined ? undefined : this.users.get(id);
   }
 
-  /** No user exists yet. */
+  /** Whether there are no users yet. */
   get none(): boolean {
     // read to the end, because an unfinished iteration occupies one of the database's few reader slots
     return [...this.users.keys({ limit: 1 })].length === 0;
   }
 
-  /** Ordered by id, starting after `after`. */
+  /** Ordered by ID, starting after `after`. */
   list(limit: number, after: string | null): User[] {
     const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
     return [...found]
@@ -50,7 +50,7 @@ export class UserTable {
       .slice(0, limit);
   }
 
-  /** Within a transaction. Null if the address is taken. */
+  /** Call within a transaction. Null if the address is taken. */
   create(user: NewUser): User | null {
     if (this.byEmail.get(user.email) !== undefined) return null;
     const created: User = {
@@ -66,7 +66,7 @@ export class UserTable {
     return created;
   }
 
-  /** Within a transaction. Undefined if not found or deleted. */
+  /** Call within a transaction. Undefined if not found or deleted. */
   change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
     const user = this.users.get(id);
     if (user === undefined) return undefined;
@@ -75,7 +75,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Within a transaction. Undefined if the address is taken, or the user not found or deleted. */
+  /** Call within a transaction. Undefined if the address is taken, or if the user was not found or has been deleted. */
   changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
     const user = this.users.get(id);
     if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;
@@ -86,7 +86,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   remove(id: string): void {
     const user = this.users.get(id);
     if (user === undefined) return;
@@ -94,7 +94,7 @@ export class UserTable {
     void this.users.remove(id);
   }
 
-  /** Whether another operator exists who can sign in. */
+  /** Whether there is another operator who can sign in. */
   hasOtherOperator(id: string): boolean {
     for (let after: string | null = null; ; ) {
       const page: User[] = this.list(PAGE, after);

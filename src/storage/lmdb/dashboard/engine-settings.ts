@@ -1,4 +1,4 @@
-// EngineSettingsStore in the table `engine-settings`, keyed by engine, and the audit log.
+// EngineSettingsStore in the `engine-settings` table, keyed by engine, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

@@ -1,4 +1,4 @@
-// ModelSettingsStore in the table `model-settings`, keyed by model, and the audit log.
+// ModelSettingsStore in the `model-settings` table, keyed by model, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';
@@ -16,7 +16,7 @@ export class LmdbModelSettings implements ModelSettingsStore {
   }
 
   async all(): Promise<ReadonlyMap<string, ModelRow>> {
-    this.store.refresh(); // another thread may just have reported a change: make its commit visible
+    this.store.refresh(); // another thread may have just reported a change, so make its commit visible
     return new Map([...this.#rows.range()].map(({ key, value }) => [key as string, value]));
   }
 

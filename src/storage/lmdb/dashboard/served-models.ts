@@ -1,4 +1,4 @@
-// ServedModelStore in the tables `served-models` and `model-settings`, keyed by name, and the audit log.
+// ServedModelStore in the `served-models` and `model-settings` tables, keyed by name, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';
@@ -19,7 +19,7 @@ export class LmdbServedModels implements ServedModelStore {
   }
 
   async all(): Promise<ReadonlyMap<string, ServedModelRow>> {
-    this.store.refresh(); // another thread may just have reported a change: make its commit visible
+    this.store.refresh(); // another thread may have just reported a change, so make its commit visible
     return this.#all();
   }
 

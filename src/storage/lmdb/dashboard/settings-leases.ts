@@ -1,4 +1,4 @@
-// SettingsLeases in the table `engine-holds`, keyed by engine.
+// SettingsLeases in the `engine-holds` table, keyed by engine.
 
 import type { Store, Table } from '../../store.js';
 import { isOver } from '../../../dashboard/admin/settings-leases.js';
@@ -13,8 +13,8 @@ export class LmdbEngineHolds implements SettingsLeases {
 
   take(hold: SettingsLease, isNew: boolean, now: number): Promise<boolean> {
     return this.store.transaction(() => {
-      // Only one lease at a time, even on different engines: they share the machine, so concurrent measurements would
-      // disturb each other.
+      // Only one lease is allowed at a time, even for different engines, because they share the machine and concurrent
+      // measurements would disturb each other.
       const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && !isOver(value, now));
       if (others || (!isNew && this.#rows.get(hold.engine)?.id !== hold.id)) return false;
       void this.#rows.put(hold.engine, hold);

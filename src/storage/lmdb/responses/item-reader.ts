@@ -1,5 +1,5 @@
-// Looks up items by id for one request, which may name an item thousands of times, or thousands of items of one
-// response. Each ID is looked up only once, and the data that was read for it is reused for adjacent items.
+// Looks up items by ID for one request, which may name an item thousands of times, or thousands of items from one
+// response. Each ID is looked up only once, and the data read for it is reused for adjacent items.
 
 import type { ResponseRows } from './response-rows.js';
 import { itemKey } from '../../response-parts.js';
@@ -7,9 +7,9 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import type { StoredItem } from '../../response-store.js';
 import type { ResponseTables } from './response-tables.js';
 
-/** Maximum number of responses with the same item id that are searched for a readable one. */
+/** Maximum number of responses with the same item ID that are searched for a readable one. */
 const SAME_ITEM_MAX = 256;
-/** Maximum number of unreadable responses skipped by all lookups together. */
+/** Maximum number of unreadable responses skipped, in total across all lookups. */
 const PASSED_MAX = 8_192;
 
 export class ItemReader {

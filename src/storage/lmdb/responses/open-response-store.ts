@@ -1,6 +1,6 @@
-// ResponseStore over the tables of a Store. Each method reads everything synchronously, so it sees a single state of
-// the database. A response is written in one transaction. If its parts are large or many (images, hundreds of items),
-// they are written before that in small steps, and the head, which makes them visible, is written last. Owns the
+// A ResponseStore on the tables of a Store. Each method reads everything synchronously, so it sees a single state of
+// the database. A response is written in one transaction. If its parts are large or numerous (images, hundreds of
+// items), they are written in small steps beforehand, and the head, which makes them visible, is written last. Owns the
 // response tables; event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
@@ -43,32 +43,32 @@ const SWEEP_MS = 3_600_000;
 // If there are more items than this, they are written before the transaction.
 const INLINE_ITEMS = 256;
 const INLINE_IMAGE_BYTES = 1024 ** 2;
-// Items written per step.
+// Number of items written per step.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-/** If the disk is full, every save fails. The failure is logged at this interval. */
+/** Interval at which write failures are logged. Every save fails while the disk is full. */
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
-  /** Seconds since 1970; tests replace the clock. */
+  /** Seconds since the Unix epoch; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
   /** Called when a sweep has failed. The next one retries. */
   onError?: (error: unknown) => void;
-  /** Called at most once per minute when a write has failed and the client got an error. */
+  /** Called at most once per minute when a write has failed and the client received an error. */
   onWriteFailure?: (error: unknown) => void;
-  /** Shared with other threads that have the store open. */
+  /** Shared with the other threads that have the store open. */
   shared?: SharedResponses;
 }
 
 export interface SharedResponses {
-  /** The primary instance sweeps, and cleans up saves that were interrupted by the end of the process. */
+  /** The primary instance sweeps, and cleans up saves that were interrupted when the process ended. */
   primary: boolean;
   held: HeldResponses;
 }
 
-/** Sweeps now and every hour, on one of the threads that share it. */
+/** Opens the store. It sweeps now and every hour, but only on one of the threads that share it. */
 export function openResponseStore(
   store: Store,
   settings: { retention_days: number },
@@ -138,7 +138,7 @@ class TableResponseStore implements ResponseStore {
   async #save(record: ResponseRecord): Promise<void> {
     const { id } = record;
     const before = this.#staging.get(id);
-    if (before !== undefined) await before.catch(() => undefined); // anything that is saved later must be kept
+    if (before !== undefined) await before.catch(() => undefined); // anything saved after that must be kept
     const isNew = this.#tables.heads.get(id) === undefined;
     const parts = itemParts(record, isNew ? ['input', 'output'] : ['output']);
     if (!isNew || (parts.index.length <= INLINE_ITEMS && parts.imageBytes <= INLINE_IMAGE_BYTES)) {
@@ -173,8 +173,8 @@ class TableResponseStore implements ResponseStore {
 
   async chain(organizationId: string, id: string): Promise<HeldChain | null> {
     if (!isResponseId(id)) return null;
-    // A dead response is erased in a later transaction than the one that marked it dead. A response that is readable
-    // now is therefore kept once it is held.
+    // A dead response is erased in a later transaction than the one that marked it dead, so a response that is still
+    // readable is kept once it is held.
     const release = this.#erasure.hold(id);
     try {
       this.#renew();
@@ -252,7 +252,7 @@ class TableResponseStore implements ResponseStore {
     const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
-    // The response after which the page starts may have been deleted. Its sort position is sufficient.
+    // The response after which the page starts may have been deleted; its sort position is enough.
     const begin = last === undefined ? to : [organizationId, Number(made), last];
     const data: ResponsePage['data'][number][] = [];
     let next = '';
@@ -303,7 +303,7 @@ class TableResponseStore implements ResponseStore {
     );
   }
 
-  /** Within a transaction. */
+  /** Call within a transaction. */
   #append(id: string, events: readonly StoredEvent[]): void {
     const [first] = events;
     if (first !== undefined)
@@ -328,7 +328,7 @@ class TableResponseStore implements ResponseStore {
   #events(id: string, after: number, atLeast: number): readonly StoredEvent[] | null {
     if (!this.#hasLog(id)) return null;
     const { to } = ResponseTables.below(id);
-    // The row that contains the first requested event starts at that event or before it.
+    // The row that contains the first requested event starts at or before that event.
     const [start = [id]] = this.#tables.events.keys({ from: [id, after + 1], to: [id], reverse: true, limit: 1 });
     const found: StoredEvent[] = [];
     for (const { value } of this.#tables.events.range({ from: start, to })) {
@@ -372,7 +372,7 @@ class TableResponseStore implements ResponseStore {
     await this.#completeLogs(finalizer, isRunning);
   }
 
-  /** Null if nothing is left of the response that could be marked as failed. */
+  /** Null if the response cannot be marked as failed, because it is dead, gone or already ended. */
   #failed(id: string, finalizer: LogFinalizer): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
@@ -382,7 +382,7 @@ class TableResponseStore implements ResponseStore {
   }
 
   /**
-   * Completes the logs of responses that have failed now, and of responses that were saved as ended although their last
+   * Completes the logs of responses that have now failed, and of responses that were saved as ended but whose last
    * events were not written.
    */
   async #completeLogs(
@@ -424,14 +424,14 @@ class TableResponseStore implements ResponseStore {
         else this.#erasure.removeStaged(record.id);
       });
     } catch (error) {
-      await this.#erasure.unstage(record.id).catch(() => undefined); // the next start retries
+      await this.#erasure.unstage(record.id).catch(() => undefined); // the next startup retries
       throw error;
     }
   }
 
   /**
-   * Within a transaction. `parts`: null if they are already written. False if the response was deleted in the meantime
-   * or belongs to another organization: then nothing is written.
+   * Call within a transaction. `parts`: null if they have already been written. Returns false and writes nothing if the
+   * response was deleted in the meantime or belongs to another organization.
    */
   #write(record: ResponseRecord, parts: ItemParts | null): boolean {
     const { heads, resources, inputs, outputs, images, items, times } = this.#tables;
@@ -443,7 +443,7 @@ class TableResponseStore implements ResponseStore {
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      // a background response is first saved as queued, so if it is missing, it was deleted in the meantime
+      // a background response is first saved as queued, so if it is missing, it has been deleted in the meantime
       if (background && status !== 'queued') return false;
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
@@ -479,7 +479,7 @@ class TableResponseStore implements ResponseStore {
     return true;
   }
 
-  /** Counts a new continuation of `previousId`; returns the depth of its chain. */
+  /** Counts a new continuation of `previousId`. Returns the depth of its chain. */
   #join(organizationId: string, previousId: string | null): number {
     const parent = previousId === null ? undefined : this.#tables.heads.get(previousId);
     if (parent === undefined || parent.organizationId !== organizationId) return 1;
@@ -546,7 +546,7 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  /** Reports a write failure to the client without the reason, which is only for the operator. */
+  /** Reports a write failure to the client without the reason, which only the operator may see. */
   async #written<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write();

@@ -1,7 +1,7 @@
-// Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
-// It is erased when no stored response continues it and no request holds it. The response that it continues may then be
-// next, and so on up to the root of the chain. All work happens in short transactions. A transaction that leaves work
-// undone also records that work, so a crash only delays it until the next sweep. For expiry in bulk see
+// Deletes and erases stored responses. A response that was deleted or has expired is dead: clients cannot see it. It is
+// erased when no stored response continues it and no request holds it. After that, the response that it continues may
+// be erased too, and so on up to the root of the chain. All work happens in short transactions. A transaction that
+// leaves work unfinished also records that work, so a crash only delays it until the next sweep. For bulk expiry, see
 // response-expiry.ts.
 
 import { HeldResponses } from '../../held-responses.js';
@@ -16,7 +16,7 @@ import { ShortTransactions } from '../short-transactions.js';
 import type { IsFull } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-// Entries processed per transaction.
+// Number of entries processed per transaction.
 const PAGE = 64;
 const LOG_ROWS = 512;
 
@@ -58,13 +58,13 @@ export class ResponseErasure {
       if (!holding) return;
       holding = false;
       this.held.release(id);
-      // A failure is left to the next sweep, which will get the same error and report it.
+      // On failure, the next sweep gets the same error and reports it.
       if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
         this.erase([id]).catch(() => undefined);
     };
   }
 
-  /** Within a transaction: makes the response unreadable. Its items are kept for its continuations. */
+  /** Call within a transaction. Makes the response unreadable. Its items are kept for its continuations. */
   kill(id: string, head: Head): void {
     const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
@@ -77,7 +77,7 @@ export class ResponseErasure {
     void times.put(['erase', 0, id], []);
   }
 
-  /** Erases dead, unneeded responses, from each of `ids` towards the root. */
+  /** Erases responses that are dead and no longer needed, from each of `ids` toward the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#transactions.isClosed; ) {
       const slice = left;
@@ -85,7 +85,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases an event log. `until`: the time of its entry. */
+  /** Erases an event log. `until`: the time in its entry. */
   async eraseLog(id: string, until: number): Promise<void> {
     const { events, times } = this.tables;
     for (let more = true; more && !this.#transactions.isClosed; ) {
@@ -100,7 +100,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases every response of an organization, one page per transaction; resolves to their number. */
+  /** Erases all responses of an organization, one page per transaction. Resolves to their number. */
   async eraseOrganization(organizationId: string): Promise<number> {
     const { heads, byOrganization } = this.tables;
     for (let count = 0; ; ) {
@@ -125,7 +125,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases expired rows as long as the gate allows. Resolves to the number of responses that have expired. */
+  /** Erases expired rows while the gate allows it. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     const count = await this.#expiry.sweep();
     await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
@@ -137,20 +137,17 @@ export class ResponseErasure {
     return count;
   }
 
-  /** Returns the saves that the end of the process interrupted. Call before this process saves anything. */
+  /** Returns the saves that were interrupted when the process ended. Call this before the process saves anything. */
   staged(): string[] {
     return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
   }
 
-  /** Removes the rows that an interrupted save had written. */
+  /** Removes the rows written by an interrupted save. */
   async unstage(id: string): Promise<void> {
     await this.tables.store.transaction(() => this.removeStaged(id));
   }
 
-  /**
-   * Within a transaction. Keeps rows that belong to an existing response, even a dead one, because others may continue
-   * it.
-   */
+  /** Call within a transaction. Keeps rows of an existing response, even a dead one, because others may continue it. */
   removeStaged(id: string): void {
     const { images, items, times } = this.tables;
     const index = times.get(['staged', 0, id]);
@@ -166,8 +163,8 @@ export class ResponseErasure {
   }
 
   /**
-   * Calls `act` with all entries in a range of times, one page at a time. Entries that `act` does not remove are
-   * visited only once.
+   * Calls `act` with all entries in a time range, one page at a time. Entries that `act` does not remove are visited
+   * only once.
    */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
     for (let after: Key | null = null; !this.#transactions.isClosed; ) {
@@ -179,7 +176,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Within a transaction. Records the entries that are left to process. */
+  /** Call within a transaction. Records the entries that still have to be processed. */
   #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
     const { times } = this.tables;
     let erased = 0;
@@ -197,7 +194,10 @@ export class ResponseErasure {
     return [];
   }
 
-  /** Within a transaction. Returns the preceding id if `id` was erased, because it may be next. */
+  /**
+   * Call within a transaction. If `id` was erased, returns the ID of the response that it continued, which may be
+   * erased next.
+   */
   #eraseOne(id: string): string | null {
     const { heads, inputs, outputs, images, items, times } = this.tables;
     const head = heads.get(id);

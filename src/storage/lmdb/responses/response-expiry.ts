@@ -1,9 +1,9 @@
-// Expiry of stored responses, oldest first. A transaction writes every page that it touches, so rows that are stored
+// Expires stored responses, oldest first. A transaction writes every page that it touches, so rows that are stored
 // together are erased together: for each window of responses, rows are erased table by table, in key order. Response
-// and item IDs start with the time, so the rows of a window are adjacent in every table, and most pages become free
-// without being written.
+// and item IDs start with the time, so a window's rows are adjacent in every table, and most pages become free without
+// being written.
 //
-// A crash in between loses nothing. Rows that only refer to a response (the item index and the organization's list) are
+// A crash at any point is harmless. Rows that only refer to a response (the item index and the organization's list) are
 // erased first, then the response, and finally the entry with its expiry time, from which the next sweep starts.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -14,9 +14,9 @@ import type { Head } from './response-tables.js';
 import type { ShortTransactions } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-/** Number of responses that are erased together. Their keys are held in memory, a few hundred bytes each. */
+/** Number of responses erased together. Their keys are held in memory, a few hundred bytes each. */
 const WINDOW = 2_048;
-/** Keys read per step. */
+/** Number of keys read per step. */
 const READ = 512;
 
 type DueKey = [kind: 'created', createdAt: number, id: string];
@@ -33,9 +33,9 @@ interface Plan {
    * the response that it continues.
    */
   expired: ExpiredResponse[];
-  /** Responses that must stay until their continuations are erased. */
+  /** Responses that must be kept until their continuations are erased. */
   needed: string[];
-  /** For `expired`: keys of the item index, the organization's list, and the expiry entries. */
+  /** For `expired`: keys of the item index, of the organization's list and of the expiry entries. */
   indexKeys: Key[];
   listKeys: Key[];
   dueKeys: DueKey[];
@@ -47,9 +47,9 @@ export interface ExpiryRules {
    * the clock.
    */
   allows(): boolean;
-  /** Seconds since 1970: responses created at or before this time have expired. */
+  /** Seconds since the Unix epoch. Responses created at or before this time have expired. */
   expiredUntil(): number;
-  /** Within a transaction: makes the response unreadable and records that it must be erased. */
+  /** Call within a transaction. Makes the response unreadable and records that it must be erased. */
   kill(id: string, head: Head): void;
 }
 
@@ -71,7 +71,7 @@ export class ResponseExpiry {
     }
   }
 
-  /** The oldest due entries, at most a window of them. */
+  /** The oldest due entries, up to one window. */
   async #due(): Promise<DueKey[]> {
     const until = this.rules.expiredUntil(),
       due: DueKey[] = [];
@@ -118,10 +118,10 @@ export class ResponseExpiry {
     return count;
   }
 
-  /** Null: closed before all of it was read. */
+  /** Null if the store was closed before all of it was read. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
     const plan: Plan = { expired: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
-    // number of continuations erased by this plan, by the response they continue
+    // number of continuations that this plan erases, by the response that they continue
     const gone = new Map<string, number>();
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
       const id = key[2],
@@ -150,7 +150,7 @@ export class ResponseExpiry {
     return isWhole ? plan : null;
   }
 
-  /** Within a transaction. False if the response was already erased, or is needed after all. */
+  /** Call within a transaction. False if the response has already been erased, or turns out to be needed. */
   #erase({ id, hasImages }: ExpiredResponse): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);
@@ -180,7 +180,7 @@ export class ResponseExpiry {
 
 const familyKey = (organizationId: string, id: string): string => `${organizationId} ${id}`;
 
-/** LMDB's order of keys with the same structure. */
+/** LMDB's order for keys with the same structure. */
 function byKey(a: Key, b: Key): number {
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
     const left = a[at] as string | number,

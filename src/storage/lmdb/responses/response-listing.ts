@@ -1,6 +1,6 @@
-// Lists the items that a response was generated from: its chain's input and output, and its own input. Reads only as
-// far as needed, so that a page of a long chain costs no more than any other page. An item that a client has sent again
-// is listed only at its first position; the repetition was marked when it was stored. Event-loop thread only.
+// Lists the items from which a response was generated: its chain's input and output, and its own input. Reads no
+// further than needed, so that a page of a long chain costs no more than any other page. An item that a client has sent
+// again is listed only at its first position; the repetition was marked when it was stored. Event-loop thread only.
 
 import type { ResponseRows } from './response-rows.js';
 import type { ItemPageQuery, StoredItem } from '../../response-store.js';
@@ -8,7 +8,7 @@ import { itemKey } from '../../response-parts.js';
 import type { Place } from '../../response-parts.js';
 import type { Head, ResponseTables } from './response-tables.js';
 
-/** A response of a chain, with its id. */
+/** A response in a chain, with its ID. */
 export type Link = readonly [id: string, head: Head];
 
 /** `ancestors`: the response and its ancestors, newest first. Null if `after` is not one of their items. */

@@ -1,6 +1,6 @@
-// Table layout of stored responses. Rows are split by how they are read: the small head decides access, the rest is
-// decoded on demand. An item is stored once, with the response that introduced it; continuations refer to the previous
-// response.
+// Table layout of stored responses. Data is split into rows by how it is read: access is decided from the small head,
+// and the rest is decoded on demand. An item is stored once, with the response that introduced it; continuations refer
+// to the previous response.
 //
 //   responses            id                                  → head
 //   response-resources   id                                  → resource without its output, as JSON
@@ -27,19 +27,19 @@ export interface Head {
   background: boolean;
   previousId: string | null;
   depth: number; // number of responses in the chain that ends here
-  contextSize?: number; // size of the preceding chain and its input, see itemSize(); absent before schema version 3
+  contextSize?: number; // size of the preceding chain and its own input, see itemSize(); absent before schema version 3
   chainSize?: number; // the same, plus its output
   children: number; // number of stored continuations
   dead: boolean; // deleted or expired: kept only for its descendants
   logUntil: number | null; // end of the event log's retention, in seconds; null: the response has not ended
-  usage?: FinishedUsage; // usage of an unfinished response, according to its log
+  usage?: FinishedUsage; // an unfinished response's usage, according to its log
 }
 
 export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
   readonly heads: Table<Head>;
-  /** JSON text, because names are chosen by clients and may be `__proto__`. Before schema version 6, it is not text. */
+  /** JSON text, because clients choose names, which may be `__proto__`. Before schema version 6, it was not text. */
   readonly resources: Table<string | Record<string, unknown>>;
   readonly inputs: Table<ItemRow[]>;
   readonly outputs: Table<OutputRow>;
@@ -47,8 +47,9 @@ export class ResponseTables {
   readonly items: Table<ItemEntry>;
   readonly events: Table<[sequence: number, type: string, data: string][]>;
   /**
-   * Kinds: `created`: expires after its retention. `open`: an unfinished background response. `log`: its event log
-   * expires. `erase`: the erasure of a chain must continue here. `staged`: rows of a save whose head may be missing.
+   * Kinds: `created`: a response that expires after its retention period. `open`: an unfinished background response.
+   * `log`: an event log that expires. `erase`: erasing a chain must continue here. `staged`: rows of a save whose head
+   * may be missing.
    */
   readonly times: Table<Key[]>; // `staged`: keys of `items`; otherwise []
   readonly byOrganization: Table<[]>;
@@ -71,7 +72,7 @@ export class ResponseTables {
     return typeof row === 'string' ? (JSON.parse(row) as Record<string, unknown>) : row;
   }
 
-  /** The items of a response at one place; [] if not found. */
+  /** The items of a response in one place; [] if not found. */
   rows(id: string, place: Place): readonly ItemRow[] {
     return (place === 'input' ? this.inputRows(id) : this.outputs.get(id)?.items) ?? [];
   }
@@ -82,7 +83,7 @@ export class ResponseTables {
     return pages.length === 0 ? undefined : pages.flatMap(({ value }) => value);
   }
 
-  /** All keys that start with these elements. */
+  /** Range of all keys that start with these elements. */
   static below(...start: (string | number)[]): { from: Key; to: Key } {
     return { from: start, to: [...start, AFTER_ALL] };
   }
@@ -97,14 +98,14 @@ export const listKey = (
 // Sorts after every number and every string that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
-/** Within a transaction: adds the list per organization to responses of schema version 4. */
+/** Call within a transaction. Adds the list by organization to responses of schema version 4. */
 export function indexByOrganization(store: Store): void {
   const { heads, byOrganization } = new ResponseTables(store);
   for (const { key, value } of heads.range())
     if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
-/** Rows of a response's items that have keys of their own. */
+/** Rows of a response's items that have their own keys. */
 export interface ItemParts {
   index: { key: Key; value: ItemEntry }[];
   images: { key: Key; value: Uint8Array }[];
@@ -114,7 +115,7 @@ export interface ItemParts {
 export function itemParts(record: ResponseRecord, places: readonly Place[]): ItemParts {
   const parts: ItemParts = { index: [], images: [], imageBytes: 0 };
   for (const place of places) {
-    const indexed = new Set<string>(); // an id that occurs twice is indexed at its first position
+    const indexed = new Set<string>(); // an ID that occurs twice is indexed at its first position
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
       if (!indexed.has(id))
         parts.index.push({

@@ -1,4 +1,4 @@
-// PriceStore in the one-row table `prices`, and the audit log.
+// PriceStore in the `prices` table, which has one row, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/audit-log.js';

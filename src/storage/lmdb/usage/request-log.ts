@@ -5,7 +5,7 @@
 //   request-texts              [ended at, request id]                  prompt and response, if stored
 //   meta                       'request-log'                           number and total size of all entries
 //
-// Lists are read in slices over several event-loop turns; erasing uses short transactions.
+// Lists are read in slices over several event-loop turns. Erasing uses short transactions.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Outcome, RequestEntry, RequestText } from '../../../shared/request-entry.js';
@@ -167,7 +167,7 @@ export class LmdbRequestLog implements RequestLog {
     void this.#texts.remove(place);
   }
 
-  /** Within a transaction, because several threads add to it. */
+  /** Call within a transaction, because several threads add to the size. */
   #resize(rows: number, bytes: number): void {
     const size = this.#meta.get(SIZE) ?? NOTHING;
     void this.#meta.put(SIZE, { rows: size.rows + rows, bytes: size.bytes + bytes });

@@ -1,6 +1,6 @@
-// UsageStore's queries on the hourly table: sums over a range, by hour or day, grouped or not, paginated. They read in
-// slices and yield to the event loop in between, because an organization with many keys can have hundreds of thousands
-// of entries for a year.
+// UsageStore's queries on the hourly table: sums over a range, by hour or day, optionally grouped, paginated. They read
+// in slices and yield to the event loop in between, because an organization with many keys can have hundreds of
+// thousands of entries per year.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { PriceTable, UsageGroup, UsageRowObject } from '../../../shared/wire/usage.js';
@@ -10,7 +10,7 @@ import { addSums, HOUR_MS, noUsage } from '../../../usage/sums.js';
 import type { HourKey, UsageSums } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** `cost`: the cost of models that have a price; null if none has one. */
+/** `cost`: the cost of the models that have a price; null if none has one. */
 interface Group {
   readonly fields: readonly [model: string, keyId: string, endpoint: string];
   readonly sums: UsageSums;
@@ -18,7 +18,7 @@ interface Group {
 }
 
 const SLICE = 1_000;
-/** Later than every possible hour. */
+/** Later than any possible hour. */
 const NEVER = 2 ** 40;
 
 /** See UsageStore.rows(). */
@@ -98,7 +98,7 @@ export async function usageTotals(
   return totals;
 }
 
-/** Organizations with entries in a table whose keys start with the organization. */
+/** Organizations that have entries in a table whose keys start with the organization. */
 export function organizationsOf(table: Table<unknown>): string[] {
   const found: string[] = [];
   for (let from: [string, number] | null = null; ; ) {

@@ -1,6 +1,6 @@
-// UsageStore over the tables of usage (see sums.ts). A sum is read and written in the same transaction, so that several
-// threads can add to it. Erasing uses short transactions with long pauses, so that requests that write do not have to
-// wait for it.
+// A UsageStore on the usage tables (see sums.ts). A sum is read and written in the same transaction, so that several
+// threads can add to it. Erasing uses short transactions with long pauses in between, so that requests that write do
+// not have to wait for it.
 
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import type { Key, Store, Table } from '../../store.js';
@@ -22,7 +22,7 @@ import type {
   UsageTotal,
 } from '../../../usage/usage-store.js';
 
-/** Keys per erasing transaction. */
+/** Number of keys per erasing transaction. */
 const BATCH = 1_000;
 
 export class LmdbUsageStore implements UsageStore {

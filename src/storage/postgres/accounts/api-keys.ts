@@ -1,4 +1,4 @@
-// ApiKeys in the table `api_keys`, with the secret of their hashes.
+// ApiKeys in the `api_keys` table, with the secret that keys their hashes.
 
 import { newAccountId, newApiKey } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -23,7 +23,7 @@ import { membership } from './member-rows.js';
 import { ensureSecret } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-/** Number of rows changed per statement when all keys of an organization are changed. */
+/** Number of rows changed per statement when all of an organization's keys are changed. */
 const SLICE = 200;
 
 export class PostgresApiKeys implements ApiKeys {
@@ -162,7 +162,7 @@ export class PostgresApiKeys implements ApiKeys {
     });
   }
 
-  /** Revokes every key of an organization that is being deleted, in small steps. */
+  /** Revokes all keys of an organization that is being deleted, in small steps. */
   async revokeAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.work.changeSeen(
@@ -177,7 +177,7 @@ export class PostgresApiKeys implements ApiKeys {
     }
   }
 
-  /** Erases every key of a deleted organization, in small steps. */
+  /** Erases all keys of a deleted organization, in small steps. */
   async eraseAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.work.changeSeen(

@@ -1,5 +1,5 @@
-// AuditLog in the table `audit_log`. Entries are numbered within transactions on accounts, so that all processes share
-// one order. '' stands for the whole server.
+// AuditLog in the `audit_log` table. Entries are numbered within account transactions, so that all processes see the
+// same order. The organization '' means the whole server.
 
 import type { Queryable } from '../database.js';
 import type { AuditEntry } from '../../../shared/wire/organizations.js';
@@ -9,7 +9,7 @@ import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
 
-/** Within a transaction (work.ts), which the entry is part of. */
+/** Call within the account transaction (work.ts) of which the entry is to be part. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,
@@ -25,7 +25,7 @@ export async function noteAudit(
   ]);
 }
 
-/** Like noteAudit(), for a setting; null: no entry. */
+/** Like noteAudit(), but for a setting; null: no entry. */
 export async function noteSetting(
   sql: Queryable,
   organizationId: string | null,

@@ -1,7 +1,7 @@
-// Notifies this thread of changes to keys and organizations by any process. A notification immediately names the
-// organization. The version in `accounts_state`, which is read several times a second, reveals whether a notification
-// was lost. From this file, the key cache learns how long its entries may be trusted. Each read also samples the
-// database's clock. Event-loop thread only.
+// Notifies this thread of changes to keys and organizations by any process. A notification names the organization and
+// arrives immediately. The version in `accounts_state`, which is read several times a second, reveals whether a
+// notification was lost. The key cache uses this class to learn how long its entries may be trusted. Each read also
+// samples the database's clock. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from '../database.js';
@@ -12,21 +12,21 @@ import type { KeyCachePolicy } from '../../../accounts/key-cache.js';
 /** Interval between reads of the version. */
 const LOOK_MS = 300;
 /**
- * If the database takes longer to respond, changes made in the meantime are unknown. It then counts as unreachable,
- * although the read continues.
+ * If the database takes longer than this to respond, changes made in the meantime are unknown, so it counts as
+ * unreachable, although the read continues.
  */
 const ANSWER_MS = 1_000;
 
-/** Content of a notification: the organization whose keys and limits must be read again, and the new version. */
+/** A notification's content: the organization whose keys and limits must be read again, and the new version. */
 export const changeMessage = (version: number, organizationId: string): string =>
   `accounts ${version} ${organizationId}`;
 
 export interface ChangeFeedOptions {
-  /** Null: a change of which the notification was lost. */
+  /** Null means a change whose notification was lost. */
   onChange: (organizationId: string | null) => void;
   /** Called when the database has become unreachable or, with null, reachable again. */
   onAway?: (error: unknown) => void;
-  /** How long cached keys stay valid while the database is unreachable. */
+  /** How long cached keys stay valid while the database is unreachable, in ms. */
   awayMs: number;
   /** Receives a sample each time the version is read. */
   clock?: Pick<DatabaseClock, 'sample'>;
@@ -78,14 +78,14 @@ export class ChangeFeed implements KeyCachePolicy {
     const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
     if (version === undefined || organizationId === undefined) return;
     const next = Number(version);
-    // Reports changes in order of versions. If a version is missing, any organization may have changed.
+    // Reports changes in order of versions. If a version was skipped, any organization may have changed.
     const changed = this.#version === null || next <= this.#version + 1 ? organizationId : null;
     this.#version = Math.max(next, this.#version ?? 0);
     this.options.onChange(changed);
   }
 
   /**
-   * Reads the version. When this resolves, all changes committed before the call have been reported, unless the
+   * Reads the version. Once this resolves, all changes committed before the call have been reported, unless the
    * database is unreachable. Never rejects.
    */
   async look(): Promise<void> {
@@ -110,7 +110,7 @@ export class ChangeFeed implements KeyCachePolicy {
       );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
-      // While the database was unreachable, anything may have changed. It may even be a different server now.
+      // Anything may have changed while the database was unreachable. It may even be a different server now.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);

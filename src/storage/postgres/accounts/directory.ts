@@ -1,5 +1,5 @@
-// Directory over a database that several processes share. Every primary thread erases expired data; doing so
-// concurrently is harmless.
+// A Directory on a database that several processes share. Every primary thread erases expired data; it is harmless to
+// do so concurrently.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Database } from '../database.js';
@@ -43,7 +43,7 @@ export class PostgresDirectory implements SweptDirectory {
   readonly #sweeping: Sweeping;
 
   /**
-   * `changes` is notified of each change to keys and organizations that this process makes; changes by other processes
+   * `changes` is notified of each change that this process makes to keys and organizations; other processes' changes
    * arrive through a ChangeFeed. `now`: the database's clock, so that all processes agree on when a key, session, link
    * or lockout expires.
    */

@@ -1,4 +1,5 @@
-// Rows of invitations. For their links, see invite-links.ts. Call writing functions within a transaction (work.ts).
+// Invitation rows. For their links, see invite-links.ts. Functions that write must be called within a transaction
+// (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -75,7 +76,7 @@ export async function createInvite(
   return inviteOf(row as InviteRow);
 }
 
-/** Revokes invitations that this user created and could not create with the role `own`. Returns them. */
+/** Revokes the invitations created by this user that the role `own` is not allowed to create. Returns them. */
 export async function endOutlived(
   sql: Queryable,
   now: number,
@@ -111,7 +112,7 @@ export async function showInvites(sql: Queryable, now: number, invites: readonly
   return invites.map((invite) => shownInvite(invite, secret, now));
 }
 
-/** The pending invitation of a link. Rejects with ApiError 400 invalid_token. */
+/** The pending invitation for a link. Rejects with ApiError 400 invalid_token. */
 export async function inviteOfLink(sql: Queryable, now: number, token: string): Promise<Invite> {
   const id = invitedBy(token, await ensureSecret(sql, 'invite-key'));
   const [row] = id === null ? [] : await sql.query<InviteRow>(`SELECT ${COLUMNS} FROM invites WHERE id = $1`, [id]);

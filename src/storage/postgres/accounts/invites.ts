@@ -1,4 +1,4 @@
-// Invites in the tables of invitations, memberships, users, organizations and the audit log.
+// Invites in the invitations, memberships, users, organizations and audit log tables.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Queryable } from '../database.js';
@@ -35,8 +35,8 @@ import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
 /**
- * Within a transaction, after a member's role changed to `own` (undefined: no longer a member): revokes their
- * invitations that this role could not create.
+ * Call within a transaction after a member's role changed to `own` (undefined: no longer a member): revokes their
+ * invitations that this role is not allowed to create.
  */
 export async function revokeOutlived(
   sql: Queryable,

@@ -1,4 +1,4 @@
-// Rows of API keys, which are found by their keyed hash and listed by organization. Call writing functions within a
+// API key rows, which are found by keyed hash and listed by organization. Functions that write must be called within a
 // transaction.
 
 import type { Queryable } from '../database.js';
@@ -27,7 +27,7 @@ export interface KeyRow {
 
 export const KEY_COLUMNS =
   'id, organization_id, created_by, name, public_id, last4, hash, models, scopes, limits, expires_at, last_used_at, created_at, revoked_at, revoked, rotated_from';
-/** The key is valid at time $2. */
+/** SQL condition: the key is valid at time $2. */
 export const VALID =
   'NOT revoked AND (revoked_at IS NULL OR revoked_at > $2) AND (expires_at IS NULL OR expires_at > $2)';
 
@@ -50,7 +50,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   rotatedFrom: row.rotated_from,
 });
 
-/** Undefined if it does not exist, or if it belongs to another organization. */
+/** Undefined if the key does not exist or belongs to another organization. */
 export async function keyById(sql: Queryable, organizationId: string, id: string): Promise<KeyRecord | undefined> {
   const [row] = await sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys WHERE organization_id = $1 AND id = $2`, [
     organizationId,

@@ -1,4 +1,4 @@
-// KeyStore over the tables of keys and organizations. A lookup is one statement that uses one index.
+// A KeyStore on the keys and organizations tables. A lookup is one statement that uses one index.
 
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
 import { identityFor } from '../../../accounts/key-store.js';

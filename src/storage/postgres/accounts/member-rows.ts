@@ -1,4 +1,4 @@
-// Rows of memberships and roles. Call writing functions within a transaction (work.ts).
+// Membership rows, including roles. Functions that write must be called within a transaction (work.ts).
 
 import type { Queryable } from '../database.js';
 import type { Role } from '../../../shared/wire/organizations.js';
@@ -32,7 +32,7 @@ export async function membership(
   return row === undefined ? undefined : membershipOf(row);
 }
 
-/** Oldest membership first. With `organizationId`: only that organization. */
+/** Oldest membership first. `organizationId`: returns only that organization. */
 export async function ownOrganizations(
   sql: Queryable,
   userId: string,
@@ -63,7 +63,7 @@ export async function countBelonging(sql: Queryable, userId: string): Promise<nu
   );
 }
 
-/** Whether this is the only owner. */
+/** Whether this user is the only owner. */
 export async function isLastOwner(sql: Queryable, organizationId: string, userId: string): Promise<boolean> {
   const owners = await sql.query<{ user_id: string }>(
     "SELECT user_id FROM memberships WHERE organization_id = $1 AND role = 'owner' LIMIT 2",

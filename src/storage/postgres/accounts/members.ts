@@ -1,4 +1,4 @@
-// Members in the tables of memberships, users, organizations, sessions, invitations and the audit log.
+// Members in the memberships, users, organizations, sessions, invitations and audit log tables.
 
 import type { Role } from '../../../shared/wire/organizations.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -79,7 +79,7 @@ export class PostgresMembers implements Members {
     });
   }
 
-  /** Oldest first; with `userId`, only that member. */
+  /** Oldest first. `userId`: returns only that member. */
   async #members(organizationId: string, userId: string | null): Promise<Member[]> {
     const rows = await this.work.sql.query<MemberRow>(
       `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name, users.last_login_at

@@ -1,5 +1,5 @@
-// Rows of organizations, with their settings. Deleted ones keep a row, so that their numbers are never reused. Call
-// writing functions within a transaction (work.ts).
+// Organization rows, including settings. Deleted organizations keep a row, so that their numbers are never reused.
+// Functions that write must be called within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -35,7 +35,7 @@ const NAMES = [
   'keeps_text',
 ];
 const COLUMNS = NAMES.join(', ');
-/** Columns of `organizations` in a join, with names that start with organization_. */
+/** Columns of `organizations` in a join, renamed to start with organization_. */
 export const ORGANIZATION_BESIDE = NAMES.map((name) => `organizations.${name} AS organization_${name}`).join(', ');
 
 export function organizationOf(row: OrganizationRow): Organization {
@@ -87,7 +87,7 @@ export async function organizationsInOrder(sql: Queryable, limit: number | null 
   ).map(organizationOf);
 }
 
-/** Ordered by id, starting after `after`. */
+/** Ordered by ID, starting after `after`. */
 export async function organizationsFrom(
   sql: Queryable,
   limit: number,
@@ -102,8 +102,8 @@ export async function organizationsFrom(
 }
 
 /**
- * Deleted organizations that may still have stored data; with `time`: organizations that were deleted before it and of
- * which only the keys are left.
+ * Deleted organizations that may still have stored data. With `time`: organizations that were deleted before that time
+ * and of which only the keys are left.
  */
 export async function deletedOrganizations(
   sql: Queryable,
@@ -117,7 +117,7 @@ export async function deletedOrganizations(
   return rows.map(({ id, deleted_at: deletedAt }) => ({ id, deletedAt }));
 }
 
-/** A number is never reused: it identifies the organization in the prefix cache and in counters. */
+/** Numbers are never reused, because they identify organizations in the prefix cache and in counters. */
 export async function createOrganization(sql: Queryable, name: string): Promise<OrganizationView> {
   const [next] = await sql.query<{ last_number: number }>(
     'UPDATE accounts_state SET last_number = last_number + 1 RETURNING last_number',

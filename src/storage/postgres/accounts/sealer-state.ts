@@ -1,5 +1,4 @@
-// SealerState in the secrets and settings of the shared database: one key for all processes that have none in their
-// settings.
+// SealerState in the shared database's secrets and settings: one key for all processes that have no configured keys.
 
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../database.js';
@@ -25,7 +24,7 @@ export class PostgresSealerState implements SealerState {
         randomBytes(SECRET_BYTES),
       ]);
     const now = this.now();
-    // Time from which keys in the settings are used instead; null while this is the current key.
+    // Time from which configured keys are used instead; null while this is the current key.
     const [made] = await sql.query<{ value: Buffer; replaced_at: number | null }>(
       'UPDATE secrets SET replaced_at = CASE WHEN $2 THEN coalesce(replaced_at, $3::bigint) END WHERE name = $1 RETURNING value, replaced_at',
       [MADE_KEY, replaced, now],
@@ -40,7 +39,7 @@ export class PostgresSealerState implements SealerState {
     const before = await settingOf<string[]>(this.database, 'model-names', ALL);
     if (known(before) === null) return before ?? [];
     return this.database.transaction(async (sql) => {
-      await sql.query('SELECT 1 FROM settings_lock FOR UPDATE'); // several processes may start concurrently
+      await sql.query('SELECT 1 FROM settings_lock FOR UPDATE'); // several processes may be starting concurrently
       const current = await settingOf<string[]>(sql, 'model-names', ALL);
       const next = known(current);
       if (next !== null) await putSetting(sql, 'model-names', ALL, next);

@@ -1,4 +1,4 @@
-// SecondFactors in the table `second_factors`, one row per user: the active factor and the proposed one.
+// SecondFactors in the `second_factors` table, one row per user: the active two-factor secret and the proposed one.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -165,7 +165,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
   return true;
 }
 
-/** Within a transaction: removes the second factor of a user who is being deleted. */
+/** Call within a transaction. Removes the two-factor secret of a user who is being deleted. */
 export async function removeSecondFactor(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM second_factors WHERE user_id = $1', [userId]);
 }

@@ -1,9 +1,9 @@
-// Secrets that are generated once and shared by every process.
+// Secrets that are generated once and shared by all processes.
 
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from '../database.js';
 
-/** The HMAC keys for API-key hashes and invitation links, and the setup code of the first sign-up (UTF-8). */
+/** The HMAC keys for API-key hashes and invitation links, and the setup code for the first sign-up (UTF-8). */
 export type SecretName = 'api-keys' | 'invite-key' | 'setup-code';
 
 export async function secretOf(sql: Queryable, name: SecretName): Promise<Buffer | undefined> {

@@ -1,6 +1,6 @@
-// Rows of browser sessions, keyed by the SHA-256 of their cookie, so that a copy of the database cannot be used to sign
-// in. Nothing is cached: when a session ends, it is immediately invalid in every process. Call writing functions within
-// a transaction.
+// Browser session rows, keyed by the SHA-256 of their cookie, so that a copy of the database cannot be used to sign in.
+// Nothing is cached, so a session that ends is immediately invalid in every process. Functions that write must be
+// called within a transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -25,7 +25,7 @@ export interface SessionRow {
 }
 
 export const SESSION_COLUMNS = 'id, user_id, created_at, last_seen_at, ip, user_agent';
-/** Condition for a valid session. $1: now minus the maximum lifetime, $2: now minus the maximum time unused. */
+/** SQL condition for a valid session. $1: now minus the maximum lifetime, $2: now minus the maximum idle time. */
 export const LASTS = 'sessions.created_at > $1 AND sessions.last_seen_at > $2';
 
 export const lastingFrom = (now: number): [number, number] => [now - SESSION_MS, now - SESSION_IDLE_MS];
@@ -61,7 +61,7 @@ export async function beginSession(
   return cookie;
 }
 
-/** Records that a session is used, at a limited rate. A failure does not affect the request. */
+/** Records that a session is being used, at a limited rate. A failure does not affect the request. */
 export async function noteSeen(sql: Queryable, now: number, cookie: string, { lastSeenAt }: Session): Promise<void> {
   if (now - lastSeenAt < SEEN_MS) return;
   await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [
@@ -70,7 +70,7 @@ export async function noteSeen(sql: Queryable, now: number, cookie: string, { la
   ]);
 }
 
-/** Last used first. */
+/** Most recently used first. */
 export async function sessionsOf(sql: Queryable, now: number, userId: string): Promise<Session[]> {
   const rows = await sql.query<SessionRow>(
     `SELECT ${SESSION_COLUMNS} FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC, id`,
@@ -84,12 +84,12 @@ export async function endSessionOfCookie(sql: Queryable, cookie: string): Promis
   await sql.query('DELETE FROM sessions WHERE hash = $1', [sessionHash(cookie)]);
 }
 
-/** False if the user has no such session. */
+/** False if the user does not have this session. */
 export async function endSession(sql: Queryable, userId: string, id: string): Promise<boolean> {
   return (await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id = $2 RETURNING id', [userId, id])).length > 0;
 }
 
-/** Ends every session of the user except `except`. */
+/** Ends all sessions of the user except `except`. */
 export async function endSessions(sql: Queryable, userId: string, except: string | null = null): Promise<void> {
   await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id IS DISTINCT FROM $2', [userId, except]);
 }

@@ -1,4 +1,4 @@
-// SignUps in the tables of users, organizations, memberships, invitations, sessions and the audit log.
+// SignUps in the users, organizations, memberships, invitations, sessions and audit log tables.
 
 import { timingSafeEqual } from 'node:crypto';
 import { apiError } from '../../../shared/errors.js';
@@ -122,7 +122,7 @@ export class PostgresSignUps implements SignUps {
 }
 
 async function own(sql: Queryable, first: boolean, request: SignUp, actor: Actor): Promise<Home> {
-  // Keys created at the first start or on the command line are assigned to the first user.
+  // Keys created at the first startup or on the command line are assigned to the first user.
   const [oldest] = first ? await organizationsInOrder(sql, 1) : [];
   if (oldest !== undefined && (await countMembers(sql, oldest.id)) === 0) {
     const organization = await changeOrganization(sql, oldest.id, { name: request.organizationName ?? oldest.name });

@@ -1,5 +1,5 @@
-// Single-use tokens of links that are valid for an hour, keyed by their SHA-256. Only the last token per user and
-// purpose is valid. Call writing functions within a transaction.
+// Rows of single-use tokens for links that are valid for an hour, keyed by their SHA-256. Only the most recent token
+// per user and purpose is valid. Functions that write must be called within a transaction.
 
 import type { Queryable } from '../database.js';
 import { invalidLink, newToken, TOKEN_MS, tokenHash } from '../../../accounts/tokens.js';
@@ -49,7 +49,7 @@ export async function findToken(sql: Queryable, now: number, token: string, purp
   };
 }
 
-/** Like findToken(), and invalidates the token. */
+/** Like findToken(), but also invalidates the token. */
 export async function useToken(sql: Queryable, now: number, token: string, purpose: TokenPurpose): Promise<Token> {
   const found = await findToken(sql, now, token, purpose);
   await removeToken(sql, found.userId, purpose);

@@ -1,4 +1,4 @@
-// Rows of users. Call writing functions within a transaction (work.ts).
+// User rows. Functions that write must be called within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -65,12 +65,12 @@ export async function userById(sql: Queryable, id: string): Promise<User | undef
   return first(await sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE id = $1`, [id]));
 }
 
-/** `email`: in the form that normalEmail() returns. */
+/** `email`: as returned by normalEmail(). */
 export async function userWithEmail(sql: Queryable, email: string): Promise<User | undefined> {
   return first(await sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE email = $1`, [email]));
 }
 
-/** No user exists yet. */
+/** Whether there are no users yet. */
 export async function noUsers(sql: Queryable): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users LIMIT 1')).length === 0;
 }
@@ -113,7 +113,7 @@ export async function changeUser(
   );
 }
 
-/** Undefined if the address is taken, or the user not found or deleted. */
+/** Undefined if the address is taken, or if the user was not found or has been deleted. */
 export async function changeUserEmail(
   sql: Queryable,
   id: string,
@@ -132,7 +132,7 @@ export async function removeUser(sql: Queryable, id: string): Promise<void> {
   await sql.query('DELETE FROM users WHERE id = $1', [id]);
 }
 
-/** Whether another operator exists who can sign in. */
+/** Whether there is another operator who can sign in. */
 export async function hasOtherOperator(sql: Queryable, id: string): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users WHERE operator AND NOT locked AND id <> $1 LIMIT 1', [id])).length > 0;
 }

@@ -1,6 +1,7 @@
-// Transactions on accounts in PostgreSQL: only one writer at a time among all processes, as with LMDB in one process.
-// What a transaction checks is therefore still true when it commits, and the audit log has one order. The lock is the
-// single row of `accounts_state`. It is plain SQL, and is released when the connection ends. Readers never wait for it.
+// Account transactions in PostgreSQL. As with LMDB in one process, there is only one writer at a time across all
+// processes. So whatever a transaction has checked is still true when it commits, and the audit log has a single order.
+// The lock is the single row in `accounts_state`. It is an ordinary row lock, released when the connection ends.
+// Readers never wait for it.
 
 import type { Database, Queryable } from '../database.js';
 import { CHANNEL } from '../notifications.js';
@@ -8,8 +9,8 @@ import { changeMessage } from './change-feed.js';
 
 export class AccountWork {
   /**
-   * `changed` is called after each change that lookups of keys and organizations must see has been committed. `now`:
-   * milliseconds since 1970, by the database's clock.
+   * `changed` is called after the commit of each change that lookups of keys and organizations must see. `now`:
+   * milliseconds since the Unix epoch, by the database's clock.
    */
   constructor(
     readonly database: Database,
@@ -17,7 +18,7 @@ export class AccountWork {
     readonly now: () => number = Date.now,
   ) {}
 
-  /** For reads that are a single statement. */
+  /** For reads that consist of a single statement. */
   get sql(): Queryable {
     return this.database;
   }
@@ -31,7 +32,7 @@ export class AccountWork {
   }
 
   /**
-   * Like change(), for data that is cached elsewhere (keys, organizations): every process drops the data from its cache
+   * Like change(), but for data that is cached elsewhere (keys, organizations): every process drops it from its cache
    * (change-feed.ts).
    */
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
-// The processes that share the database. Each HTTP worker thread has a row with a lease that it renews. When its lease
-// ends, other processes take over what it was running, and release what it was holding.
+// The processes that share the database. Each HTTP worker thread has a row with a lease that it renews. When a lease
+// expires, other processes take over what its thread was running and release what it was holding.
 
 import type { Migration } from './migration.js';
 

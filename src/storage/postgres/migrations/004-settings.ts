@@ -1,5 +1,5 @@
-// Settings that operators and owners change at run time, one document per kind and name; and saved playground items,
-// encrypted.
+// Settings that operators and owners change at run time, one document per kind and name; and encrypted saved playground
+// items.
 
 import type { Migration } from './migration.js';
 
@@ -13,7 +13,7 @@ export const settings: Migration = {
       value json NOT NULL,
       PRIMARY KEY (kind, name)
     )`,
-    // One row, which is locked by changes to settings outside of transactions on accounts.
+    // A single row, which is locked by changes to settings outside of account transactions.
     'CREATE TABLE settings_lock (one boolean PRIMARY KEY DEFAULT true CHECK (one))',
     'INSERT INTO settings_lock DEFAULT VALUES',
     `CREATE TABLE saved (

@@ -1,5 +1,5 @@
-// Usage and the request log. Sums are per hour and month, and every process adds to them. `written_batches` shows
-// whether a batch whose commit was not confirmed must be written again (src/storage/postgres/batch-once.ts).
+// Usage and the request log. Sums are kept per hour and per month, and every process adds to them. `written_batches`
+// shows whether a batch whose commit was not confirmed must be written again (src/storage/postgres/batch-once.ts).
 
 import type { Migration } from './migration.js';
 

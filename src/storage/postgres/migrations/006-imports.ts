@@ -1,4 +1,4 @@
-// Progress of importing a data folder: `monolith state import`.
+// Progress of importing a data directory: `monolith state import`.
 
 import type { Migration } from './migration.js';
 

@@ -1,5 +1,5 @@
-// The user who created an invitation, so that the invitation can be revoked when the user loses the right to invite.
-// Null for older rows.
+// The user who created an invitation, so that the invitation can be revoked when that user loses the right to invite.
+// Null in older rows.
 
 import type { Migration } from './migration.js';
 

@@ -1,5 +1,5 @@
-// A flag for permanently revoked API keys, so that no process needs to compare its clock with that of another.
-// Processes of earlier releases still write only the time, which is compared with the database's clock.
+// A flag for permanently revoked API keys, so that no process needs to compare its clock with another's. Processes of
+// earlier releases still write only the time, which is compared with the database's clock.
 
 import type { Migration } from './migration.js';
 

@@ -1,4 +1,4 @@
-// How far the clock of each HTTP worker thread is ahead of the database's, in milliseconds. Threads of earlier releases
+// How far each HTTP worker thread's clock is ahead of the database's, in milliseconds. Threads of earlier releases
 // leave it empty.
 
 import type { Migration } from './migration.js';

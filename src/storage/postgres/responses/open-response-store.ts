@@ -1,6 +1,6 @@
-// ResponseStore over PostgreSQL, shared by several processes: what one process saves, the others can read immediately.
-// When a save resolves, it is on the database's disk. Owns the tables of stored responses, and this process's holds and
-// background responses in them; event-loop thread only.
+// A ResponseStore on PostgreSQL, shared by several processes: whatever one process saves, the others can read
+// immediately. When a save resolves, it is on the database's disk. Owns the tables of stored responses, and this
+// process's holds and background responses in them; event-loop thread only.
 
 import { isResponseId } from '../../../shared/ids.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
@@ -33,13 +33,13 @@ const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
 
 export interface PostgresResponsesOptions {
-  /** Seconds since 1970; tests replace the clock. */
+  /** Seconds since the Unix epoch; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
   /** Called when a sweep has failed. The next one retries. */
   onError?: (error: unknown) => void;
-  /** Whether this instance sweeps, now and every hour. Several can do so concurrently. */
+  /** Whether this instance sweeps, now and every hour. Several instances can do so concurrently. */
   sweeps?: boolean;
 }
 
@@ -158,7 +158,7 @@ class PostgresResponses implements ResponseStore {
     return isResponseId(id) ? this.#reads.lastEvent(id) : null;
   }
 
-  /** Covers responses of this process and of processes that have ended. */
+  /** Covers the responses of this process and of processes that have ended. */
   failUnfinished(
     finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,

@@ -1,11 +1,11 @@
-// Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
-// It is erased when no stored response continues it and no process holds it. The response that it continues may then be
-// next, and so on up to the root of the chain.
+// Deletes and erases stored responses. A response that was deleted or has expired is dead: clients cannot see it. It is
+// erased when no stored response continues it and no process holds it. After that, the response that it continues may
+// be erased too, and so on up to the root of the chain.
 //
-// Rows are erased in batches, not by dropping partitions: a chain keeps its ancestors past their retention, so the rows
-// of one day do not expire together. Rows to erase are locked before checking whether they are needed. A request that
-// continues or holds a response locks it too, so it either finds it erased or is seen by the check. Event-loop thread
-// only.
+// Rows are erased in batches rather than by dropping partitions, because a chain keeps its ancestors past their
+// retention, so the rows of one day do not expire together. Rows to be erased are locked before checking whether they
+// are needed. A request that continues or holds a response also locks it, so it either finds it erased or is seen by
+// the check. Event-loop thread only.
 
 import { OPEN_GATE } from '../../erase-gate.js';
 import type { EraseGate } from '../../erase-gate.js';
@@ -75,7 +75,7 @@ export class ResponseErasure {
     this.#closed = true;
   }
 
-  /** False if the response is not found. */
+  /** False if the response was not found. */
   async delete(organizationId: string, id: string): Promise<boolean> {
     const killed = await this.database.query<{ id: string }>(DELETE, [
       id,
@@ -92,7 +92,7 @@ export class ResponseErasure {
     return this.#killAll(() => this.database.query(DELETE_ALL, [organizationId]));
   }
 
-  /** Erases expired rows as long as the gate allows. Resolves to the number of responses that have expired. */
+  /** Erases expired rows while the gate allows it. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     if (!this.gate.allows()) return 0;
     const expired = await this.#killAll(() => this.database.query(EXPIRE, [this.now() - this.retentionS]));
@@ -108,7 +108,7 @@ export class ResponseErasure {
     return expired;
   }
 
-  /** Erases dead, unneeded responses, from each of `ids` towards the root. */
+  /** Erases responses that are dead and no longer needed, from each of `ids` toward the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#closed; ) {
       const due = (await this.database.query<{ id: string }>(ERASABLE, [left])).map(({ id }) => id);
@@ -137,8 +137,8 @@ export class ResponseErasure {
     const left: string[] = [];
     for (const start of due) {
       let before: string | null = start;
-      // Another process that erased rows meanwhile continues with their ancestors. This process follows them too, so
-      // that the work is done when the promise resolves.
+      // If another process has erased rows in the meantime, it continues with their ancestors. This process follows
+      // them too, so that the work is done when the promise resolves.
       while (before !== null && !looked.has(before) && near.has(before)) before = near.get(before) ?? null;
       if (before !== null && !looked.has(before)) left.push(before);
       for (

@@ -1,5 +1,5 @@
 // Responses that this process holds, that is, protects from erasure. Counted in memory, with one database row per held
-// response. A row is valid as long as the lease of its process. Event-loop thread only.
+// response. A row is valid for as long as its process's lease. Event-loop thread only.
 
 import type { Database } from '../database.js';
 
@@ -10,14 +10,14 @@ export class ResponseHolds {
   readonly #counts = new Map<string, number>();
   readonly #releasing = new Map<string, Promise<void>>();
 
-  /** `released`: called when this process no longer holds `id`. */
+  /** `released` is called when this process no longer holds `id`. */
   constructor(
     private readonly database: Database,
     private readonly process: string,
     private readonly released: (id: string) => Promise<void>,
   ) {}
 
-  /** Resolves when a row may be written, because a deletion in progress must not remove it. */
+  /** Resolves when a row may be written, so that a deletion in progress does not remove it. */
   async begin(id: string): Promise<() => void> {
     this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
     await this.#releasing.get(id);
@@ -38,7 +38,7 @@ export class ResponseHolds {
 
   #release(id: string): void {
     this.#counts.delete(id);
-    // A failure is left to the next sweep: the row stays valid until this process ends.
+    // A failure is harmless: the row stays valid until this process ends, and the next sweep erases the response.
     const done = this.database
       .execute(RELEASE, [id, this.process])
       .then(() => (this.#counts.has(id) ? undefined : this.released(id)))

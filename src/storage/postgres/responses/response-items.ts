@@ -1,5 +1,5 @@
-// Reads single items of stored responses by id, and pages of the items a response was generated from. Reads no more
-// than the requested page. Event-loop thread only.
+// Reads single items of stored responses by ID, and pages of the items from which a response was generated. Reads no
+// more than the requested page. Event-loop thread only.
 
 import { itemKey } from '../../response-parts.js';
 import type { Place } from '../../response-parts.js';
@@ -9,7 +9,7 @@ import type { Database } from '../database.js';
 import type { FoundRow, ResponseReads } from './response-reads.js';
 import { rowsOf } from './response-rows.js';
 
-/** Number of ids looked up, and of rows read, per statement. */
+/** Number of IDs looked up, and of rows read, per statement. */
 const IDS = 64;
 const PAGES = 16;
 const RESPONSES = 32;
@@ -142,13 +142,13 @@ export class ResponseItems {
     return { items: await this.reads.withImages(found.slice(0, limit), images), more: found.length > limit };
   }
 
-  /** Items in order, without those that repeat an earlier one. */
+  /** Items in order, skipping those that repeat an earlier one. */
   async *#walk(
     parts: readonly Part[],
     begin: { part: number; from: number },
     newestFirst: boolean,
   ): AsyncGenerator<FoundRow> {
-    // Starts with few parts, because these are usually enough and each may be large.
+    // Starts with few parts, because they are usually enough and each may be large.
     for (let at = begin.part, count = 1; at < parts.length; at += count, count = Math.min(RESPONSES, 2 * count)) {
       const some = parts.slice(at, at + count);
       const ids = [...new Set(some.map(({ id }) => id))];

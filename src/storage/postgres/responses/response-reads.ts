@@ -1,5 +1,5 @@
-// Reads stored responses. Each method is one statement, or reads only data that cannot be erased meanwhile. Event-loop
-// thread only.
+// Reads stored responses. Each method is a single statement, or reads only data that cannot be erased in the meantime.
+// Event-loop thread only.
 
 import { MAX_CHAIN, MAX_CHAIN_SIZE, chainTooDeep, chainTooLong } from '../../response-size.js';
 import type { ChainedResponse, ResponseHead, ResponsePage, StoredItem, StoredResponse } from '../../response-store.js';
@@ -10,15 +10,16 @@ import { HEAD, STORED, headOf, rowsOf, storedOf } from './response-rows.js';
 import type { HeadRow, ImageRow, StoredRow } from './response-rows.js';
 import type { ItemRow, Place } from '../../response-parts.js';
 
-/** Condition for access; $3: responses created at or before this time are past their retention. */
+/** SQL condition for access. $3: responses created at or before this time are past their retention. */
 const READABLE = 'id = $1 AND organization = $2 AND NOT dead AND created_at > $3::float8';
 
 const GET_HEAD = `SELECT ${HEAD} FROM responses WHERE ${READABLE}`;
 const GET_SIZE = `SELECT chain_size FROM responses WHERE ${READABLE}`;
 const GET = `SELECT ${STORED} FROM responses WHERE ${READABLE}`;
 
-// The hold is committed by the same statement that finds the response. Erasure cannot come in between, because it locks
-// the row too. Holds do not wait for the disk: if the database's machine crashes, the most recent ones may be lost.
+// The same statement that finds the response also commits the hold. Erasure cannot come in between, because it also
+// locks the row. Holds do not wait for the disk, so if the database's machine crashes, the most recent ones may be
+// lost.
 const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
     SELECT id, previous_id, organization, depth, chain_size FROM responses WHERE ${READABLE} FOR KEY SHARE
   ), held AS (
@@ -96,8 +97,8 @@ export class ResponseReads {
   }
 
   /**
-   * Root first, held for `process` if the response exists. Null if it is not readable, [] if an ancestor is missing.
-   * Throws ApiError 422 with the chain held.
+   * The chain, root first, held for `process` if the response exists. Null if the response is not readable, [] if an
+   * ancestor is missing. Throws ApiError 422 with the chain held.
    */
   async chain(organizationId: string, id: string, process: string): Promise<ChainedResponse[] | null> {
     const rows = await this.database.query<ChainRow>(CHAIN, [id, organizationId, this.expired, process]);
@@ -165,7 +166,7 @@ export class ResponseReads {
     return row === undefined ? null : (eventsOf(row.events).at(-1) ?? null);
   }
 
-  /** The items, with their images if wanted. */
+  /** The items, with their images if `wanted`. */
   async withImages(found: readonly FoundRow[], wanted: boolean): Promise<StoredItem[]> {
     const pictured = wanted ? found.filter(({ row }) => row.images > 0) : [];
     if (pictured.length === 0) return found.map(({ row: { id, item } }) => ({ id, item }));

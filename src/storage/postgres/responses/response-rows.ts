@@ -1,6 +1,6 @@
-// Converts stored responses to and from table rows. Rows are split by how they are read: `responses` has the access
-// fields, resource and output; input is stored in pages, so that one item costs no more than its page; an item is
-// stored once, with the response that introduced it. Pure.
+// Converts stored responses to and from table rows. Data is split into rows by how it is read: `responses` has the
+// access fields, resource and output; input is stored in pages, so that reading one item costs no more than reading its
+// page; an item is stored once, with the response that introduced it. Pure.
 //
 //   responses         one row per response                   response_items    where an item is, by its id
 //   response_inputs   pages of its own input                 response_events   its log, several events per row
@@ -57,7 +57,7 @@ export interface ImageRow {
   bytes: Uint8Array;
 }
 
-/** The values of a save, as statement parameters. */
+/** A save's values, as statement parameters. */
 export interface Written {
   record: ResponseRecord;
   /** Null while the response is unfinished. */
@@ -86,7 +86,7 @@ export function writtenOf(record: ResponseRecord, now: number): Written {
   };
 }
 
-/** Columns for lookup by item id, and of images. */
+/** Columns for lookup by item ID, and for images. */
 export interface Indexed {
   keys: string[];
   places: Place[];
@@ -97,7 +97,7 @@ export interface Indexed {
 
 export function indexed(record: ResponseRecord, places: readonly Place[]): Indexed {
   const found: Indexed = { keys: [], places: [], items: [], repeats: [], images: [] };
-  const seen = new Set<string>(); // an id that occurs twice is indexed at its first position
+  const seen = new Set<string>(); // an ID that occurs twice is indexed at its first position
   for (const place of places) {
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
       images.forEach((bytes, image) => found.images.push({ place, item, image, bytes }));

@@ -1,5 +1,5 @@
-// Saves responses and their logs. A save is one statement, so it is atomic. A save with large images is a transaction
-// that writes them in small steps. In the meantime, the response that it continues is locked against erasure.
+// Saves responses and their logs. A save is a single statement, so it is atomic. A save with large images is a
+// transaction that writes them in small steps. While it runs, the response that it continues is locked against erasure.
 // Event-loop thread only.
 
 import type { ResponseRecord } from '../../response-store.js';
@@ -9,10 +9,10 @@ import type { Database, Queryable, Value } from '../database.js';
 import { indexed, writtenOf } from './response-rows.js';
 import type { ImageRow, Indexed, Written } from './response-rows.js';
 
-/** If the images have more bytes, they are written in separate statements of about this size. */
+/** If the images have more bytes than this, they are written in separate statements of about this size. */
 const IMAGE_BYTES = 8 * 1024 ** 2;
 
-/** Appended after `made`: inserts the rows of items and images of a written response. Parameters $1 to $8. */
+/** Appended after `made`: inserts the rows for items and images of the response being written. Parameters $1 to $8. */
 const PARTS = `items AS (
     INSERT INTO response_items (organization, item_key, created_at, response_id, place, item, repeats)
     SELECT made.organization, u.item_key, made.created_at, made.id, u.place, u.item, u.repeats
@@ -24,7 +24,7 @@ const PARTS = `items AS (
     ON CONFLICT (response_id, place, item, image) DO UPDATE SET bytes = excluded.bytes
   ) SELECT made.id FROM made`;
 
-// A background response is first saved as queued: if it is missing later, it was deleted in the meantime.
+// A background response is first saved as queued, so if it is missing later, it has been deleted in the meantime.
 const INSERT = `WITH parent AS (
     SELECT depth, chain_size FROM responses WHERE id = $15 AND organization = $10 FOR KEY SHARE
   ), made AS (
@@ -37,7 +37,7 @@ const INSERT = `WITH parent AS (
     INSERT INTO response_inputs (response_id, first, rows) SELECT made.id, u.first, u.rows FROM made, unnest($25::int[], $26::text[]) AS u (first, rows)
   ), ${PARTS}`;
 
-// If another process has ended a background response, its result is kept: no state can follow an end state.
+// If another process has ended a background response, its result is kept, because an end state is final.
 const UPDATE = `WITH made AS (
     UPDATE responses SET model = $11, status = $12, chain_size = context_size + $13::bigint, log_until = $14::bigint, resource = $15, output = $16, shown = $17,
       images = greatest(images, $18::int), usage = CASE WHEN $12 IN ('queued', 'in_progress') THEN usage END
@@ -65,7 +65,7 @@ export class ResponseWrites {
     private readonly now: () => number,
   ) {}
 
-  /** Saves of a response, and of the responses it continues, are written in the order of the calls. */
+  /** Saves of a response and of the responses that it continues are written in the order of the calls. */
   async save(record: ResponseRecord): Promise<void> {
     const { id, previousId } = record;
     const before = [this.#saving.get(id), previousId === null ? undefined : this.#saving.get(previousId)].filter(
@@ -82,7 +82,7 @@ export class ResponseWrites {
 
   async #save(record: ResponseRecord): Promise<void> {
     const written = writtenOf(record, this.now());
-    // The status suggests whether to insert or to update: a response past `queued` usually exists.
+    // The status determines whether to try an insert or an update first: a response past `queued` usually exists.
     const isKnown = record.background && record.status !== 'queued';
     if (
       !isKnown &&
@@ -92,7 +92,7 @@ export class ResponseWrites {
     await this.#write(UPDATE, this.#updated(written), indexed(record, ['output']), record.id);
   }
 
-  /** Within a transaction that has locked the response. */
+  /** Call within a transaction that has locked the response. */
   async end(within: Queryable, record: ResponseRecord): Promise<void> {
     const parts = indexed(record, ['output']);
     await within.query(UPDATE, [...partValues(parts, parts.images), ...this.#updated(writtenOf(record, this.now()))]);

@@ -1,4 +1,4 @@
-// PriceStore in the settings of the shared database, and the audit log.
+// PriceStore in the shared database's settings, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';

@@ -1,4 +1,4 @@
-// RequestLog in the table `requests`, with the number and total size of entries in `request_log_size`. Transactions
+// RequestLog in the `requests` table, with the number and total size of entries in `request_log_size`. Transactions
 // lock the row in `request_log_size` last. Only erasing locks it first, so that only one process erases at a time.
 
 import type { Database, Queryable } from '../database.js';
@@ -42,7 +42,7 @@ export class PostgresRequestLog implements RequestLog {
       return { entry, text, bytes: entryBytes(entry) + ofText, textBytes: ofText };
     });
     return this.database.transaction(async (sql) => {
-      // An existing row was written by an earlier attempt whose commit was not confirmed.
+      // A row that already exists was written by an earlier attempt whose commit was not confirmed.
       const added = await sql.query<{ bytes: number }>(
         `INSERT INTO requests (ended_at, request_id, organization_id, key_id, model, outcome, entry, bytes, text, text_bytes)
          SELECT ended_at, request_id, organization_id, key_id, model, outcome, entry::json, bytes, text::json, text_bytes
@@ -146,8 +146,8 @@ export class PostgresRequestLog implements RequestLog {
         }
         const last = oldest[gone - 1];
         if (last === undefined) return 0;
-        // Erases as many of the oldest rows as were counted. If an older row has been added in the meantime, one row is
-        // left for the next time.
+        // Erases as many of the oldest rows as were counted. If an older row was added in the meantime, one of the
+        // counted rows is left for the next time.
         const ids = oldest.slice(0, gone);
         await sql.execute(
           'DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))',
@@ -183,7 +183,7 @@ export class PostgresRequestLog implements RequestLog {
     );
   }
 
-  /** Erases in batches until nothing is left; subtracts each batch from the totals. */
+  /** Erases in batches until nothing is left, subtracting each batch from the totals. */
   async #each(erase: (sql: Queryable) => Promise<{ rows: number; bytes: number }[]>): Promise<void> {
     for (let more = true; more; ) {
       more = await this.database.transaction(async (sql) => {
@@ -200,7 +200,7 @@ export class PostgresRequestLog implements RequestLog {
   }
 }
 
-/** Within a transaction, because several processes add to it. */
+/** Call within a transaction, because several processes add to the totals. */
 async function resize(sql: Queryable, rows: number, bytes: number): Promise<void> {
   await sql.execute('UPDATE request_log_size SET rows = rows + $1, bytes = bytes + $2', [rows, bytes]);
 }

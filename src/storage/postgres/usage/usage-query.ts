@@ -1,4 +1,4 @@
-// UsageStore's reports on the hourly table, summed by the database: over a range, by hour or day, grouped or not,
+// UsageStore's reports on the hourly table, summed by the database: over a range, by hour or day, optionally grouped,
 // paginated. Prices are passed as a table; usage of models without a price counts as free.
 
 import type { Queryable, Value } from '../database.js';
@@ -6,7 +6,7 @@ import type { PriceTable, UsageRowObject } from '../../../shared/wire/usage.js';
 import { HOUR_MS } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** Later than every possible hour. */
+/** Later than any possible hour. */
 export const NEVER = 2 ** 31 - 1;
 
 type Counts = Omit<UsageRowObject, 'bucket_start' | 'model' | 'api_key_id' | 'endpoint'>;
@@ -18,7 +18,7 @@ interface SummedRow extends Counts {
   endpoint: string;
 }
 
-/** The columns of UsageSums, in their order. */
+/** The columns of UsageSums, in the same order. */
 export const SUMS = [
   'requests',
   'errors',
@@ -36,7 +36,7 @@ export const SUMS = [
 
 /**
  * Sums of usage_hours joined with `prices`. The sum of a bigint column is numeric, which `pg` does not return as a
- * number; all sums are far below 2^53, so they are cast back to bigint.
+ * number. All sums are far below 2^53, so they are cast back to bigint.
  */
 const COUNTS = [
   ...SUMS.map((name) => `sum(hours.${name})${name.endsWith('_ms') ? '' : '::bigint'} AS ${name}`),

@@ -6,7 +6,7 @@ export type ButtonVariant = 'primary' | 'secondary' | 'ghost' | 'danger';
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   variant?: ButtonVariant;
   size?: 'normal' | 'small';
-  /** The action is in progress: the button shows it, stays focusable and ignores clicks. */
+  /** The action is in progress: the button shows that, stays focusable, and ignores clicks. */
   busy?: boolean;
   ref?: Ref<HTMLButtonElement>;
 }
@@ -58,7 +58,7 @@ export function LinkButton({
   );
 }
 
-/** A link styled as a button, to an address outside the page's routes, such as a download. */
+/** A link, styled as a button, to an address outside the page's routes, such as a download. */
 export function PlainLinkButton({
   variant = 'secondary',
   size = 'normal',

@@ -1,4 +1,4 @@
-// Time-series charts: drawn by uPlot on a canvas, with a text legend and a table of the same numbers.
+// Time-series charts, drawn by uPlot on a canvas, with a text legend and a table of the same numbers.
 import { useEffect, useId, useMemo, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import uPlot from 'uplot';
@@ -8,20 +8,20 @@ import { onThemeChange } from '../theme.js';
 export interface ChartSeries {
   label: string;
   values: readonly (number | null)[];
-  /** Palette index (0 … 7); defaults to the series' position. */
+  /** Palette index (0 to 7). Default: the series' position. */
   color?: number;
 }
 
 export interface ChartProps {
   title: string;
-  /** Seconds since 1970, ascending. Each series has one value per time. */
+  /** Seconds since the Unix epoch, ascending. Each series has one value per time. */
   times: readonly number[];
   series: readonly ChartSeries[];
   /** bars: stacked, one bar per time; area: stacked; line: not stacked. */
   kind?: 'line' | 'area' | 'bars';
   format?: (value: number) => string;
   height?: number;
-  /** Upper end of the value axis, e.g. 1 for fractions. Defaults to the largest value. */
+  /** Upper end of the value axis, e.g. 1 for fractions. Default: the largest value. */
   max?: number;
   /** Formats a time for the table and the legend. */
   formatTime?: (seconds: number) => string;
@@ -35,7 +35,7 @@ export interface ChartProps {
   marks?: readonly number[];
   /** A horizontal line, named in the legend. Drawn only if the values come near it. */
   limit?: { label: string; value: number };
-  /** Called after the user drags over a time range. */
+  /** Called after the user has dragged over a time range. */
   onZoom?: (from: number, to: number) => void;
 }
 
@@ -55,11 +55,11 @@ const CLOCK_FORMATS: uPlot.Axis.Values = [
   [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
 ];
 
-// Colours are CSS custom properties that depend on the theme. They are set on a probe element, so that the browser
+// Colors are CSS custom properties that depend on the theme. They are set on a probe element, so that the browser
 // resolves them.
 function colorsOf(host: HTMLElement): { text: string; grid: string; series: string[] } {
   const probe = document.createElement('span');
-  probe.style.transitionProperty = 'none'; // without this, each colour would start a transition from the previous one
+  probe.style.transitionProperty = 'none'; // without this, each color would start a transition from the previous one
   host.append(probe);
   const read = (name: string): string => {
     probe.style.color = `var(${name})`;
@@ -78,7 +78,8 @@ const translucent = (color: string, alpha: number): string =>
   `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 
 /**
- * The values to draw. Stacked series become running sums, starting with the last series, and are drawn largest first.
+ * The values to be drawn. Stacked series become running sums, starting with the last series, and are drawn largest
+ * first.
  */
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
@@ -157,7 +158,7 @@ export function Chart({
           values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
         },
       ],
-      // Each stacked series fills only down to the next one, so that translucent colours do not mix.
+      // Each stacked series fills only down to the next one, so that translucent colors do not mix.
       ...(kind === 'area' ? { bands: series.slice(1).map((_, i): uPlot.Band => ({ series: [i + 1, i + 2] })) } : {}),
       series: [
         {},
@@ -293,7 +294,7 @@ function drawLines(u: uPlot, marks: readonly number[], limit: number | undefined
   ctx.restore();
 }
 
-// A value without neighbours cannot be drawn as a line, so it is drawn as a point.
+// A value without neighbors cannot be drawn as a line, so it is drawn as a point.
 function lonely(u: uPlot, index: number): number[] {
   const values = u.data[index] ?? [];
   return Array.from(values, (_, i) => i).filter(

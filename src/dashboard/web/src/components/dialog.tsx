@@ -1,5 +1,5 @@
-// Dialogs based on the native <dialog>: the browser keeps the focus inside, restores it afterwards, and closes the
-// dialog on Escape.
+// Dialogs based on the native <dialog> element: the browser keeps the focus inside, restores it afterwards, and closes
+// the dialog on Escape.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { messageOf } from '../api.js';
@@ -16,12 +16,12 @@ interface DialogProps {
   size?: 'normal' | 'wide';
   /** Escape and clicks outside do not close the dialog. For content that is shown only once. */
   sticky?: boolean;
-  /** Makes the body a form that the submit button in the footer submits. */
+  /** Makes the body a form, which the submit button in the footer submits. */
   onSubmit?: () => void;
   className?: string;
 }
 
-/** The dialog is open while it is rendered: `{open && <Dialog …>}`. */
+/** The dialog is open for as long as it is rendered: `{open && <Dialog …>}`. */
 export function Dialog({
   title,
   onClose,
@@ -104,7 +104,7 @@ interface ConfirmProps {
   children: ReactNode;
   confirm: string;
   danger?: boolean;
-  /** Text that the user must type before confirming. */
+  /** Text that the user must type to confirm. */
   phrase?: string;
   onConfirm: () => Promise<unknown>;
   onClose: () => void;

@@ -17,7 +17,7 @@ interface FieldFrame {
   hideLabel?: boolean;
 }
 
-/** Frame for any control. `children` receives the ids to set on the control. */
+/** Frame for any control. `children` receives the IDs to set on the control. */
 export function Field({
   label,
   hint,
@@ -187,7 +187,7 @@ function useCurrentError(error: string | null | undefined, value: unknown): stri
   return about.value === value ? (error ?? null) : null;
 }
 
-// Drops undefined properties, so that `hint={undefined}` equals no hint.
+// Drops undefined properties, so that `hint={undefined}` means no hint.
 function frame(given: {
   label: string;
   hint: ReactNode;

@@ -1,4 +1,5 @@
-// Form submission: sends one request at a time, shows the server's message next to the invalid field, and focuses it.
+// Form submission: sends one request at a time, shows the server's message next to the invalid field, and focuses that
+// field.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { fieldError, messageOf } from '../api.js';
@@ -34,7 +35,7 @@ export function useAction(): Action {
       setBusy(false);
     }
   }, []);
-  // Focuses the invalid field once it is marked as invalid.
+  // Focuses the invalid field once it has been marked as invalid.
   useEffect(() => {
     if (failure !== null)
       (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
@@ -44,7 +45,7 @@ export function useAction(): Action {
   return { busy, failure, run, errorOf, clear };
 }
 
-/** Shows a failure that is not about one of the displayed fields. */
+/** Shows a failure that is not about any of the displayed fields. */
 export function FormError({ action, fields = [] }: { action: Action; fields?: readonly string[] }): ReactNode {
   if (action.failure === null || fields.some((field) => action.errorOf(field) !== null)) return null;
   return <Notice tone="danger">{messageOf(action.failure)}</Notice>;

@@ -1,4 +1,4 @@
-// Line icons: 24-unit grid, 1.75-unit strokes, in the colour of the surrounding text.
+// Line icons: 24-unit grid, 1.75-unit strokes, in the color of the surrounding text.
 import type { ReactNode } from 'react';
 
 const PATHS = {
@@ -50,7 +50,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Hidden from screen readers, so the adjacent text must say what it means. */
+/** Hidden from screen readers, so adjacent text must convey its meaning. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }): ReactNode {
   return (
     <svg

@@ -71,7 +71,7 @@ export function Panel({
   );
 }
 
-/** A labelled number: `<Stats><Stat …/></Stats>`. */
+/** A labeled number: `<Stats><Stat …/></Stats>`. */
 export function Stats({ children }: { children: ReactNode }): ReactNode {
   return <dl className="stats">{children}</dl>;
 }
@@ -87,7 +87,7 @@ export function Stat({ label, value, note }: { label: string; value: ReactNode; 
   );
 }
 
-/** The used fraction of a limit, as a bar with text. `tone` defaults to a colour that depends on the fraction. */
+/** The used fraction of a limit, as a bar with text. By default, `tone` is a color that depends on the fraction. */
 export function Meter({
   label,
   value,
@@ -127,7 +127,7 @@ export function Time({ at, never = 'never' }: { at: string | null; never?: strin
   );
 }
 
-/** Monospace text for ids, version numbers and model names. */
+/** Monospace text for IDs, version numbers and model names. */
 export function Code({ children }: { children: ReactNode }): ReactNode {
   return <code className="id">{children}</code>;
 }

@@ -1,4 +1,4 @@
-// Contents of a page that is empty, is loading or has failed.
+// Content for a page that is empty, is loading or has failed.
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiFailure, messageOf } from '../api.js';
@@ -66,7 +66,7 @@ export function ErrorState({
   );
 }
 
-/** Grey placeholder bars while content loads. */
+/** Gray placeholder bars shown while content loads. */
 export function Skeleton({ rows = 3, height = 16 }: { rows?: number; height?: number }): ReactNode {
   return (
     <div className="skeleton" role="status">

@@ -8,9 +8,9 @@ export interface Column<T> {
   cell: (row: T) => ReactNode;
   /** Right-aligned, with digits of equal width. */
   numeric?: boolean;
-  /** The cell that identifies the row: shown first, as a row heading. */
+  /** The cell that identifies the row. Shown first, as a row heading. */
   heading?: boolean;
-  /** The cell contains buttons: its heading is hidden on phones. */
+  /** The cell contains buttons, so its heading is hidden on phones. */
   actions?: boolean;
 }
 

@@ -1,5 +1,5 @@
 // Reads server-sent events from a fetch body. Used where EventSource does not fit: for POST requests, and where the
-// response status matters. Needs no DOM.
+// response status matters. Does not need the DOM.
 
 import { SseParser } from '../../../../shared/sse-parser.js';
 
@@ -17,14 +17,14 @@ export class StreamError extends Error {
 
 export interface ReadOptions {
   /**
-   * The connection counts as lost after this long without any data, including keep-alive comments. No limit if absent.
+   * The connection counts as lost after this long without any data, including keep-alive comments. Absent: no limit.
    */
   idleMs?: number;
 }
 
 /**
- * Yields the events of a body until it ends. Throws StreamError if no data arrives for too long, or the error that
- * fetch throws.
+ * Yields the events in a body until it ends. Throws StreamError if no data arrives for too long, or the error thrown by
+ * fetch.
  */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
@@ -62,6 +62,6 @@ async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
     return await Promise.race([promise, silence]);
   } finally {
     clearTimeout(timer);
-    promise.catch(() => undefined); // it may reject after the timeout
+    promise.catch(() => undefined); // it may still reject after the timeout
   }
 }

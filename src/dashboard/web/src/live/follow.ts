@@ -1,5 +1,5 @@
-// A long-lived event stream: reconnects after increasing delays until the caller closes it or the server refuses it.
-// Needs no DOM. Each call follows one stream.
+// A long-lived event stream, which reconnects after increasing delays until the caller closes it or the server refuses
+// it. Does not need the DOM. Each call follows one stream.
 
 import { readEvents, StreamError } from './event-reader.js';
 import type { ServerEvent } from './event-reader.js';
@@ -7,16 +7,16 @@ import type { ServerEvent } from './event-reader.js';
 export type Connection =
   | { state: 'connecting' }
   | { state: 'open' }
-  /** The connection is lost. The next attempt starts at the time `until`, on the clock of Date.now(). */
+  /** The connection is lost. The next attempt starts at the time `until`, by Date.now(). */
   | { state: 'waiting'; until: number; reason: string }
-  /** A permanent failure: signed out, no permission or not found. */
+  /** A permanent failure: signed out, no permission, or not found. */
   | { state: 'refused'; status: number; reason: string };
 
 export interface FollowOptions {
   open(signal: AbortSignal): Promise<Response>;
   onEvent(event: ServerEvent): void;
   onConnection(connection: Connection): void;
-  /** The stream counts as lost after this long without data; 10 s if absent. */
+  /** The stream counts as lost after this long without data. Default: 10 s. */
   idleMs?: number;
   firstPauseMs?: number;
   longestPauseMs?: number;
@@ -85,7 +85,7 @@ async function errorMessage(response: Response): Promise<string> {
     const { error } = (await response.json()) as { error?: { message?: unknown } };
     if (typeof error?.message === 'string') return error.message;
   } catch {
-    /* not a JSON error of this server, for example a proxy's page */
+    /* not one of this server's JSON errors, but for example a proxy's page */
   }
   return `The server responded with status ${response.status}.`;
 }

@@ -1,4 +1,4 @@
-// The charts of the live view: in a grid, or one at a time on narrow screens. Dragging over a range zooms in.
+// The live view's charts: in a grid or, on narrow screens, one at a time. Dragging over a range zooms in.
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Chart } from '../components/chart.js';
@@ -21,7 +21,8 @@ export interface Shown {
   samples: Samples;
   version: number;
   /**
-   * The range of the time axis. Null: the last five minutes, or the last minute while there is no more data than that.
+   * The range of the time axis. Null: the last five minutes, or only the last minute while there is no more data than
+   * that.
    */
   span: Span | null;
   words: string;
@@ -29,14 +30,14 @@ export interface Shown {
   onZoom: (from: number, to: number) => void;
 }
 
-/** `now`: the values of the newest sample as text; null for past ranges. */
+/** `now`: the newest sample's values as text; null for past ranges. */
 export interface ChartOf {
   view: View<ServerSeries>;
   now: string | null;
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of`: what the charts are about, to tell apart charts of the same view. */
+/** `of`: what the charts are about, to distinguish charts of the same view. */
 export function LiveCharts({
   of,
   shown,
@@ -96,7 +97,7 @@ function LiveChart({
         ...(color === undefined ? {} : { color }),
       })),
     };
-    // The view's functions are recreated on each render, but the data they read is the same.
+    // The view's functions are recreated on each render, but the data that they read is the same.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [samples, moment, view.title, key, of, span]);
   const isShort = span === null || span.to - span.from <= CLOCK_ONLY_S;

@@ -1,4 +1,4 @@
-// Load by sender: by organization, or by API key of one organization.
+// Load by sender: by organization, or by API key within one organization.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';

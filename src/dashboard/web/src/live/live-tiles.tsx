@@ -1,4 +1,4 @@
-// Tiles with the values of the newest sample. Events that did not occur within the window have no tile.
+// Tiles with the newest sample's values. Events that did not occur within the window have no tile.
 import type { ReactNode } from 'react';
 import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { Samples } from './samples.js';

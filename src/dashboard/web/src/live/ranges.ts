@@ -10,7 +10,7 @@ export const LIVE_RANGES: readonly { value: LiveRange; label: string; seconds: n
   { value: '30d', label: '30 d', seconds: 2_592_000, words: 'last 30 days' },
 ];
 
-/** Seconds since 1970. */
+/** Seconds since the Unix epoch. */
 export interface Span {
   from: number;
   to: number;

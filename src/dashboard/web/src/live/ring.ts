@@ -1,5 +1,5 @@
-// Ring buffer of the newest N values, oldest first. Pushing takes constant time and, once the ring is full, no new
-// memory.
+// Ring buffer of the newest N values, oldest first. Pushing takes constant time and, once the ring is full, allocates
+// nothing.
 
 export class Ring<T> {
   readonly #items: (T | undefined)[];

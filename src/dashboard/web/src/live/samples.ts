@@ -1,5 +1,5 @@
-// The samples that the live view draws. Takes the stream's `history` and `sample` events, and returns columns of
-// numbers. Needs no DOM.
+// The samples drawn by the live view. Takes the stream's `history` and `sample` events, and returns columns of numbers.
+// Does not need the DOM.
 
 import type { EngineSample, LiveSample } from '../../../../shared/wire/live.js';
 import type { ServerEvent } from './event-reader.js';
@@ -21,7 +21,7 @@ export class Samples {
     this.#ring = new Ring(capacity);
   }
 
-  /** Recorded samples: each covers `stepS` seconds. */
+  /** Recorded samples, each of which covers `stepS` seconds. */
   static of(samples: readonly LiveSample[], stepS: number): Samples {
     const all = new Samples(Math.max(1, samples.length), 1.5 * stepS);
     for (const sample of samples) all.#add(sample);
@@ -65,8 +65,8 @@ export class Samples {
   }
 
   /**
-   * Columns for a chart: seconds since 1970, then one column per series, with null where there is no value. A time gap
-   * becomes a row of nulls, so that no line is drawn across it.
+   * Columns for a chart: seconds since the Unix epoch, then one column per series, with null where there is no value. A
+   * time gap becomes a row of nulls, so that no line is drawn across it.
    */
   columns(series: readonly ((sample: LiveSample) => number | null)[]): [number[], ...(number | null)[][]] {
     const times: number[] = [];
@@ -87,7 +87,7 @@ export class Samples {
   }
 }
 
-/** A series of one engine: null in samples from before the engine was loaded. */
+/** A series for one engine: null in samples from before the engine was loaded. */
 export function ofEngine(
   model: string,
   of: (engine: EngineSample) => number | null,

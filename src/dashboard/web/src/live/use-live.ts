@@ -1,4 +1,4 @@
-// React hook for the operator's live stream: samples, connection state, pausing.
+// React hook for the operators' live stream: samples, connection state, pausing.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { API, ApiFailure, send } from '../api.js';
 import { follow } from './follow.js';
@@ -11,7 +11,7 @@ export interface Live {
   version: number;
   connection: Connection;
   paused: boolean;
-  /** Freezes the display. Samples are still collected. */
+  /** Freezes the display. Samples are still being collected. */
   setPaused(paused: boolean): void;
   /** Reconnects immediately instead of waiting. */
   retry(): void;
@@ -50,7 +50,7 @@ export function useLive(): Live {
   };
 }
 
-// `send` throws the server's error. follow() decides by the status whether to retry.
+// `send` throws the server's error, and follow() decides by the status whether to retry.
 async function open(signal: AbortSignal): Promise<Response> {
   try {
     return await send('GET', `${API}/operator/live`, { signal, headers: { Accept: 'text/event-stream' } });

@@ -1,4 +1,4 @@
-// Fetches the recorded history of the live view over a range: aggregated samples and the times of setting changes.
+// Fetches the live view's recorded history over a range: aggregated samples and the times of setting changes.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/live.js';
@@ -15,7 +15,7 @@ export interface Past {
   version: number;
 }
 
-/** With `zoom`, the range is fixed; without it, the range ends now. Null: do not fetch. */
+/** With `zoom`, the range is fixed; otherwise, the range ends now. If not `wanted`, nothing is fetched. */
 export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],

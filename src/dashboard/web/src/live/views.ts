@@ -3,7 +3,7 @@
 import type { EngineSample, LiveSample, Percentiles } from '../../../../shared/wire/live.js';
 import type { TunableName } from '../../../../shared/wire/tunables.js';
 
-/** Formats a number briefly, with a unit where needed; null, where nothing happened, as a dash. */
+/** Formats a number briefly, with a unit where needed. Null, where nothing happened, becomes a dash. */
 export const showCount = (value: number | null): string =>
   value === null
     ? '–'

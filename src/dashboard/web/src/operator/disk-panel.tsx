@@ -1,4 +1,4 @@
-// Models on disk, whether each fits into memory, and downloads from the hub.
+// Models on disk, whether each fits in memory, and downloads from the hub.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-// Form state of an organization's limits: for each model and kind of limit, the typed text or "no limit". Pure.
+// Form state for an organization's limits: for each model and kind of limit, the typed text or "no limit". Pure.
 
 import type { LimitOverrides, LimitValues } from '../../../../shared/wire/limits.js';
 
@@ -9,7 +9,7 @@ export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [
   { kind: 'concurrency', label: 'Concurrent requests' },
 ];
 
-/** '': the more general limit applies; `off`: no limit. */
+/** '' means that the more general limit applies; `off`: no limit. */
 export interface LimitDraft {
   text: string;
   off: boolean;

@@ -1,4 +1,4 @@
-// An organization's limits: per model, and tokens per month.
+// An organization's limits per model, and its tokens per month.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/organizations.js';

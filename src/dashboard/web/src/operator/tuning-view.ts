@@ -1,4 +1,4 @@
-// Data for the tuning page: formatted numbers, descriptions and chart points. Needs no DOM.
+// Data for the tuning page: formatted numbers, descriptions and chart points. Does not need the DOM.
 import type {
   TuneLoadKind,
   TunePhase,
@@ -40,7 +40,7 @@ export function goodputText({ goodput: { mean, low, high } }: TunePick): string 
   return `${figure(mean)} /s${low === null || high === null ? '' : ` (${figure(Math.max(0, low))} to ${figure(high)})`}`;
 }
 
-/** "1.4 times"; null if there is nothing to compare with. */
+/** "1.4 times"; null if there is nothing to compare against. */
 export const gainText = (gain: number | null): string | null => (gain === null ? null : `${gain.toFixed(2)} times`);
 
 /** 0 to 1. */
@@ -99,7 +99,7 @@ export function logAxis(values: readonly number[]): Axis {
   return { min, max, ticks: within.length > 7 ? within.filter((one) => /^[^1-9]*1/.test(String(one))) : within };
 }
 
-/** A linear axis from 0 in four or five round steps. */
+/** A linear axis that starts at 0 and has four or five round steps. */
 export function linearAxis(values: readonly number[]): Axis {
   const most = Math.max(...values, 0);
   if (!(most > 0)) return { min: 0, max: 1, ticks: [0, 0.5, 1] };
@@ -114,7 +114,7 @@ export function linearAxis(values: readonly number[]): Axis {
   };
 }
 
-/** The form's field values as typed. */
+/** The form's field values, as typed. */
 export interface StartDraft {
   model: string;
   slo: string;

@@ -1,4 +1,4 @@
-// Dialog that creates an API key or edits the permissions and limits of one.
+// Dialog that creates an API key, or edits an existing key's permissions and limits.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { ApiKeyObject, CreatedApiKey, KeyScope } from '../../../../shared/wire/api-keys.js';
@@ -38,7 +38,7 @@ const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits'];
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
-/** `apiKey`: the key to edit; null creates a new one. */
+/** `apiKey`: the key to be edited; null to create a new one. */
 export function KeyDialog({
   apiKey,
   onClose,
@@ -230,7 +230,7 @@ function draftOf(limits: LimitOverrides | null): Draft {
   );
 }
 
-/** The limits to send; null if the key has none of its own. */
+/** The limits to be sent; null if the key has none of its own. */
 function limitsOf(draft: Draft): LimitOverrides | null {
   const limits: LimitOverrides = {};
   for (const [model, values] of Object.entries(draft)) {

@@ -1,4 +1,4 @@
-// Shows a key's secret, once, after the key is created or rotated.
+// Shows a key's secret once, after the key has been created or rotated.
 import type { ReactNode } from 'react';
 import type { CreatedApiKey } from '../../../../shared/wire/api-keys.js';
 import { Button } from '../components/button.js';

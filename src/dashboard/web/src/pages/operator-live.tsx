@@ -29,7 +29,7 @@ import { ENGINE_VIEWS, inWords, SERVER_VIEWS } from '../live/views.js';
 import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
-/** Minimum zoom range. A shorter range has too few samples to draw. */
+/** Minimum zoom range. A shorter range has too few samples to be drawn. */
 const MIN_ZOOM_S = 20;
 
 export function OperatorLive(): ReactNode {
@@ -46,7 +46,7 @@ export function OperatorLive(): ReactNode {
     queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
     refetchInterval: 30_000,
   });
-  // The newest sample shown; while paused, the last sample before the pause.
+  // The newest sample shown or, while paused, the last sample before the pause.
   const latest = useMemo(() => samples.latest, [samples, version]);
   const words = zoom === null ? wordsOf(range) : `${dateTime(zoom.from * 1000)} to ${dateTime(zoom.to * 1000)}`;
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;

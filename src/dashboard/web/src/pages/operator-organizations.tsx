@@ -1,4 +1,4 @@
-// All organizations with their usage, status and limits. `?org=` selects one to show in detail.
+// All organizations with their usage, status and limits. `?org=` selects one to be shown in detail.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

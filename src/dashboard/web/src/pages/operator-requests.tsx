@@ -1,4 +1,4 @@
-// Requests of the last few days, of one or all organizations. Prompts and responses are not shown.
+// Requests from the last few days, of one or all organizations. Prompts and responses are not shown.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';

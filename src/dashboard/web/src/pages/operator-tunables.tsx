@@ -1,4 +1,4 @@
-// Engine settings that can change at run time. A change takes effect with the engine's next step.
+// Engine settings that can be changed at run time. A change takes effect with the engine's next step.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -201,7 +201,7 @@ function toSlider(value: number, min: number, max: number): number {
 }
 function fromSlider(at: number, min: number, max: number): number {
   const exact = Math.exp((at / STEPS) * Math.log(max + shift(min))) - shift(min);
-  // Dragging rounds to two significant digits. The text field takes any value.
+  // Dragging rounds to two significant digits. The text field accepts any value.
   const size = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(exact, 1))) - 1);
   return Math.min(max, Math.max(min, Math.round(exact / size) * size));
 }

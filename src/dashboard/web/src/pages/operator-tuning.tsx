@@ -1,4 +1,4 @@
-// Tuning runs: start, watch, stop and compare them. The page's address says which runs are shown.
+// Tuning runs: start, watch, stop and compare them. The page's URL determines which runs are shown.
 import { useQueries, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';

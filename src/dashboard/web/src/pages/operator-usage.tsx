@@ -1,4 +1,4 @@
-// Usage of all organizations by model, over a number of days.
+// All organizations' usage by model, over a number of days.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -25,7 +25,8 @@ type Days = '1' | '7' | '30' | '365';
 const PAGES = 20;
 const PAGE_SIZE = 100;
 
-// Usage and names are fetched page by page together: both lists have the same organizations in the same order.
+// Usage and names are fetched together, page by page, because both lists contain the same organizations in the same
+// order.
 async function loadTotals(days: number, signal: AbortSignal): Promise<Totals> {
   const from = new Date(Date.now() - days * 86_400_000).toISOString();
   const rows: Totals['rows'] = [];

@@ -134,7 +134,7 @@ export function OperatorUsers(): ReactNode {
   );
 }
 
-/** The link is created only when asked for, because it is as powerful as the password. */
+/** The link is created only on request, because it is as powerful as the password. */
 function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => void }): ReactNode {
   const [link, setLink] = useState<{ url: string; expires_at: string } | null>(null);
   const [busy, setBusy] = useState(false);

@@ -153,7 +153,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     window.addEventListener('keydown', escape);
     return () => window.removeEventListener('keydown', escape);
   });
-  useEffect(() => () => dialogue.stop(), [dialogue]); // Closing the page stops the stream.
+  useEffect(() => () => dialogue.stop(), [dialogue]); // closing the page stops the stream
 
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
   return (
@@ -277,7 +277,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   );
 }
 
-/** A sidebar on wide screens. Folded on narrow screens, and when columns need the width. */
+/** A sidebar on wide screens. Collapsed on narrow screens, and when columns need the width. */
 function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
@@ -312,7 +312,7 @@ const STATE_TEXTS: Record<DashboardModel['state'], string> = {
   ready: '',
 };
 
-/** Sample prompts: one set for models in general, one for the small demonstration model. */
+/** Sample prompts: one set for models in general, and one for the small demonstration model. */
 const IDEAS = ['What is a prefix cache?', 'Write a haiku about a lighthouse.', 'What is 17 times 23?'];
 const SMALL_IDEAS = [
   'Hello!',
@@ -372,7 +372,7 @@ function firstModel(models: readonly DashboardModel[]): string {
   );
 }
 
-/** The turns that were sent for the latest response. */
+/** The turns that were sent to get the latest response. */
 function requestTurns(turns: readonly Turn[]): readonly Turn[] {
   return turns.at(-1)?.kind === 'answer' ? beforeLastAnswer(turns) : turns;
 }

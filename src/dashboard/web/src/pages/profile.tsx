@@ -1,4 +1,4 @@
-// The user's profile: name, e-mail address, password, second factor, sessions.
+// The user's profile: name, e-mail address, password, two-factor authentication, sessions.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -289,7 +289,7 @@ function Sessions(): ReactNode {
   );
 }
 
-/** For example "Firefox on Linux". An unrecognized browser is shown by the first word of its User-Agent. */
+/** For example "Firefox on Linux". An unrecognized browser is represented by the first word of its User-Agent. */
 export function deviceOf(userAgent: string): string {
   const browsers: [RegExp, string][] = [
     [/Edg\//, 'Edge'],

@@ -1,4 +1,4 @@
-// Shows a stored response and the earlier responses that it continues as a conversation.
+// Shows a stored response, and the earlier responses that it continues, as a conversation.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type {

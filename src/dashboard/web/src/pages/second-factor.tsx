@@ -1,4 +1,4 @@
-// Profile section: turn the second factor on (authenticator app and recovery codes) or off.
+// Profile section that turns two-factor authentication (authenticator app and recovery codes) on or off.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -101,7 +101,7 @@ function Enabled({ state, onTask }: { state: SecondFactorState; onTask: (task: T
   );
 }
 
-/** Steps: password; then the secret and a code generated from it; then the recovery codes, shown once. */
+/** Steps: the password; then the secret and a code generated from it; then the recovery codes, shown once. */
 function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
   const action = useAction();
   const { user } = useMe();

@@ -1,4 +1,4 @@
-// Shows a preset or conversation that a member shared by link, with a button that opens it in the playground.
+// Shows a preset or conversation that a member has shared by link, with a button that opens it in the playground.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';

@@ -1,4 +1,4 @@
-// Sign-in with e-mail and password, followed by a code if the account has a second factor.
+// Sign-in with e-mail and password, followed by a code if the account uses two-factor authentication.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearch } from 'wouter';
@@ -99,7 +99,7 @@ function ticketOfAddress(): string | null {
   return ticket;
 }
 
-/** `onAgain`: returns to the password form. The argument is the reason, unless the user chose to return. */
+/** `onAgain`: returns to the password form. The argument is the reason, or null if the user chose to return. */
 export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: string | null) => void }): ReactNode {
   const { reload } = useSession();
   const action = useAction();

@@ -15,7 +15,10 @@ import { useSession } from '../session.js';
 
 const FIELDS = ['name', 'email', 'password', 'organization_name', 'code'];
 
-/** Sign-up: by invitation, with the setup code for the first user, or for anyone if the server's settings allow it. */
+/**
+ * Sign-up: by invitation, with the setup code for the first user, or for anyone if the server's configuration allows
+ * it.
+ */
 export function SignUp({ invite }: { invite: string | null }): ReactNode {
   const { status, reload } = useSession();
   const search = new URLSearchParams(useSearch());

@@ -42,7 +42,7 @@ const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] =
   { value: 'api_key', label: 'By key', heading: 'API key' },
   { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
 ];
-/** Number of groups with their own colour. All others are summed into one. */
+/** Number of groups with their own color. The rest are summed into one. */
 const COLOURED = 7;
 
 export function Usage(): ReactNode {

@@ -1,4 +1,4 @@
-// Opens the links that verify an e-mail address: the current one, or a new one.
+// Opens links that verify an e-mail address, either the current one or a new one.
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
@@ -17,7 +17,7 @@ export function VerifyEmail(): ReactNode {
   const [state, setState] = useState<{ done: boolean; failure: unknown }>({ done: false, failure: null });
   useEffect(() => {
     if (asked.current) return;
-    asked.current = true; // Each link works only once.
+    asked.current = true; // each link works only once
     api.post(path, { token }).then(
       async () => {
         await reload();

@@ -21,9 +21,9 @@ export function AnswerView({
   answer: Answer;
   /** Buttons at the bottom. */
   actions?: ReactNode;
-  /** Results of its tool calls, once they have been sent. */
+  /** Results of the response's tool calls, once they have been sent. */
   results: Readonly<Record<string, string>>;
-  /** Absent: results cannot be entered now. */
+  /** Absent if results cannot be entered now. */
   onResults?: (results: Record<string, string>) => void;
 }): ReactNode {
   const live = answer.endedAt === null;
@@ -61,8 +61,8 @@ export function AnswerView({
 }
 
 /**
- * The thinking section opens while the model thinks and closes when the response text starts. After that, it stays as
- * the user leaves it.
+ * The thinking section opens while the model is thinking, and closes when the response text starts. After that, it
+ * stays as the user leaves it.
  */
 function Thinking({ answer }: { answer: Answer }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null);

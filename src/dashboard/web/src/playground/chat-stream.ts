@@ -1,5 +1,5 @@
-// State of a streaming response: takes chunks and returns the state to show. Pure: the time is an argument, and every
-// step returns a new state.
+// State of a streaming response: takes chunks and returns the state to be shown. Pure: the time is an argument, and
+// every step returns a new state.
 
 import type { ChatChunk, TokenLogprob } from './chat-wire.js';
 
@@ -9,7 +9,7 @@ export interface Call {
   arguments: string;
 }
 
-/** An error in the form that the page shows. */
+/** An error in the form shown on the page. */
 export interface Problem {
   message: string;
   code: string | null;
@@ -33,12 +33,12 @@ export interface Answer {
   text: string;
   reasoning: string;
   calls: readonly Call[];
-  /** Tokens of the text, if log probabilities were requested. */
+  /** The text's tokens, if log probabilities were requested. */
   tokens: readonly TokenLogprob[];
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
-  /** Times in milliseconds, all from the same clock; null: has not happened yet. */
+  /** Times in milliseconds, all by the same clock; null: has not happened yet. */
   sentAt: number;
   firstAt: number | null;
   /** When the first delta after the reasoning arrived. */
@@ -46,7 +46,7 @@ export interface Answer {
   endedAt: number | null;
 }
 
-/** Maximum number of tokens shown, because each is an element of the page. */
+/** Maximum number of tokens shown. Each one is an element on the page. */
 const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
@@ -82,7 +82,7 @@ export function received(answer: Answer, data: string, now: number): Answer {
   if (choice === undefined) return next;
   const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta ?? {};
   const speaks = Boolean(content) || (calls?.length ?? 0) > 0;
-  // The first chunk contains only the role, so its arrival is not the time to first token.
+  // The first chunk contains only the role, so its arrival does not count as the first token.
   if (speaks || reasoning) next = { ...next, state: 'streaming', firstAt: next.firstAt ?? now };
   if (reasoning) next = { ...next, reasoning: next.reasoning + reasoning };
   if (speaks)
@@ -164,7 +164,9 @@ export interface Timing {
   totalMs: number;
 }
 
-/** Minimum elapsed time, in seconds, to compute a speed from: it cannot be measured if all deltas arrive together. */
+/**
+ * Minimum elapsed time, in seconds, for computing a speed. If all deltas arrive together, the speed cannot be measured.
+ */
 const SHORTEST_S = 0.05;
 
 export function timing(answer: Answer, now: number): Timing {

@@ -13,7 +13,7 @@ export const LANGUAGES: readonly { id: Language; label: string }[] = [
 
 export const KEY_VARIABLE = 'MONOLITH_API_KEY';
 
-/** `origin`: address of this server, without /v1. */
+/** `origin`: this server's address, without /v1. */
 export function codeFor(language: Language, body: ChatBody, origin: string): string {
   const short = withShortImages(body);
   const code = generators[language](short.body, origin);
@@ -91,14 +91,14 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     ].join('\n'),
 };
 
-/** The Python client takes parameters that OpenAI's API does not have in `extra_body`. */
+/** The Python client passes parameters that OpenAI's API does not have in `extra_body`. */
 function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }
 
-// ---- to the Messages API ----
+// ---- conversion to the Messages API ----
 
-/** `max_tokens` is required by the Messages API. Chat Completions defaults to the model's maximum. */
+/** `max_tokens` is required in the Messages API. In Chat Completions, it defaults to the model's maximum. */
 const MAX_TOKENS = 4096;
 
 function messagesBody(body: ChatBody): Record<string, unknown> {
@@ -141,7 +141,7 @@ interface Turn {
 
 function blocksOf(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
-  let results: object[] | null = null; // all tool results of one assistant turn go into one message
+  let results: object[] | null = null; // all tool results for one assistant turn go into one message
   for (const message of messages) {
     if (message.role === 'tool') {
       const result = { type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content };
@@ -262,7 +262,7 @@ interface Dialect {
   name(name: string): string;
   text(text: string): string;
   word(word: boolean | null): string;
-  /** Delimiters around an object on one line. */
+  /** Delimiters around an object written on one line. */
   open: string;
   close: string;
   lastComma: ',' | '';

@@ -16,7 +16,8 @@ export interface ComparedColumn {
 }
 
 /**
- * Combined state of several conversations: whether any of them is running, waits for a tool result, or has messages.
+ * Combined state of several conversations: whether any of them is running, is waiting for a tool result, or has
+ * messages.
  */
 export function useAll(dialogues: readonly Dialogue[]): { running: boolean; waits: boolean; begun: boolean } {
   const subscribe = (listener: () => void): (() => void) => {

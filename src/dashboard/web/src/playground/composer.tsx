@@ -10,12 +10,12 @@ import { imageFiles, PICTURE_TYPES, readPictures } from './pictures.js';
 
 interface Props {
   running: boolean;
-  /** Whether the model accepts images; `model` is its name. */
+  /** Whether the model accepts images. `model` is its name. */
   sees: boolean;
   model: string;
   /** Name of the model or models that receive the message. */
   modelName: string;
-  /** Why no message can be sent now. */
+  /** Why no message can be sent now; null if one can. */
   blocked: string | null;
   onSay: (text: string, pictures: readonly Picture[]) => void;
   onStop: () => void;

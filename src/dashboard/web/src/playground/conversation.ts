@@ -14,7 +14,7 @@ export interface UserTurn {
   text: string;
   pictures: readonly Picture[];
 }
-/** `results`: tool results entered by the user, by call id. */
+/** `results`: tool results entered by the user, by call ID. */
 export interface AnswerTurn {
   kind: 'answer';
   id: number;
@@ -23,14 +23,14 @@ export interface AnswerTurn {
 }
 export type Turn = UserTurn | AnswerTurn;
 
-/** Ids of tool calls without a result. The next message must contain their results. */
+/** IDs of tool calls without a result. The next message must contain their results. */
 export function openCalls(turns: readonly Turn[]): string[] {
   const last = turns.at(-1);
   if (last?.kind !== 'answer' || last.answer.state !== 'done') return [];
   return last.answer.calls.map(({ id }) => id).filter((id) => last.results[id] === undefined);
 }
 
-/** Omits responses that have no content to send back because they failed or were stopped before any output. */
+/** Omits responses that have no content to be sent back, because they failed or were stopped before any output. */
 export function messagesOf(system: string, turns: readonly Turn[]): ChatMessage[] {
   const messages: ChatMessage[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
   for (const turn of turns) {

@@ -1,5 +1,5 @@
-// A playground conversation and its current request: holds the turns and the streaming response, and can stop it. Lives
-// outside React, so it survives page changes. Needs no DOM: the request function is an argument.
+// A playground conversation and its current request. Holds the turns and the streaming response, and can stop it. Lives
+// outside React, so it survives page changes. Does not need the DOM: the request function is an argument.
 
 import { readEvents, StreamError } from '../live/event-reader.js';
 import { ended, failed, received, sent, stopped } from './chat-stream.js';
@@ -9,7 +9,7 @@ import { beforeLastAnswer, messagesOf } from './conversation.js';
 import type { AnswerTurn, Picture, Turn } from './conversation.js';
 import type { RequestFields } from './settings.js';
 
-/** Keep-alive comments come every 15 seconds. */
+/** Keep-alive comments come every 15 seconds, so a connection that is silent for this long is lost. */
 const IDLE_MS = 60_000;
 
 export interface DialogueState {
@@ -68,7 +68,7 @@ export class Dialogue {
     return this.#generate([...this.#state.turns, { kind: 'user', id: this.#nextId++, text, pictures }], ask);
   }
 
-  /** Replaces a turn's text and drops all turns after it. */
+  /** Replaces a turn's text, and drops all turns after it. */
   sayInstead(id: number, text: string, ask: Ask): Promise<void> {
     const at = this.#state.turns.findIndex((turn) => turn.id === id);
     const turn = this.#state.turns[at];
@@ -81,7 +81,7 @@ export class Dialogue {
     return this.#generate(beforeLastAnswer(this.#state.turns), ask);
   }
 
-  /** Sends the results of the last response's tool calls, by call id. The model continues from there. */
+  /** Sends the results of the last response's tool calls, by call ID. The model continues from there. */
   giveResults(results: Readonly<Record<string, string>>, ask: Ask): Promise<void> {
     const last = this.#state.turns.at(-1);
     if (last?.kind !== 'answer') return Promise.resolve();
@@ -118,7 +118,7 @@ export class Dialogue {
     };
     const show = (answer: Answer, running: boolean): void => {
       turn.answer = answer;
-      // A response still in flight must not be added to a conversation that was cleared.
+      // A response that is still in flight must not be added to a conversation that has been cleared.
       if (this.#running === controller) this.#change({ turns: [...turns, { ...turn }], running });
     };
     const schedule = this.options.schedule ?? ((tell: () => void): void => tell());

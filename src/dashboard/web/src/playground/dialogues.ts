@@ -89,6 +89,6 @@ function write(key: string, value: unknown): void {
   try {
     localStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // storage is unavailable: the settings are kept for this visit only
+    // storage is unavailable, so the settings are kept only for this visit
   }
 }

@@ -8,21 +8,23 @@ export type { MarkedToken, Token } from 'marked';
 
 /** Maximum nesting of quotes and lists. Deeper markers are shown as text. */
 const MAX_DEPTH = 16;
-/** Maximum number of block parser calls for one block: about one for each list item and each paragraph of a quote. */
+/**
+ * Maximum number of block parser calls for one block: about one for each list item and for each paragraph of a quote.
+ */
 const MAX_BLOCK_CALLS = 2_000;
-/** Maximum characters of a block. Does not apply to fenced code, whose cost is linear. */
+/** Maximum number of characters in a block. Does not apply to fenced code, whose cost is linear. */
 const MAX_BLOCK_LENGTH = 100_000;
-/** Maximum characters of a paragraph, list item or table cell. */
+/** Maximum number of characters in a paragraph, list item or table cell. */
 const MAX_INLINE_LENGTH = 5_000;
 /** Maximum number of characters that can start or end an inline element, per paragraph, list item or table cell. */
 const MAX_MARKERS = 500;
 /**
- * The cost of an inline parse grows with the squares of its length and its number of markers. This limits the sum over
- * a block.
+ * The cost of an inline parse grows with the square of its length and of its number of markers. This limits the total
+ * for a block.
  */
 const MAX_INLINE_COST = 1_000_000;
 const MAX_DEFINITIONS = 200;
-/** Number of characters of a long text to parse at a time. */
+/** Number of characters of a long text that are parsed at a time. */
 const STEP = 20_000;
 
 const MARKERS = /[*_~`[\]<&\\]/g;
@@ -112,10 +114,10 @@ export class BlockSplitter {
   #doneText = '';
   #seen = 0;
   #definitions = noDefinitions();
-  /** Whether the text after `#doneText` is one plain block. */
+  /** Whether the text after `#doneText` is a single plain block. */
   #isPlain = false;
 
-  /** `isLive`: the text may grow. */
+  /** `isLive`: the text may still grow. */
   update(text: string, isLive: boolean): { blocks: readonly Block[]; definitions: Definitions } {
     const source = text.replace(/\r\n?/g, '\n');
     if (!source.startsWith(this.#doneText)) {
@@ -125,7 +127,7 @@ export class BlockSplitter {
       this.#definitions = noDefinitions();
       this.#isPlain = false;
     }
-    // The text is parsed in steps, so that the limits apply to blocks and not to the whole text.
+    // The text is parsed in steps, so that the limits apply to blocks rather than to the whole text.
     for (let end = this.#seen + STEP; end < source.length; end += STEP) this.#advance(source.slice(0, end), true);
     this.#seen = source.length;
     return this.#advance(source, isLive);
@@ -160,7 +162,7 @@ export class BlockSplitter {
   }
 }
 
-/** An object without a prototype, because its keys come from the text of a response. */
+/** An object without a prototype, because its keys come from a response's text. */
 const noDefinitions = (): Definitions => Object.create(null) as Definitions;
 
 type Source = Pick<Token, 'type' | 'raw'>;
@@ -168,7 +170,7 @@ type Source = Pick<Token, 'type' | 'raw'>;
 const blocksOf = (tokens: readonly Source[], isDone: boolean): Block[] =>
   tokens.filter(({ type }) => type !== 'space' && type !== 'def').map(({ raw }) => ({ raw, isDone, isPlain: false }));
 
-/** The top-level tokens of the text, without inline tokens; null if that would take too long. */
+/** The text's top-level tokens, without inline tokens; null if that would take too long. */
 function split(text: string): readonly Source[] | null {
   if (text.length > MAX_BLOCK_LENGTH && !FENCE.test(text)) return null;
   try {
@@ -182,10 +184,10 @@ function split(text: string): readonly Source[] | null {
   }
 }
 
-/** Drops a last line that may become a fence, so that it does not first appear as text. */
+/** Drops a last line that may become a fence, so that it does not appear as text first. */
 const withoutPartialFence = (text: string): string => text.replace(/(^|\n)[ \t]*(`{1,}|~{1,})$/, '$1');
 
-/** Whether the source of a code block ends with its closing fence. Indented code has none. */
+/** Whether a code block's source ends with its closing fence. Indented code has no fence. */
 export function isClosed(raw: string): boolean {
   const fence = FENCE.exec(raw)?.[1];
   if (fence === undefined) return true;
@@ -206,7 +208,7 @@ export function linkTo(href: string): string | null {
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
 
-/** Replaces the common named character references. The parser replaces numeric ones. */
+/** Replaces the most common named character references. The parser replaces numeric ones. */
 export const withoutEntities = (text: string): string =>
   text.replace(/&(amp|lt|gt|quot|apos|nbsp);/g, (_, name: string) => ENTITIES[name] ?? '');
 
@@ -214,8 +216,8 @@ export const withoutEntities = (text: string): string =>
 const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
 
 /**
- * A response that is a JSON object or array of objects, or the start of one, is shown as code and formatted once
- * complete. Null if it is neither.
+ * If the response is a JSON object or an array of objects, or the start of one, returns the text to show as code,
+ * formatted once it is complete. Returns null if it is neither.
  */
 export function jsonIn(text: string): { text: string; isComplete: boolean } | null {
   if (!/^\s*[[{]/.test(text)) return null;

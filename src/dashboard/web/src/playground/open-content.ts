@@ -1,4 +1,5 @@
-// Loads a saved item into the playground: a preset replaces only the settings, a conversation also replaces the turns.
+// Loads a saved item into the playground: a preset replaces only the settings, and a conversation also replaces the
+// turns.
 import type { SavedContent, SavedItem } from '../../../../shared/wire/playground.js';
 import { dialogueOf, MAX_COLUMNS, storeCompared, storeSettings } from './dialogues.js';
 import { settingsOf, turnsOf } from './saved.js';

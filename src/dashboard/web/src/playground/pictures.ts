@@ -3,12 +3,12 @@
 import type { Picture } from './conversation.js';
 
 export const PICTURE_TYPES = 'image/png,image/jpeg,image/webp,image/gif';
-/** Same as the server's images.max_bytes. All images together must also fit into one request body. */
+/** Same as the server's images.max_bytes. All images together must also fit in one request body. */
 const MAX_BYTES = 20 * 1024 * 1024;
 const MAX_ALL_CHARACTERS = 30 * 1024 * 1024;
 const MAX_COUNT = 20;
 
-/** The image files of a drop or paste. */
+/** The image files in a drop or paste. */
 export function imageFiles(data: DataTransfer | null): File[] {
   return [...(data?.files ?? [])].filter(({ type }) => type.startsWith('image/'));
 }

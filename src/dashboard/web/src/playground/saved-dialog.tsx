@@ -33,7 +33,7 @@ export function SavedDialog({
   onClose,
 }: {
   preset: SavedContent;
-  /** Null: the conversation is empty. */
+  /** Null if the conversation is empty. */
   conversation: SavedContent | null;
   onOpen: (item: SavedItem & { content: SavedContent }) => void;
   onClose: () => void;

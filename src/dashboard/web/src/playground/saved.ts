@@ -1,4 +1,4 @@
-// Converts the playground's state to and from its saved form. Images and failed responses are left out. Pure.
+// Converts the playground's state to and from its saved form. Images and failed responses are omitted. Pure.
 
 import type { SavedContent, SavedTurn } from '../../../../shared/wire/playground.js';
 import { sent, timing } from './chat-stream.js';
@@ -45,13 +45,13 @@ function savedTurn(turn: Turn): SavedTurn {
   };
 }
 
-/** Settings saved by another version: unknown ones are ignored. */
+/** The settings may have been saved by another version, so unknown ones are ignored. */
 export function settingsOf({ settings, columns }: SavedContent): Settings {
   const known = Object.entries(settings).filter(([name, value]) => name in NO_SETTINGS && typeof value === 'string');
   return { ...NO_SETTINGS, ...Object.fromEntries(known), model: columns[0]?.model ?? '' };
 }
 
-/** Ids count from 1. */
+/** IDs count from 1. */
 export function turnsOf(turns: readonly SavedTurn[]): Turn[] {
   return turns.map(
     (turn, at): Turn =>

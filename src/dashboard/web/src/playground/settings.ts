@@ -195,7 +195,7 @@ function formatOf({ format, schema }: Settings): ResponseFormat | undefined {
   return { type: 'json_schema', json_schema: { name: 'answer', schema: value, strict: true } };
 }
 
-/** Formats JSON. Text that is not JSON (cut off by the output limit) is returned unchanged. */
+/** Formats JSON. Text that is not valid JSON (because it was cut off by the output limit) is returned unchanged. */
 export function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -5,7 +5,7 @@ import type { KeyboardEvent, ReactNode } from 'react';
 import type { TokenLogprob } from './chat-wire.js';
 import { levelOf, percent } from './token-levels.js';
 
-/** Makes white space visible. */
+/** Makes whitespace visible. */
 const visible = (token: string): string => token.replaceAll('\n', '⏎').replaceAll('\t', '⇥').replaceAll(' ', '␣');
 
 export const TokenView = memo(function TokenView({ tokens }: { tokens: readonly TokenLogprob[] }): ReactNode {

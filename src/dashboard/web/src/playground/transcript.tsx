@@ -14,7 +14,7 @@ interface Props {
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
-  /** Absent: not possible now. */
+  /** Absent if not possible now. */
   onRegenerate: (() => void) | undefined;
   onEdit: ((id: number, text: string) => void) | undefined;
   onResults: ((results: Record<string, string>) => void) | undefined;

@@ -1,4 +1,4 @@
-// Details of a request: its outcome, phases, parameters and, if they are stored, its prompt and response.
+// A request's details: its outcome, phases, parameters and, if they are stored, its prompt and response.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { RequestDetail, RequestObject } from '../../../../shared/wire/requests.js';
@@ -18,7 +18,7 @@ const PHASES = [
   { key: 'decode_ms', label: 'Decode', color: 0 },
 ] as const;
 
-/** `path`: the list it belongs to, relative to the API. `keyName`: name of its API key. */
+/** `path`: the list to which it belongs, relative to the API. `keyName`: name of its API key. */
 export function RequestDialog({
   request,
   path,

@@ -90,7 +90,7 @@ export function RequestFilters({
 }
 
 /**
- * Shows the list's states around its rows. With a filter, a page of results may be empty although later ones have
+ * Shows the list's states around its rows. With a filter, a page of results may be empty even though later pages have
  * matches.
  */
 export function RequestList({
