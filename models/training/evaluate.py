@@ -116,7 +116,7 @@ def right(record, reply):
 
 
 def start(files, root=ROOT):
-    """Starts the server of a built checkout on a free port, with its own data folder."""
+    """Starts the server of a built checkout on a free port, with its own data directory."""
     key, data = "sk-evaluate-0123456789abcdef", tempfile.mkdtemp(prefix="monolith-evaluate-")
     command = ["node", os.path.join(root, "dist", "main.js"), "serve", "--log", "json", "--log-level", "error"]
     for item in files:

@@ -51,7 +51,7 @@ export class SecondFactorCodes {
     if (!(await this.factors.enable(user, { sealed, step, recovery: codes.map(hashOf) }, sessionId, actor))) {
       throw apiError(
         'invalid_value',
-        'A second factor was turned on or set up elsewhere in the meantime. Reload the page.',
+        'Two-factor authentication was turned on or set up elsewhere in the meantime. Reload the page.',
         'code',
       );
     }
@@ -67,7 +67,11 @@ export class SecondFactorCodes {
     await this.attempts.count('code', [user.id]);
     const factor = await this.factors.get(user.id);
     if (factor === null)
-      throw apiError('invalid_value', 'The second factor was turned off in the meantime. Reload the page.', 'code');
+      throw apiError(
+        'invalid_value',
+        'Two-factor authentication was turned off in the meantime. Reload the page.',
+        'code',
+      );
     if (code.length > 6) {
       const left = await this.factors.useRecovery(user, hashOf(code), ip);
       if (left === null) throw wrongCode('This recovery code is wrong or has already been used. Each works once.');
@@ -78,7 +82,7 @@ export class SecondFactorCodes {
     if (secret === null)
       throw apiError(
         'invalid_value',
-        "The codes of this account can no longer be checked because the server's keys were changed. Use a recovery code, or ask the operator to reset the second factor.",
+        "The codes of this account can no longer be checked because the server's keys were changed. Use a recovery code, or ask the operator to reset two-factor authentication.",
         'code',
       );
     const step = stepOf(secret, code, this.now());

@@ -31,7 +31,7 @@ export async function state(argv: string[]): Promise<number> {
     throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);
   const from = values.get('--from');
   const { url } = config.database;
-  if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
+  if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data directory');
   if (url === null) throw new UsageError('state: import needs --database postgres://…, the target database');
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());

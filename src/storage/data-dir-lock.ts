@@ -33,7 +33,7 @@ export function lockDataDir(dataDir: string): DataDirLock {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new StorageError(`Cannot create the data folder ${dataDir}: ${(error as Error).message}`, error);
+    throw new StorageError(`Cannot create the data directory ${dataDir}: ${(error as Error).message}`, error);
   }
   const descriptor = openLocked(dataDir);
   try {
@@ -60,7 +60,7 @@ function openLocked(dataDir: string): number {
       const locked = loadAddon().lockFile(descriptor);
       if (!locked) {
         throw new StorageError(
-          `Another server is using the data folder ${dataDir}${lockHolder(dataDir)}. Stop it, or use another folder with --data-dir.`,
+          `Another server is using the data directory ${dataDir}${lockHolder(dataDir)}. Stop it, or use another directory with --data-dir.`,
         );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
@@ -68,7 +68,7 @@ function openLocked(dataDir: string): number {
     } catch (error) {
       if (descriptor !== null) closeSync(descriptor);
       if (error instanceof StorageError) throw error;
-      throw new StorageError(`Cannot lock the data folder ${dataDir}: ${(error as Error).message}`, error);
+      throw new StorageError(`Cannot lock the data directory ${dataDir}: ${(error as Error).message}`, error);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Runs the commands as an operator does: real processes on a real data folder.
+// Runs the commands as an operator does: real processes on a real data directory.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

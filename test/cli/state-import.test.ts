@@ -1,4 +1,4 @@
-// Imports a data folder into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes, keys
+// Imports a data directory into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes, keys
 // and passwords still work, and the folder is unchanged.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

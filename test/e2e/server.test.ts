@@ -154,11 +154,11 @@ t.test('a response with fewer tokens than reserved refunds the difference to the
 });
 
 t.test(
-  'a data folder in use, a port in use and an invalid model file give clear errors and leave no state behind',
+  'a data directory in use, a port in use and an invalid model file give clear errors and leave no state behind',
   async (t) => {
     await t.rejects(startServer(config, quiet()), {
       name: 'StorageError',
-      message: /Another server is using the data folder .*process/,
+      message: /Another server is using the data directory .*process/,
     });
     const other = mkdtempSync(join(tmpdir(), 'monolith-server-'));
     t.teardown(() => rmSync(other, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
 // Repeatedly starts a server, puts it under load, kills it at a random moment, restarts it and checks it. Some servers
-// are killed while they start or shut down. Several rounds share a data folder; after the last one, the server is shut
+// are killed while they start or shut down. Several rounds share a data directory; after the last one, the server is shut
 // down cleanly and the folder is checked as a whole. The seed and the number of the round determine all random choices,
 // but not what the kill interrupts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -73,7 +73,7 @@ export async function killRounds({
     else {
       for (const { round, problem } of result.failures.slice(failed)) say(`round ${round}: ${problem}`);
       say(
-        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder was kept: ${folder.path}`,
+        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data directory was kept: ${folder.path}`,
       );
     }
   }

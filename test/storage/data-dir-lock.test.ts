@@ -19,7 +19,7 @@ t.teardown(() => rmSync(path, { recursive: true, force: true }));
 const holder = join(import.meta.dirname, 'lock-holder.js');
 const IN_USE = {
   name: 'StorageError',
-  message: /Another server is using the data folder .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/,
+  message: /Another server is using the data directory .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/,
 };
 
 async function held(): Promise<ChildProcess> {
@@ -32,7 +32,7 @@ async function held(): Promise<ChildProcess> {
 const isFree = (): boolean =>
   spawnSync(process.execPath, [holder, path], { stdio: ['ignore', 'pipe', 'ignore'] }).status === 0;
 
-t.test('a second lock of the same data folder within a process is refused', (t) => {
+t.test('a second lock of the same data directory within a process is refused', (t) => {
   const lock = lockDataDir(path);
   t.throws(() => lockDataDir(join(path, '.')), IN_USE);
   lock.release();
@@ -53,7 +53,7 @@ const unshare = spawnSync('unshare', ['-rn', 'true'], { encoding: 'utf8' });
 const skip =
   unshare.status === 0 ? false : `cannot create network namespaces here: ${unshare.error?.message ?? unshare.stderr}`;
 
-t.test('the lock of a data folder works across network namespaces, as between containers', { skip }, (t) => {
+t.test('the lock of a data directory works across network namespaces, as between containers', { skip }, (t) => {
   const lock = lockDataDir(path);
   const second = spawnSync('unshare', ['-rn', process.execPath, main, 'serve', '--port', '0'], {
     encoding: 'utf8',
@@ -63,7 +63,7 @@ t.test('the lock of a data folder works across network namespaces, as between co
   t.match(second, {
     status: 1,
     stdout: '',
-    stderr: new RegExp(`^monolith: Another server is using the data folder .*process ${process.pid} on`),
+    stderr: new RegExp(`^monolith: Another server is using the data directory .*process ${process.pid} on`),
   });
   t.match(
     spawnSync('unshare', ['-rn', process.execPath, main, 'keys', 'list'], {

@@ -100,7 +100,7 @@ t.test('a backup made while responses are saved contains every response acknowle
 t.test('restoring a backup keeps the previous database, and an invalid backup is refused', async (t) => {
   const entries = (await checkDatabase(copy)).tables;
   const lock = lockDataDir(path);
-  await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server is using the data folder/ });
+  await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server is using the data directory/ });
   lock.release();
   await t.rejects(restore(path, databasePath(path)), { message: /is the database itself/ });
   const old = readFileSync(databasePath(path));
@@ -370,7 +370,7 @@ t.test('a full disk at startup gives a clear error', { skip }, (t) => {
     t.match({ status, stdout }, { status: 1, stdout: '' });
     t.match(
       stderr,
-      /^monolith: Not enough disk space for the database in the data folder \S+: [\d.]+ (bytes|KiB) free\. Free some space, or use another folder with --data-dir\.\n$/,
+      /^monolith: Not enough disk space for the database in the data directory \S+: [\d.]+ (bytes|KiB) free\. Free some space, or use another directory with --data-dir\.\n$/,
     );
   }
   t.end();

@@ -263,7 +263,7 @@ t.test('a database of an earlier schema version is upgraded when opened', async 
   await store.close();
 });
 
-t.test('an unusable data folder is refused with a StorageError', async (t) => {
+t.test('an unusable data directory is refused with a StorageError', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   writeFileSync(join(path, 'file'), '');

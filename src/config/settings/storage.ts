@@ -11,7 +11,7 @@ export const database = {
       alias: 'database',
       renamedFrom: { key: 'state.url', alias: 'state' },
       secret: true,
-      shown: 'the data folder',
+      shown: 'the data directory',
     },
   ),
   connections: setting(

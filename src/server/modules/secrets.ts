@@ -42,7 +42,7 @@ export function openSecrets({
     const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
     if (primary)
       await codes.reseal((user) =>
-        log.error({ user }, 'cannot decrypt a second factor: its encryption key is not in secrets.signing_keys'),
+        log.error({ user }, 'cannot decrypt a two-factor secret: its encryption key is not in secrets.signing_keys'),
       );
     return { sealer, keys, box, codes };
   });

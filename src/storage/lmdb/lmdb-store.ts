@@ -129,7 +129,7 @@ function unusable(dataDir: string, error: unknown): StorageError {
     /No space left|quota|File too large/i.test(message)
   ) {
     return new StorageError(
-      `Not enough disk space for the database in the data folder ${dataDir}: ${freeBytes(dataDir)} free. Free some space, or use another folder with --data-dir.`,
+      `Not enough disk space for the database in the data directory ${dataDir}: ${freeBytes(dataDir)} free. Free some space, or use another directory with --data-dir.`,
       error,
     );
   }
