@@ -145,7 +145,7 @@ void OutputParser::enter(Phase phase) {
 // Handles a marker that is a single token. Returns true if `token` is a marker in the current section.
 bool OutputParser::take_marker(TokenId token, DeltaSink& sink) {
   if (phase_ == Phase::kUndecided && token == open_token_) {
-    discard(text_.size());  // Drops the leading white space.
+    discard(text_.size());  // Drops the leading whitespace.
     reasoning_tokens_ = undecided_tokens_ + 1;
     enter(Phase::kReasoning);
     return true;
