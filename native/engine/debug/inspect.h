@@ -56,7 +56,7 @@ struct InspectedPlan {
   int64_t pages = 0;
   int slots = 0;  // Recurrent-state slots; 0 = the model has no recurrent state.
   int context = 0;
-  double filled = 1;  // Fraction of a page's bytes that hold data; 1 = no padding.
+  double filled = 1;  // Fraction of page memory that holds data; 1 = no padding.
 
   // For a model with these limits, whether planned or loaded.
   static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
