@@ -1,4 +1,4 @@
-# The door for node-gyp users: one target that runs the project's own build (cmake-js over native/CMakeLists.txt).
+# For node-gyp users: a single target that runs the project's own build (cmake-js with native/CMakeLists.txt).
 {
   'targets': [
     {

@@ -44,7 +44,7 @@ struct Registry {
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
-// Held from when a load plans a device's memory until the engine has allocated it. Otherwise, two concurrent loads
+// Held from the time a load plans a device's memory until the engine has allocated it. Otherwise, two concurrent loads
 // would both plan to use all of the free memory. One mutex serves all devices because loading is usually limited by
 // disk throughput.
 std::mutex& device_loading() {
@@ -52,7 +52,7 @@ std::mutex& device_loading() {
   return *instance;
 }
 
-// Held from when a load reads the machine's free memory until it has claimed its planned memory. Otherwise, two
+// Held from the time a load reads the machine's free memory until it has claimed its planned memory. Otherwise, two
 // concurrent loads would both plan to use the same free memory.
 std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;

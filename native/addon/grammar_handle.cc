@@ -20,12 +20,12 @@ constexpr size_t kMaxSpellingBytes = 256;
 constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
 constexpr int64_t kMaxLead = 64;
 
-// In the order of the enum GrammarOptions::Kind.
+// In the order of the GrammarOptions::Kind enum.
 constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};
-constexpr std::string_view kOrders[] = {"schema", "any"};                    // In the order of the enum PropertyOrder.
-constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // In the order of the enum WhiteSpace.
-constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // In the order of the enum Spelling::Kind.
-// In the order of the enum SchemaProblem::Kind.
+constexpr std::string_view kOrders[] = {"schema", "any"};                    // In the order of the PropertyOrder enum.
+constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // In the order of the WhiteSpace enum.
+constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // In the order of the Spelling::Kind enum.
+// In the order of the SchemaProblem::Kind enum.
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};
 
 // Type tag that distinguishes NativeGrammar objects from all other JavaScript objects.

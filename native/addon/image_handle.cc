@@ -18,7 +18,7 @@ using ImageRef = std::shared_ptr<const PreparedImage>;
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
 constexpr int64_t kMaxSide = 1 << 24;
 
-constexpr const char* kParts[] = {"image", "tile", "overview"};  // In the order of the enum PiecePart.
+constexpr const char* kParts[] = {"image", "tile", "overview"};  // In the order of the PiecePart enum.
 
 void set(Napi::Object object, const char* key, double value) {
   object.Set(key, Napi::Number::New(object.Env(), value));

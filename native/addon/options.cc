@@ -23,18 +23,18 @@ constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
-constexpr std::string_view kArithmetics[] = {"production", "exact"};    // In the order of the enum Arithmetic.
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // In the order of the enum KvType.
-constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // In the order of the enum VisionPrecision.
-// In the order of the enum VisionResize. If the option is missing, the file decides.
+constexpr std::string_view kArithmetics[] = {"production", "exact"};    // In the order of the Arithmetic enum.
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // In the order of the KvType enum.
+constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // In the order of the VisionPrecision enum.
+// In the order of the VisionResize enum. If the option is missing, the file decides.
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
                                          TensorType::kF8E4M3};
 
-constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the enum Speculation.
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the Speculation enum.
 
-// Names of OutputKind values, in the order of the enum.
+// Names of the OutputKind values, in enum order.
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};

@@ -12,7 +12,7 @@ namespace monolith::addon {
 Napi::Value tokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenizer);
 Napi::Value detokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenizer);
 
-// JavaScript class NativeTokenizer.
+// The JavaScript class NativeTokenizer.
 class TokenizerHandle : public Napi::ObjectWrap<TokenizerHandle> {
  public:
   static Napi::Function define(Napi::Env env);

@@ -50,7 +50,7 @@ struct KvLayout {
 // BackendMemory::packs_layers().
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
-// Fraction of the page bytes that hold data; 1 = no padding.
+// Fraction of page memory that holds data; 1 = no padding.
 double filled(const HyperParams& params, const KvLayout& layout);
 
 // Indices of the additional cache layers of layer `index`: for the keys of its sparse-attention indexer, and for its

@@ -442,7 +442,7 @@ class Model {
   virtual int draft_levels() const { return 1; }
   // Runs one pass of the drafter. The number of sequences is limited like the logits of a step, and the number of
   // tokens like the tokens of a step. Returns the logits of each sequence's last token in host memory
-  // (draft_tokens().size() or n_vocab values each), valid until the next call of draft() or forward(). The drafter's
+  // (draft_tokens().size() or n_vocab values each), valid until the next call to draft() or forward(). The drafter's
   // keys and values for these positions are overwritten by the next step that computes them. Does not allocate.
   virtual const float* draft(const DraftBatch& batch) { return static_cast<void>(batch), nullptr; }
 };

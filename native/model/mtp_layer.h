@@ -2,9 +2,8 @@
 // (mtp_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both. Used on
 // the engine thread.
 //
-//   y[j] = layer(token j, hidden state of position j - 1)    attends to its own keys and values, in the model's KV
-//   pages
-//   draft of token j + 1 = head(norm(y[j])); y[j] then is the hidden state of position j for the next draft token
+//   y[j] = layer(token j, hidden state of position j - 1); attends to its own keys and values, in the model's KV pages
+//   draft of token j + 1 = head(norm(y[j])); y[j] is then the hidden state of position j for the next draft token
 //
 // Keys and values are stored at the position of their token, so the data at position j depends only on tokens 0 .. j.
 // KV pages can therefore be shared and forked as usual. The first token of a text has no hidden state to read, and

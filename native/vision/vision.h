@@ -85,7 +85,8 @@ struct PreparedPiece {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;          // height * width * 3 bytes, after resizing, padding and cropping.
   std::optional<TiledRows> tiled = {};  // Layout of the views, copied from the plan.
-  // Hash of the pixels, their size, and the vision file (metadata and weights). Equal hashes imply equal embeddings.
+  // Hash of the pixels, their size, and the identity of the vision file (VisionParams::file). Equal hashes imply equal
+  // embeddings.
   ContentHash hash;
 };
 

@@ -10,8 +10,8 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 14;
-constexpr int kMaxLogitRows = 16;  // Maximum logit rows per step; prompt chunks with more rows are shortened.
-constexpr int64_t kMaxAnswerFloats = int64_t{1} << 28;  // Maximum floats in one result: 1 GiB of logits.
+constexpr int kMaxLogitRows = 16;  // Maximum number of logit rows per step; prompt chunks with more are shortened.
+constexpr int64_t kMaxAnswerFloats = int64_t{1} << 28;  // Maximum number of floats in a result: 1 GiB of logits.
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -60,7 +60,7 @@ class SingleSequence {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
-  // Computes `tokens` and returns the logits after the tokens at `logit_rows`. Shape [logit_rows.size()][n_vocab].
+  // Computes `tokens` and returns the logits, [logit_rows.size()][n_vocab], after the tokens at `logit_rows`.
   const float* feed(std::span<const int32_t> tokens, std::span<const int32_t> logit_rows) {
     const Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data(), position_ > 0 ? 0 : kNoSlot, 0};
     position_ += segment.n_tokens;
@@ -114,7 +114,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend, const
   auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();
 
-  // Positions whose logits are needed, ascending without duplicates.
+  // Positions whose logits are needed, ascending, without duplicates.
   std::vector<int32_t> wanted(positions.begin(), positions.end());
   if (continue_tokens > 0) wanted.push_back(static_cast<int32_t>(ids.size()) - 1);
   std::ranges::sort(wanted);

@@ -1,4 +1,4 @@
-// Computes full logits of a model file for given token ids, and a greedy continuation, for debugging. Uses neither a
+// For debugging: computes a model file's full logits for given token IDs, and a greedy continuation. Uses neither a
 // tokenizer nor the scheduler, only a single sequence with its own pages. Not optimized for speed.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace monolith {
 struct DebugLogitsOptions {
   CpuBackendOptions backend;  // Threads, instruction set and arithmetic.
   KvType kv_type = KvType::kF16;
-  int max_batch_tokens = 256;  // Maximum chunk size of the prefill in tokens.
-  // Context length, which selects between LongRoPE's frequencies for short and long contexts. 0 = length of prompt plus
-  // continuation.
+  int max_batch_tokens = 256;  // Maximum size of a prefill chunk, in tokens.
+  // Context length, which selects between LongRoPE's frequencies for short and long contexts. 0 = the length of the
+  // prompt plus the continuation.
   int max_context = 0;
   ModelFileOptions file = {};
 };
@@ -32,16 +32,16 @@ struct PositionLogits {
 
 struct DebugLogits {
   struct Continuation {
-    std::vector<int32_t> tokens;  // Tokens with the largest logit; in case of a tie, the one with the lowest id.
-    std::vector<float> logits;    // Logit of each chosen token.
+    std::vector<int32_t> tokens;  // The tokens with the largest logit; among equal logits, the one with the lowest ID.
+    std::vector<float> logits;    // The logit of each chosen token.
     PositionLogits last;          // The logits from which the last token was chosen.
   };
-  std::vector<PositionLogits> positions;     // Logits of the requested positions, in the requested order.
-  std::optional<Continuation> continuation;  // The greedy continuation; present if continue_tokens > 0.
+  std::vector<PositionLogits> positions;     // Logits at the requested positions, in the requested order.
+  std::optional<Continuation> continuation;  // The greedy continuation, if continue_tokens > 0.
 };
 
-// `ids`: the prompt, at least one token. `positions`: each in [0, ids.size()), in any order. Errors: kInvalidArgument
-// names the argument and index; kTooLong if prompt and continuation exceed the file's context or options.max_context;
+// `ids`: the prompt, at least one token. `positions`: each in [0, ids.size()), in any order. Errors: kInvalidArgument,
+// naming the argument and index; kTooLong if prompt and continuation exceed the file's context or options.max_context;
 // kInternal if a logit is not finite; also those of open_model_file() and Model::load(). All messages start with the
 // path, except those about the backend options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,

@@ -61,7 +61,7 @@ class Sequence {
     return mark(plan->after);
   }
 
-  // Adds the tokens collected so far as one entry of the result.
+  // Adds the tokens collected so far to the result, as one entry.
   void close() {
     if (tokens_.empty()) return;
     DebugVisionEntry entry;

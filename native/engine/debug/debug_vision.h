@@ -1,4 +1,4 @@
-// Shows stage by stage how a text model and a vision encoder file process a prompt with images, for comparison with
+// Shows, stage by stage, how a text model and a vision encoder file process a prompt with images, for comparison with
 // other engines. Each call uses its own model instances. Not optimized for speed.
 #pragma once
 
@@ -20,15 +20,15 @@ struct DebugImage {
   std::vector<uint8_t> pixels;
 };
 
-// A run of tokens of the decoder's input, or one image tile.
+// A run of tokens in the decoder's input, or one image tile.
 struct DebugVisionEntry {
   int position = 0;             // RoPE position of the entry's first token or row.
-  std::vector<int32_t> tokens;  // Empty: the entry is an image tile.
+  std::vector<int32_t> tokens;  // Empty if the entry is an image tile.
   int image = 0;
   ImagePiece piece;
   ContentHash hash;
   std::string pixels_u8_sha256, pixels_f32_sha256;
-  std::vector<float> embeddings;  // Image embeddings of the tile, shape [piece.n_rows][row_width].
+  std::vector<float> embeddings;  // The tile's image embeddings, shape [piece.n_rows][row_width].
 };
 
 struct DebugVision {
@@ -43,8 +43,8 @@ struct DebugVision {
 
 // `prompt` has "<__media__>" at the position of each image; special tokens in it are recognized. The text segments
 // between images are tokenized separately; only the first gets the special tokens that the file prescribes. `resize`:
-// resizing method; empty: the one from resize_of(). Errors: kInvalidArgument if the number of images does not match the
-// prompt or the files do not fit together; also errors of the files, which start with the path.
+// resizing method; if empty, the one that resize_of() returns. Errors: kInvalidArgument if the number of images does
+// not match the prompt, or the two files do not match; also the files' own errors, which start with the path.
 Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file,
                                  const std::string& vision_path, Backend& backend, const std::string& prompt,
                                  const std::vector<DebugImage>& images,

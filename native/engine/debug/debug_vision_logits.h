@@ -11,16 +11,17 @@
 namespace monolith {
 
 struct DebugVisionLogits {
-  std::vector<float> logits;  // Logits after the last position of the sequence. Shape [n_vocab].
-  // Tokens with the largest logit (in case of a tie, the one with the lowest id), including end-of-generation tokens.
+  std::vector<float> logits;  // Logits after the last position of the sequence, [n_vocab].
+  // The tokens with the largest logit (among equal logits, the one with the lowest ID), including end-of-generation
+  // tokens.
   std::vector<int32_t> tokens;
-  std::vector<float> margins;      // Margin of each chosen token over the second-best logit.
+  std::vector<float> margins;      // How far the logit of each chosen token is above the second-best.
   std::vector<float> last_logits;  // The logits from which the last token was chosen.
 };
 
 struct DebugVisionLogitsOptions {
   KvType kv_type = KvType::kF16;
-  int max_batch_tokens = 256;  // Maximum tokens per step; larger if a bidirectional span needs it.
+  int max_batch_tokens = 256;  // Maximum number of tokens per step; larger if a bidirectional span needs it.
   ModelFileOptions file = {};
 };
 

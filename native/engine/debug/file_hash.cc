@@ -14,7 +14,7 @@ constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;
 
-constexpr size_t kHashedWhole = size_t{64} << 20;  // Files up to this size in bytes are hashed completely.
+constexpr size_t kHashedWhole = size_t{64} << 20;  // Files up to this many bytes are hashed completely.
 constexpr size_t kSamples = 16;
 constexpr size_t kSampleBytes = 256;
 
@@ -29,7 +29,7 @@ uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
   if (data.size() <= kSamples * kSampleBytes) return hash_bytes(data, seed);
   const size_t last = data.size() - kSampleBytes;
   for (size_t i = 0; i < kSamples; ++i) {
-    // Dividing first avoids overflow; the last sample still ends at the end of the data.
+    // Dividing first avoids overflow; the last sample nevertheless ends exactly at the end of the data.
     const size_t at = i == kSamples - 1 ? last : last / (kSamples - 1) * i;
     seed = hash_bytes(data.subspan(at, kSampleBytes), seed);
   }

@@ -37,14 +37,14 @@ std::optional<std::string> spelling(const Tokenizer& tokenizer, TokenId id) {
   return std::string(tokenizer.bytes(id));
 }
 
-// Size of the tensor in memory. FP8 tensors have one byte per value and one scale per row.
+// Returns the tensor's size in memory. FP8 tensors take one byte per value and one scale per row.
 uint64_t kept_bytes(const GgufTensor& tensor) {
   if (!tensor.fp8) return tensor.bytes();
   const auto values = static_cast<uint64_t>(tensor.n_values());
   return values + values / static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
 }
 
-// Performs all checks of loading the model without allocating for it. Fills in model and plan.
+// Performs all the checks of loading the model, but allocates nothing for it. Fills in the model and the plan.
 Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
                      uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);

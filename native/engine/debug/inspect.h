@@ -1,4 +1,4 @@
-// Describes a model file and the memory that it would take to load it, using the same functions as the loader.
+// Describes a model file and the memory that loading it would take, using the same functions as the loader.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace monolith {
 
-// Properties of a model that this build can run. Strings are valid UTF-8 only if they are in the file.
+// Properties of a model that this build can run. A string is valid UTF-8 only if it is valid in the file.
 struct ModelInfo {
   std::string architecture;
   std::optional<std::string> name;
   int64_t parameters = 0;  // Number of values in all tensors except derived ones (rope_freqs).
-  int context_length = 0;  // Context length that the file declares.
+  int context_length = 0;  // As stated in the file.
   int mtp_layers = 0;      // Number of MTP layers in the file.
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
   int feed_forward = 0;               // Feed-forward dimension; for MoE models, that of one expert.
   int experts = 0, used_experts = 0;  // Experts per layer, and experts used per token; 0 = not an MoE model.
   int vocabulary = 0;
-  std::string quantization;  // The tensor type that most parameters have.
+  std::string quantization;  // The tensor type of most parameters.
   std::optional<std::string> chat_template;
   std::optional<std::string> bos, eos;  // Text of these tokens.
   std::vector<TokenId> end_of_generation;
@@ -47,7 +47,7 @@ struct InspectedValue {
 struct InspectedTensor {
   std::string name;
   std::string type;
-  std::vector<int64_t> shape;  // Tensor shape with the row length first.
+  std::vector<int64_t> shape;  // Row length first.
   uint64_t bytes = 0;
 };
 
@@ -56,9 +56,9 @@ struct InspectedPlan {
   int64_t pages = 0;
   int slots = 0;  // Recurrent-state slots; 0 = the model has no recurrent state.
   int context = 0;
-  double filled = 1;  // Fraction of the page bytes that hold data; 1 = no padding.
+  double filled = 1;  // Fraction of page memory that holds data; 1 = no padding.
 
-  // For a model with these limits, planned or loaded.
+  // For a model with these limits, whether planned or loaded.
   static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
     return {.memory = memory,
             .pages = limits.n_pages,
@@ -70,7 +70,7 @@ struct InspectedPlan {
 
 struct Inspection {
   uint64_t file_bytes = 0;
-  std::string file_hash;  // The result of hash_text(file_hash()).
+  std::string file_hash;  // hash_text(file_hash()).
   std::vector<InspectedValue> metadata;
   std::vector<InspectedTensor> tensors;
   std::optional<ModelInfo> model;  // Empty if this build cannot run the file; `reason` then holds the error.
@@ -79,7 +79,7 @@ struct Inspection {
 };
 
 // Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
-// chooses context and pages from `max_context` and `kv_bytes`. Errors: those of open_model_file().
+// chooses the context and pages from `max_context` and `kv_bytes`. Errors: those of open_model_file().
 Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
                            uint64_t kv_bytes, const ModelFileOptions& options = {});
 

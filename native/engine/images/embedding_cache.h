@@ -1,6 +1,6 @@
 // LRU cache of image embeddings, keyed by image content. An image that is sent again with the next turn of a
-// conversation need not be encoded again. Engine thread only. The cache is bounded in bytes. Rows are shared with
-// requests and stay alive while a request holds them, even after eviction.
+// conversation need not be encoded again. The size is limited in bytes. Rows are shared with requests, so they stay
+// alive while a request holds them, even after eviction. Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class EmbeddingCache {
   // `max_bytes`: maximum size of the cached embeddings; 0 disables the cache.
   explicit EmbeddingCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Returns null if the image is not cached. Entries are per organization; otherwise response times would reveal
-  // whether another organization has sent the same image.
+  // Returns null if the image is not cached. Entries are kept separately per organization; otherwise, response times
+  // would reveal whether another organization has sent the same image.
   Rows find(uint64_t organization, const ContentHash& hash);
   void insert(uint64_t organization, const ContentHash& hash, Rows rows);
   size_t bytes() const { return bytes_; }
@@ -45,7 +45,7 @@ class EmbeddingCache {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;
-  std::list<Entry> entries_;  // LRU list: the most recently used entry comes first.
+  std::list<Entry> entries_;  // Most recently used first.
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> places_;
 };
 

@@ -12,7 +12,7 @@ constexpr int64_t kFirstBudget = int64_t{1} << 26, kMinBudget = int64_t{1} << 22
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
-// Index of the first span whose rows are missing; spans.size() if there is none.
+// Returns the index of the first span whose rows are missing, or spans.size() if there is none.
 size_t next_missing(const Request& request, size_t from) {
   const std::vector<InputSpan>& spans = request.params.spans;
   while (from < spans.size() && spans[from].rows) ++from;
@@ -44,8 +44,8 @@ void ImageStage::forget(Request& request) {
   if (at->requests.empty()) pass_turn(static_cast<size_t>(at - lines_.begin()));
 }
 
-// Moves on to the next organization after this one has had its turn. An organization without waiting requests is
-// removed.
+// Moves on to the next organization after this one has had its turn. Removes the organization if it has no waiting
+// requests.
 void ImageStage::pass_turn(size_t line) {
   const bool stays = !lines_[line].requests.empty();
   if (!stays) lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(line));
@@ -66,7 +66,7 @@ bool ImageStage::has_room(Request& request) {
 
 void ImageStage::take(Request& request, size_t span, EmbeddingCache::Rows rows) {
   request.params.spans[span].rows = std::move(rows);
-  request.waits_since = Clock::now();  // The queue wait restarts, because the request is making progress.
+  request.waits_since = Clock::now();  // The request is making progress, so its queue wait restarts.
 }
 
 // Starts the next image tile that must be computed. Tiles before it are taken from the cache.
@@ -111,7 +111,7 @@ bool ImageStage::advance(Clock::duration limit) {
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     run_.request->encoder_time += after - now;
     now = after;
-    // Restarts the queue wait, because computing one tile may take longer than queue_wait_ms.
+    // Restarts the queue wait, because computing a single tile may take longer than queue_wait_ms.
     run_.request->waits_since = after;
     if (!done) continue;
     Request& request = *run_.request;

@@ -1,9 +1,10 @@
 // Computes the image embeddings of waiting requests with the vision encoder, in small portions between steps, before
 // the requests are admitted. Engine thread only.
 //
-// Organizations take turns, one image tile at a time; within an organization, the order is first come, first served.
-// The bytes of embeddings that requests hold or are computing are limited. A request above the limit waits until others
-// have ended; a request larger than the limit is processed only while no other request holds embeddings.
+// Organizations take turns, one image tile at a time; within an organization, requests are served in order of arrival.
+// The total size of the embeddings that requests hold or are computing is limited. A request that would exceed the
+// limit waits until others have ended; a request larger than the limit is processed only while no other request holds
+// embeddings.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@ class EngineCounters;
 
 class ImageStage {
  public:
-  // `encoder` must outlive the ImageStage. If it is null, no request has images, because check_request() refuses them.
-  // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache, and separately the limit for
+  // `encoder` must outlive the ImageStage. If it is null, no request has images, because check_request() rejects them.
+  // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache and, separately, the limit for
   // embeddings held by requests.
   ImageStage(VisionEncoder* encoder, int64_t input_width, size_t max_bytes, EngineCounters& counters);
 
-  // Queues the images of the request. A request without images to compute is ready immediately.
+  // Queues the request's images. A request without images to compute is ready immediately.
   void add(Request& request);
-  // Call when a request has ended. No effect if it had no images.
+  // Must be called when a request has ended. Does nothing if it had no images.
   void forget(Request& request);
   // Computes embeddings for about the duration `limit`. Returns false if there was nothing to compute.
   bool advance(Clock::duration limit);
@@ -56,11 +57,11 @@ class ImageStage {
   const size_t max_bytes_;
   EngineCounters& counters_;
   EmbeddingCache cache_;
-  std::vector<Line> lines_;  // Organizations with waiting requests; every `requests` is non-empty.
+  std::vector<Line> lines_;  // Organizations with waiting requests; `requests` is never empty.
   size_t next_ = 0;          // Index in lines_ of the organization whose turn is next.
   Run run_;                  // The tile being computed; `request` is null if there is none.
-  size_t held_bytes_ = 0;    // Bytes of embeddings held by requests, or reserved for the requests being processed.
-  double per_ms_ = 0;        // Measured speed of the vision encoder in multiplications per ms; 0: not measured.
+  size_t held_bytes_ = 0;    // Bytes of embeddings held by requests, or reserved for those being processed.
+  double per_ms_ = 0;        // Measured speed of the vision encoder, in multiplications per ms; 0: not measured yet.
 };
 
 }  // namespace monolith

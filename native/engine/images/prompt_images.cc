@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-// Token id at the positions of image embeddings. Its embedding is not used, except in models with a second, per-layer
-// token lookup, which look this token up there.
+// Token ID at the positions of image embeddings. Its embedding is not used, except in models with a second, per-layer
+// token lookup, which look up this token there.
 constexpr TokenId kPlaceholder = 0;
 
 std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const ImagePiece& piece) {

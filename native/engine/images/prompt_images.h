@@ -11,7 +11,8 @@
 
 namespace monolith {
 
-// An image cut into tiles and resized for one vision encoder. Immutable; can be shared by any number of requests.
+// An image that has been cut into tiles and resized for a given vision encoder. Immutable; may be shared by any number
+// of requests.
 struct PreparedImage {
   std::shared_ptr<const VisionModel> model;
   ImagePlan plan;
@@ -26,18 +27,18 @@ struct PreparedImage {
 // Checks that the text model has all marker tokens that the plan uses. Error: kInvalidArgument.
 Status check_markers(const ImagePlan& plan, const MarkerTokens& markers);
 
-// `markers`: the marker tokens of the text model (VisionModel::fit()). Errors: those of plan(), check_markers() and
+// `markers`: the text model's marker tokens (VisionModel::fit()). Errors: those of plan(), check_markers() and
 // prepare().
 Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
                                     const RgbImage& image, const PlanOptions& options);
 
-// An image and the index `at` of the prompt token before which it is inserted.
+// An image, and the index `at` of the prompt token before which to insert it.
 struct PlacedImage {
   size_t at = 0;
   std::shared_ptr<const PreparedImage> image;
 };
 
-// Fills request.prompt and request.spans from the text's tokens and the images. The insertion indices must be ascending
+// Sets request.prompt and request.spans from the text's tokens and the images. The insertion indices must be ascending
 // and within the text.
 void place_images(std::span<const TokenId> text, std::span<const PlacedImage> images, GenerationRequest& request);
 

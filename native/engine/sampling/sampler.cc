@@ -255,7 +255,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
   kernels_.distances(logits, n_vocab_, scale, steps_.get());
   // Bins are monotone in the logit, so they are in cut order. Even and odd tokens have separate bins because
-  // neighbouring tokens often fall into the same bin, and successive additions to one bin would depend on each other.
+  // neighboring tokens often fall into the same bin, and successive additions to one bin would depend on each other.
   const float* const weights = gathered_.get();
   const uint16_t* const steps = steps_.get();
   std::fill(bins_.begin(), bins_.end(), 0.0);

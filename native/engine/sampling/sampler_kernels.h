@@ -15,7 +15,7 @@ inline constexpr int kBlock = 64;                        // Logits per block.
 inline constexpr double kQuantum = 1.0 / 17179869184.0;  // Weights are multiples of 2^-34.
 
 inline constexpr int kDistances = 2048;
-inline constexpr float kFarthest = 25.0f;  // Distance from which weights are 0: exp(-25) rounds to 0 quanta.
+inline constexpr float kFarthest = 25.0f;  // From this distance on, weights are 0: exp(-25) rounds to 0.
 
 // Keeps the best tokens, ordered by descending logit, then by ascending ID: all tokens up to and including (logit, id).
 struct Cut {

@@ -1,9 +1,9 @@
 // Time budget for drafting, based on its measured cost and benefit. One per engine; engine thread only.
 //
-// Each step of the target model adds a small share of its duration to the budget (a larger share at the beginning).
-// Each accepted draft token adds the time that it has saved. All draft work is paid from the budget, including the
-// prefill of the draft model. So a draft model that brings no benefit costs at most that share, and a beneficial one
-// never runs out of budget. Credit and debt are bounded, so that neither earlier success nor one delayed step has a
+// Each step of the target model adds a small share of its duration to the budget (initially a larger share). Each
+// accepted draft token adds the time that it has saved. All drafting work is charged to the budget, including the draft
+// model's prefill. A draft model that brings no benefit therefore costs at most that share, and a beneficial one never
+// runs out of budget. Credit and debt are limited, so that neither earlier success nor a single delayed step has a
 // lasting effect.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace monolith {
 
 class DraftBudget {
  public:
-  // Records a decode step that took `ms` milliseconds, excluding the draft time.
+  // Records a decode step that took `ms` milliseconds, excluding the time spent drafting.
   void note_step(double ms);
-  // Records a draft step for this number of sequences with one token each.
+  // Records a draft step for this number of sequences, with one token each.
   void note_draft_step(int sequences, double ms);
-  // Expected duration in ms of a draft step for this number of sequences; 0: not measured.
+  // Returns the expected duration, in ms, of a draft step for this number of sequences; 0: not measured yet.
   double step_ms(int sequences) const;
-  // Adds milliseconds saved by accepted draft tokens; negative for time spent on drafting.
+  // Adds milliseconds saved by accepted draft tokens; negative for time spent drafting.
   void earn(double ms);
   bool may_draft() const { return open_; }
   // Acceptance probability for sequences that have not drafted yet.
@@ -37,7 +37,7 @@ class DraftBudget {
   static constexpr int kMax = AcceptanceModel::kMaxDecodes;
 
   std::array<double, kMax + 1> step_ms_{};  // Milliseconds, indexed by number of sequences.
-  double usual_ms_ = 0;                     // Typical duration of a target-model step in ms.
+  double usual_ms_ = 0;                     // Typical duration of a target-model step, in ms.
   double credit_ = 0;
   double chance_ = 0.6;
   int trial_ = kTrialSteps;  // Remaining steps of the initial phase, in which drafting may use kTrialShare of the time.

@@ -34,8 +34,8 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be rolled back by single tokens"};
-  // Each drafted sequence has its own pages, at most those of a whole context. More pages would not be used, because
-  // the draft model has no prefix cache.
+  // Each drafted sequence has its own pages, at most those of a full context. More pages would not be used, because the
+  // draft model has no prefix cache.
   const int64_t useful = int64_t{kMaxSequences} * static_cast<int64_t>(pages_for(own.max_context));
   const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
@@ -91,7 +91,7 @@ double DraftModel::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
   take_best(logits);
   if (n_rows <= 2 * tasks_.size()) pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(start));
   std::erase_if(tasks_, [](const Task& task) { return task.request->n == 0; });
-  // Every further draft step computes one token per sequence.
+  // Every subsequent draft step computes one token per sequence.
   for (;;) {
     std::erase_if(tasks_,
                   [](const Task& task) { return static_cast<size_t>(task.request->n) == task.request->out.size(); });
@@ -125,7 +125,7 @@ void DraftModel::plan(std::span<DraftRequest> requests) {
   for (const bool near : {true, false}) {
     for (DraftRequest& request : requests) {
       const auto length = static_cast<int>(request.tokens.size());
-      // The last draft token is not computed by the draft model, so it needs no position.
+      // The draft model does not compute the last draft token, so that token needs no position.
       const int room = model_.limits().max_context - length;
       if (room < 0 || request.out.empty() || rows == 0) continue;
       Slot* slot = slot_of(request.owner);
@@ -141,8 +141,8 @@ void DraftModel::plan(std::span<DraftRequest> requests) {
   }
 }
 
-// Returns the slot of the sequence. If it has none, returns a free slot, or the slot of the sequence that was unused
-// for the longest time. Null if no slot is idle.
+// Returns the sequence's slot. If it has none, returns a free slot or, failing that, the slot of the sequence that has
+// been idle the longest. Returns null if no slot is idle.
 DraftModel::Slot* DraftModel::slot_of(const void* owner) {
   const auto find = [this](const void* one) { return std::ranges::find(slots_, one, &Slot::owner); };
   if (const auto at = find(owner); at != slots_.end()) return &*at;
@@ -157,8 +157,8 @@ DraftModel::Slot* DraftModel::slot_of(const void* owner) {
   return &*at;
 }
 
-// Updates the slot to the sequence's current tokens: drafted tokens that were accepted count as computed. The last
-// token is always computed again, because its logits are needed.
+// Updates the slot to the sequence's current tokens: draft tokens that were accepted count as computed. The last token
+// is always computed again, because its logits are needed.
 void DraftModel::see(Slot& slot, std::span<const TokenId> tokens) const {
   slot.seen = round_;
   for (int i = 0; i < slot.n_drafted && slot.n_computed < static_cast<int>(tokens.size()); ++i) {
@@ -212,7 +212,7 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 const float* DraftModel::compute() {
   const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft model's forward pass returned no logits");
-  // Without logits nothing else waits for the device, and the measured step time would be too short.
+  // Without logits, nothing else waits for the device, and the measured step time would be too short.
   if (logit_rows_.empty()) model_.backend().wait();
   tokens_.clear();
   segments_.clear();
@@ -220,8 +220,8 @@ const float* DraftModel::compute() {
   return logits;
 }
 
-// Takes the next draft token of each task whose tokens are all computed, from one row of `logits` each. Non-finite
-// logits give token 0.
+// Determines the next draft token of each task whose tokens have all been computed, each from one row of `logits`.
+// Non-finite logits give token 0.
 void DraftModel::take_best(const float* logits) {
   const auto has_row = [](const Task& task) {
     return task.slot->n_computed == static_cast<int>(task.request->tokens.size());

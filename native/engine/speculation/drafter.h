@@ -1,5 +1,5 @@
-// Interface of draft sources that compute: a draft model (draft_model.h), or an MTP layer or EAGLE-3 head
-// (mtp_drafter.h). Output does not depend on the drafter, only the number of steps does. Engine thread only.
+// Interface of the sources that compute draft tokens: a draft model (draft_model.h), or MTP layers or an EAGLE-3 head
+// (mtp_drafter.h). A drafter does not affect the output, only the number of steps. Engine thread only.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@ namespace monolith {
 
 struct Sequence;
 
-// Draft request of one sequence.
+// A sequence's draft request.
 struct DraftRequest {
-  const void* owner = nullptr;  // Key that identifies the sequence.
-  // Tokens of the sequence: those of the last call plus any number of new ones; not empty.
+  const void* owner = nullptr;  // Identifies the sequence.
+  // The sequence's tokens: those of the last call plus any number of new ones; not empty.
   std::span<const TokenId> tokens;
   std::span<TokenId> out;              // Buffer for the draft tokens; at most SequenceDrafts::kMax.
   int n = 0;                           // Number of draft tokens written to `out`.
@@ -23,16 +23,16 @@ struct DraftRequest {
 
 class Drafter {
  public:
-  static constexpr int kMaxSequences = 32;  // Maximum sequences per draft() call.
+  static constexpr int kMaxSequences = 32;  // Maximum number of sequences per draft() call.
 
   virtual ~Drafter() = default;
-  // Drafts tokens for up to kMaxSequences sequences; fewer than requested, or none, if required data is missing.
+  // Drafts tokens for up to kMaxSequences sequences: fewer than requested, or none, if required data is missing.
   // Reports the duration of its steps to `pace`. Returns the total time in ms.
   virtual double draft(std::span<DraftRequest> requests, DraftBudget& pace) = 0;
-  // Call when a sequence has ended. Unknown sequences are ignored.
+  // Must be called when a sequence has ended. Unknown sequences are ignored.
   virtual void forget(const void* owner) = 0;
-  // True if the drafter writes to the sequences' own pages. The caller must then allocate pages for the draft tokens
-  // first.
+  // Whether the drafter writes to the sequences' own pages. If so, the caller must first allocate pages for the draft
+  // tokens.
   virtual bool writes_pages() const { return false; }
   virtual bool consistent() const { return true; }
 };

@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Stands in for the device: Model::draft() returns the draft logits on the host, so the host samples.
+// Used in place of the device: Model::draft() returns the draft logits on the host, so the host samples.
 class NoDevice final : public DeviceSampling {};
 DeviceSampling& no_device() {
   static NoDevice none;
@@ -49,7 +49,7 @@ int HiddenRows::row_of(const Sequence& sequence, int position) const {
   return sequence.hidden_slot * of_each_ + position - place.first;
 }
 
-// A free entry always exists, because there are as many entries as sequences may run.
+// A free entry always exists, because there are as many entries as there can be running sequences.
 int HiddenRows::place_of(Sequence& sequence) {
   if (sequence.hidden_slot >= 0 && places_[static_cast<size_t>(sequence.hidden_slot)].owner == &sequence)
     return sequence.hidden_slot;
@@ -105,8 +105,8 @@ double MtpDrafter::draft(std::span<DraftRequest> requests, DraftBudget& pace) {
   return ms_since(start);
 }
 
-// Adds one task's rows. A level of the MTP layers that was not yet fed with the positions after the newest token
-// computes all of them; afterwards one row per pass is enough.
+// Adds one task's rows. If an MTP level has not been fed the positions after the newest token yet, the pass computes
+// all of them; after that, one row per pass is enough.
 void MtpDrafter::add_rows(Task& task, int pass) {
   const int n_rows = pass < n_levels_ ? pass + 1 : 1;
   for (int row = 0; row < n_rows; ++row) {

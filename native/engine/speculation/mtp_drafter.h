@@ -1,6 +1,6 @@
-// Drafting with the model's own MTP layers or an EAGLE-3 head (model/mtp_layer.h). Each draft token takes one pass
-// per sequence, starting from the hidden state before the sequence's newest token. While there is a further MTP level
-// for each draft token, a pass computes all rows from the newest token on; afterwards only one. Engine thread only;
+// Drafting with the model's own MTP layers or an EAGLE-3 head (model/mtp_layer.h). Each draft token takes one pass per
+// sequence, starting from the hidden state before the sequence's newest token. As long as each draft token has its own
+// MTP level, a pass computes all rows starting at the newest token; after that, only one row. Engine thread only;
 // nothing allocates after construction.
 //
 // The layer's keys and values are stored in the sequences' own pages. Every step feeds the layer at the positions that
@@ -20,17 +20,18 @@
 namespace monolith {
 
 // Assigns the model's saved hidden states (ModelLimits::kept_rows()) to running sequences, for MTP layers and EAGLE-3
-// heads. Saved are the hidden states of a sequence's last token and of the draft tokens after it.
+// heads. The saved states are those of a sequence's last token and of the draft tokens after it.
 //
-// An entry belongs to a sequence while it runs, until another sequence needs the entry. A missing hidden state is not
-// an error: a sequence that was restarted, or that took its prefix from the cache, drafts without it.
+// A running sequence keeps its entry; once it has stopped running, another sequence may take the entry. A missing
+// hidden state is not an error: a sequence that was restarted, or that took its prefix from the cache, drafts without
+// it.
 class HiddenRows {
  public:
   explicit HiddenRows(const ModelLimits& limits);
 
-  // Hidden-state ranges that this step feeds to the MTP layer. Valid until the next call.
+  // Hidden-state ranges that this step feeds to the MTP layers. Valid until the next call.
   std::span<const HiddenRange> runs(const StepPlan& plan);
-  // Index of the saved hidden state of a position; -1: not saved.
+  // Index of the saved hidden state for a position; -1: not saved.
   int row_of(const Sequence& sequence, int position) const;
   void forget(const Sequence& sequence);
 
@@ -49,7 +50,7 @@ class HiddenRows {
 
 class MtpDrafter final : public Drafter {
  public:
-  // All token ids are below `n_vocab`. The model must outlive the MtpDrafter.
+  // All token IDs are below `n_vocab`. The model must outlive the MtpDrafter.
   MtpDrafter(Model& model, int n_vocab);
 
   // Hidden-state ranges that the step feeds to the layer.
@@ -73,7 +74,7 @@ class MtpDrafter final : public Drafter {
 
   Model& model_;
   const int n_tables_, n_levels_;
-  const std::span<const int32_t> chosen_;  // Token ids that the logits refer to; empty: the whole vocabulary.
+  const std::span<const int32_t> chosen_;  // Token IDs to which the logits refer; empty: the whole vocabulary.
   const int n_vocab_, n_logits_;           // Vocabulary size, and number of logits per row.
   HiddenRows hidden_;
   BatchSampler sampler_;

@@ -16,7 +16,7 @@ size_t PromptLookup::slot(const TokenId* end) const {
 }
 
 PromptLookup::Match PromptLookup::find(std::span<const TokenId> tokens) {
-  // An n-gram is indexed only once a token follows it.
+  // An n-gram is indexed only once another token follows it.
   for (; n_read_ < tokens.size(); ++n_read_) next_[slot(&tokens[n_read_])] = static_cast<int32_t>(n_read_);
   if (tokens.size() < kGram) return {};
   const auto size = static_cast<int>(tokens.size());

@@ -1,6 +1,6 @@
 // Prompt lookup decoding (Saxena 2023): finds the last earlier occurrence of a text's newest tokens and proposes the
-// tokens that followed there. Outputs often repeat their prompt and themselves. One per sequence, engine thread only.
-// Adding a token and looking up take constant time; memory is allocated once.
+// tokens that followed there. Outputs often repeat parts of the prompt and of themselves. One per sequence; engine
+// thread only. Adding a token and looking up take constant time; memory is allocated only once.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@ namespace monolith {
 
 class PromptLookup {
  public:
-  static constexpr int kGram = 3;  // Minimum length of a match in tokens.
-  // Maximum length of a match in tokens; longer matches are not distinguished.
+  static constexpr int kGram = 3;  // Minimum length of a match, in tokens.
+  // Maximum length of a match, in tokens. Longer matches are not distinguished.
   static constexpr int kLongestMatch = 16;
 
-  // For texts of up to `max_tokens`. Longer texts than kMaxSlots tokens share hash slots, so older occurrences are
-  // overwritten.
+  // For texts of up to `max_tokens` tokens. In texts of more than kMaxSlots tokens, n-grams share hash slots, so older
+  // occurrences are overwritten.
   explicit PromptLookup(int max_tokens);
 
   struct Match {
-    int length = 0;  // Number of equal tokens before `next`: kGram to kLongestMatch, or 0 for no match.
+    int length = 0;  // Number of equal tokens before `next`: kGram to kLongestMatch, or 0 if there is no match.
     int next = 0;    // Index of the token that followed the match.
   };
   // `tokens`: those of the last call plus any number of new ones. O(new tokens).
   Match find(std::span<const TokenId> tokens);
-  // Copies the tokens that followed the match to `out`. Where the text ends, the copied tokens are repeated.
+  // Copies the tokens that followed the match to `out`. If the text ends before `out` is full, the copied tokens are
+  // repeated.
   static void copy(std::span<const TokenId> tokens, const Match& match, std::span<TokenId> out);
 
  private:
@@ -36,7 +37,7 @@ class PromptLookup {
   size_t slot(const TokenId* end) const;  // Hash slot of the kGram tokens before `end`.
 
   std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0: none.
-  size_t n_read_ = 0;          // The hash table contains the positions [0, n_read_).
+  size_t n_read_ = 0;          // The hash table covers positions [0, n_read_).
 };
 
 }  // namespace monolith

@@ -19,7 +19,7 @@ void AcceptanceModel::note(int decodes, int drafts, double ms) {
     since_plain_ = kPlainEvery;
     return;
   }
-  // The clamp reflects that a draft token cannot cost more than a whole step.
+  // Clamped because a draft token cannot cost more than a whole step.
   average(row_ms_, std::clamp((ms - base) / drafts, 1e-6, base), 0.1);
 }
 
@@ -43,7 +43,7 @@ std::span<TokenId> SequenceDrafts::place_for_draft(double price, int most) {
   return {tokens_.data(), static_cast<size_t>(worth(price, most))};
 }
 
-// Number of draft tokens worth computing. If none is, a single one is tried from time to time.
+// Returns the number of draft tokens worth computing. If none is, a single one is still tried from time to time.
 int SequenceDrafts::worth(double price, int most) {
   int n = 0;
   for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;

@@ -1,15 +1,16 @@
 // Speculative decoding: decides how many draft tokens a step computes after a sequence's next token. A draft token is
-// accepted if the sampler chooses the same token. Output does not depend on these decisions, only the number of steps
-// does. Engine thread only.
+// accepted if the sampler chooses the same token. These decisions do not affect the output, only the number of steps.
+// Engine thread only.
 //
 // Cost model: a step with d decodes takes base(d), plus `row` per draft token. Without draft tokens, d tokens take
 // base(d). So a draft token pays off if its acceptance probability exceeds d * row / base(d): almost never with many
 // decodes, almost always with one decode on a memory-bound machine. Both times are running averages of measured steps.
 // The acceptance probability is a running average over the sequence's earlier draft tokens with an equally long match.
-// A step that other load has delayed must neither disable speculation permanently nor make it look free; see note().
+// A step that was delayed by other load must neither disable speculation permanently nor make it look free (see
+// note()).
 //
 // Draft tokens come from prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come
-// from the draft model, MTP layer or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
+// from the draft model, MTP layers or EAGLE-3 head, whose own cost is added (draft_model.h, mtp_drafter.h,
 // draft_budget.h).
 #pragma once
 
@@ -22,25 +23,25 @@
 
 namespace monolith {
 
-// Measured step times, from which the minimum acceptance probability follows. One per engine.
+// Measured step times, which determine the minimum acceptance probability. One per engine.
 class AcceptanceModel {
  public:
   static constexpr int kMaxDecodes = 16;  // Steps with more decodes than this have no draft tokens.
 
-  // Records a step with only `decodes` decodes and `guesses` draft tokens that took `ms` milliseconds.
+  // Records that a step with only `decodes` decodes and `drafts` draft tokens took `ms` milliseconds.
   void note(int decodes, int drafts, double ms);
-  // Minimum acceptance probability at which a draft token pays off in a step with up to kMaxDecodes decodes. Above 1,
-  // none pays off, but a draft token is still tried from time to time to update the estimate.
+  // Returns the minimum acceptance probability at which a draft token pays off in a step with up to kMaxDecodes
+  // decodes. Above 1, none pays off, but a draft token is still tried from time to time to update the estimate.
   double price(int decodes) const;
-  // True if the next step should have no draft tokens, to refresh the measurement of base(decodes).
+  // Whether the next step should have no draft tokens, in order to refresh the measurement of base(decodes).
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
-  // Average time in ms of a step without draft tokens; 0: not measured.
+  // Average time, in ms, of a step without draft tokens; 0: not measured yet.
   double base_ms(int decodes) const { return base_ms_[index(decodes)]; }
   double row_ms() const { return row_ms_; }
 
  private:
   static constexpr int kPlainEvery = 64;
-  // Minimum acceptance probability per decode until step times are measured.
+  // Minimum acceptance probability per decode until step times have been measured.
   static constexpr double kUnmeasured = 0.3;
   static constexpr double kMinPrice = 0.02;
 
@@ -54,24 +55,24 @@ class AcceptanceModel {
   int since_plain_ = 0;
 };
 
-// Draft tokens of one sequence.
+// A sequence's draft tokens.
 class SequenceDrafts {
  public:
-  static constexpr int kMax = 15;  // Maximum draft tokens per step.
+  static constexpr int kMax = 15;  // Maximum number of draft tokens per step.
 
   // `draft_chance`: initial acceptance probability of the drafter for this sequence.
   explicit SequenceDrafts(int max_tokens, double draft_chance = 0.6) : lookup_(max_tokens) {
     chance_[kDraft] = draft_chance;
   }
 
-  // Drafts up to `most` (<= kMax) tokens after `tokens` by prompt lookup, as many as are worth `price`. Valid until
-  // the next call.
+  // Drafts up to `most` (<= kMax) tokens after `tokens` by prompt lookup: as many as are worth `price`. Valid until the
+  // next call.
   std::span<TokenId> draft(std::span<const TokenId> tokens, double price, int most);
-  // Returns the buffer for a drafter: room for as many draft tokens as are worth `price`, at most `most`. Valid until
-  // the next call.
+  // Returns the buffer for a drafter, with room for as many draft tokens as are worth `price`, but at most `most`.
+  // Valid until the next call.
   std::span<TokenId> place_for_draft(double price, int most);
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
-  // True if the last draft tokens came from the drafter, not from prompt lookup.
+  // Whether the last draft tokens came from the drafter rather than from prompt lookup.
   bool drafted() const { return length_ == kDraft; }
   // Records that the first `n_accepted` of the last draft tokens were accepted. `next_rejected`: the next one was
   // rejected; false if none was left.
@@ -85,7 +86,7 @@ class SequenceDrafts {
   static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
 
   struct Pause {
-    int length = kMinPause;  // Number of opportunities to skip, while no draft token pays off, before one is tried.
+    int length = kMinPause;  // While no draft token pays off: number of opportunities to skip before one is tried.
     int passed = 0;
   };
 
@@ -96,7 +97,7 @@ class SequenceDrafts {
   std::array<TokenId, kMax> tokens_{};
   // Acceptance probability by match-length class of prompt lookup; the last entry is the drafter's.
   std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};
-  size_t length_ = 0;  // Class of the last draft tokens; index in chance_.
+  size_t length_ = 0;  // Class of the last draft tokens: an index into chance_.
   Pause of_matches_, of_drafts_;
 };
 

@@ -1,5 +1,5 @@
-// Speculative decoding of a step: decides whether draft tokens pay off, for which sequences and from which source
-// (prompt lookup or drafter), and records their acceptance. Output does not depend on it (speculation.h). Engine thread
+// Speculative decoding for a step: decides whether draft tokens pay off, for which sequences and from which source
+// (prompt lookup or drafter), and records their acceptance. Does not affect the output (speculation.h). Engine thread
 // only.
 #pragma once
 
@@ -18,30 +18,31 @@ namespace monolith {
 
 class SpeculativeDecoder {
  public:
-  // `draft`: draft model. Null: the EAGLE-3 head or MTP layer that the model was loaded with drafts, if there is one
-  // and `options` allow it.
+  // `draft`: the draft model. If null, the EAGLE-3 head or MTP layers that were loaded with the model draft, if there
+  // are any and `options` allow it.
   SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints,
                      EngineCounters& counters, Model& model, Model* draft, int n_vocab);
 
-  // Hidden-state ranges that the step feeds to the MTP layer or EAGLE-3 head; call after all draft tokens were added.
-  // Empty if neither is used.
+  // Hidden-state ranges that the step feeds to the MTP layers or EAGLE-3 head. Must be called after all draft tokens
+  // have been added. Empty if neither is used.
   std::span<const HiddenRange> feed(const StepPlan& plan) {
     return own_ ? own_->feed(plan) : std::span<const HiddenRange>();
   }
-  // Adds draft tokens to a step that consists of decodes only. Call after the plan's page copies were made.
+  // Adds draft tokens to a step that consists only of decodes. Must be called after the plan's page copies have been
+  // made.
   void add_to(const StepPlan& plan);
   // Records that the first `n_accepted` of the sequence's `n_drafts` draft tokens in this step were accepted.
   // `next_rejected`: the next one was rejected; false if none was left.
   void record_acceptance(Sequence& sequence, int n_drafts, int n_accepted, bool next_rejected);
-  // Records that the step took `ms` milliseconds, excluding the draft time.
+  // Records that the step took `ms` milliseconds, excluding the time spent drafting.
   void note_step(const StepPlan& plan, double ms);
-  double draft_ms() const { return draft_ms_; }  // Milliseconds spent on drafting in this step.
-  // Call when a sequence has ended.
+  double draft_ms() const { return draft_ms_; }  // Milliseconds spent drafting in this step.
+  // Must be called when a sequence has ended.
   void forget(const Sequence& sequence);
   bool consistent() const { return !drafter_ || drafter_->consistent(); }
 
  private:
-  // Maximum draft tokens of the MTP layer if it always drafts, without checking whether that pays off.
+  // Maximum number of draft tokens from MTP layers that always draft, without checking whether this pays off.
   static constexpr int kMaxUnasked = 4;
 
   void ask_drafter();
@@ -57,7 +58,7 @@ class SpeculativeDecoder {
   std::unique_ptr<Drafter> drafter_;
   MtpDrafter* own_ = nullptr;                       // The same object as drafter_, if it is an MtpDrafter.
   std::vector<DraftRequest> draft_requests_;        // Draft requests of this step.
-  std::vector<const StepPlan::Item*> draft_items_;  // The plan item of each draft request in draft_requests_.
+  std::vector<const StepPlan::Item*> draft_items_;  // The plan item of each request in draft_requests_.
   double draft_ms_ = 0;
   int n_decodes_ = 1;  // Number of decodes in the last step with draft tokens.
 };

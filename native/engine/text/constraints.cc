@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kMaxSpacesAfterCall = 2;
 
-// True if the tokenizer encodes the text of its own tokens back to the same tokens. Checks a sample of about 256
-// tokens. A tokenizer that does not do so, for example one from a file without merges, splits text differently from the
-// text that the model was trained on.
+// Returns whether the tokenizer encodes the text of its own tokens back to the same tokens, checked with a sample of
+// about 256 tokens. A tokenizer that does not, for example one from a file without merges, splits text differently from
+// the text on which the model was trained.
 bool makes_its_tokens(const Tokenizer& tokenizer) {
   constexpr int kLooks = 256;
   const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);
@@ -45,7 +45,7 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t gramm
     }
 }
 
-// Runs grammar work with the remaining budget of this step, at most half of the step's budget.
+// Runs grammar work with this step's remaining budget, but at most half of the step's full budget.
 template <class Work>
 Constraints::Outcome Constraints::within_budget(Work work) {
   grammar::Fuel fuel = grammar_fuel_.within(grammar_steps_ / 2);
@@ -85,14 +85,15 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   }
 }
 
-// The grammar that determines the next token: the active one, or that of an output format that is about to begin.
+// Returns the grammar that determines the next token: the active one, or that of an output format that is about to
+// begin.
 GrammarMatcher Constraints::matcher_of(const Sequence& sequence) {
   if (sequence.matcher.active()) return sequence.matcher;
   const GrammarRef& format = sequence.request.params.format;
   return {&format, format->start(), sequence.tokens.size()};
 }
 
-// Null: forced tokens are not inserted but sampled like all others.
+// Returns null if forced tokens are not to be inserted, but sampled like all others.
 const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
   return forces_tokens_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
 }
@@ -124,8 +125,8 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, AllowedTokens& i
   return mask.any() ? Outcome::kOk : Outcome::kFailed;
 }
 
-// Allowed tokens where the content must begin with the output format or a tool call. Before that, the reasoning may
-// begin.
+// Determines the allowed tokens where the content must begin with the output format or a tool call. Reasoning may still
+// come first.
 Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) {
   const Request& request = sequence.request;
   const OutputParser& text = sequence.text;
@@ -145,7 +146,7 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
     mask.set(static_cast<uint32_t>(open));
   } else {
-    // This path is rare, because the markers of chat templates are normally tokens.
+    // This path is rare because the markers in chat templates are normally tokens.
     const char next = text.next_of_open_marker();
     for (TokenId token = 0; token < n_vocab_; ++token) {
       const std::string_view bytes = rendered(tokenizer_, token);
@@ -211,8 +212,8 @@ Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
   return Outcome::kOk;
 }
 
-// Tokens that end the turn or that the caller bans are not forced; the sampler then chooses other tokens for the same
-// text.
+// Tokens that end the turn or that the caller has banned are not forced; the sampler then chooses other tokens for the
+// same text.
 bool Constraints::may_be_forced(const Request& request, TokenId token) const {
   const auto has = [token](const std::vector<TokenId>& list) { return std::ranges::find(list, token) != list.end(); };
   return !has(request.params.stop_tokens) && !has(request.params.sampling.banned) &&
@@ -234,7 +235,7 @@ size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> d
   size_t n = 0;
   for (; n < drafts.size(); ++n) {
     if (advance(matcher, sequence, drafts[n]) != Outcome::kOk) break;
-    sequence.tokens.push_back(drafts[n]);  // The grammar needs the tokens so far if it has to restart.
+    sequence.tokens.push_back(drafts[n]);  // If the grammar has to restart, it needs all tokens so far.
     mask_ahead_.add(matcher, nullptr);
   }
   sequence.tokens.resize(length);

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// glibc keeps freed memory in the arena of the thread that allocated it, and grammars allocate on several threads.
+// glibc keeps freed memory in the arena of the thread that allocated it, and several threads allocate grammars.
 void give_back_free_memory() {
 #if defined(__GLIBC__)
   malloc_trim(0);
@@ -63,7 +63,7 @@ CompiledGrammar GrammarCache::compile(const grammar::GrammarOptions& options, in
   std::string key = options.key();
   if (compiled.grammar) compiled.grammar->count_in(memory_);
   const std::lock_guard lock(mutex_);
-  // Another thread has compiled the same grammar in the meantime.
+  // Another thread may have compiled the same grammar in the meantime.
   if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->compiled;
   if (compiled.grammar) {
     if (live_.size() >= live_prune_at_) {
@@ -78,8 +78,8 @@ CompiledGrammar GrammarCache::compile(const grammar::GrammarOptions& options, in
   return compiled;
 }
 
-// Shrinks the least recently used grammars first. The first round keeps the automaton states that sequences are in, the
-// second does not.
+// Shrinks the least recently used grammars first. The first round keeps the automaton states that sequences are
+// currently in; the second does not.
 void GrammarCache::trim() {
   if (!is_over()) return;
   std::vector<std::pair<uint64_t, std::shared_ptr<grammar::Grammar>>> by_use;
@@ -99,7 +99,7 @@ void GrammarCache::trim() {
   give_back_free_memory();
 }
 
-// Grammars grow while they are used, so the sizes of all entries are added up again.
+// Grammars grow during use, so the sizes of all entries are added up again.
 void GrammarCache::make_room() {
   size_t bytes = 0;
   for (const Entry& entry : entries_) bytes += entry.bytes();

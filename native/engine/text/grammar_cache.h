@@ -1,5 +1,6 @@
-// LRU cache of an engine's compiled grammars; refused grammars are cached too. Grammars grow while they are used, also
-// outside the cache; trim() bounds their total memory. Any thread. No thread waits for another thread's compilation.
+// LRU cache of an engine's compiled grammars; rejected grammars are cached too. Grammars grow during use, even after
+// they have left the cache; trim() limits their total memory. Any thread. No thread waits for another thread's
+// compilation.
 #pragma once
 
 #include <atomic>
@@ -26,20 +27,20 @@ class GrammarCache {
 
   // Returns the cached result, if there is one.
   std::optional<CompiledGrammar> find(const grammar::GrammarOptions& options);
-  // Compiles a grammar within GrammarLimits; the first call also reads the vocabulary. With `short_ms` > 0, compilation
-  // stops after that time; then `*is_long` is set, and the returned refusal must be ignored.
+  // Compiles a grammar within GrammarLimits; the first call also reads the vocabulary. If `short_ms` > 0, compilation
+  // stops after that time; `*is_long` is then set, and the returned rejection must be ignored.
   CompiledGrammar compile(const grammar::GrammarOptions& options, int short_ms = 0, bool* is_long = nullptr);
-  // True if the grammar was compiled for this cache's vocabulary.
+  // Whether the grammar was compiled for this cache's vocabulary.
   bool owns(const grammar::Grammar& grammar) const {
     return &grammar.vocabulary() == vocabulary_.load(std::memory_order_acquire);
   }
-  // Stops running compilations; they are refused as too large.
+  // Stops running compilations; their grammars are rejected as too large.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
-  // True if all live grammars, cached or not, take more memory than allowed.
+  // Whether all live grammars, cached or not, take more memory than allowed.
   bool is_over() const { return memory_->bytes() > trim_at_.load(std::memory_order_relaxed); }
-  // Frees memory: the least recently used grammars discard automaton states found during use, until the total is a
-  // quarter below the limit.
+  // Frees memory: the least recently used grammars discard automaton states found during use, until the total is 25%
+  // below the limit.
   void trim();
 
   size_t entries();
@@ -59,13 +60,13 @@ class GrammarCache {
   const grammar::GrammarLimits limits_;
   const size_t most_bytes_, most_entries_, most_live_bytes_;
   const std::shared_ptr<grammar::GrammarMemory> memory_ = std::make_shared<grammar::GrammarMemory>();
-  std::atomic<size_t> trim_at_;  // Threshold of is_over() in bytes; above the limit if trim() could not free enough.
+  std::atomic<size_t> trim_at_;  // Threshold of is_over(), in bytes; above the limit if trim() could not free enough.
   std::atomic<bool> cancelled_{false};
   std::once_flag once_;
   std::shared_ptr<const grammar::GrammarVocabulary> built_;
   std::atomic<const grammar::GrammarVocabulary*> vocabulary_{nullptr};
   std::mutex mutex_;          // Guards the members below.
-  std::list<Entry> entries_;  // LRU list: the most recently used entry comes first.
+  std::list<Entry> entries_;  // Most recently used first.
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
   std::vector<std::weak_ptr<grammar::Grammar>> live_;
   size_t live_prune_at_ = 64;

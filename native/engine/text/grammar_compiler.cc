@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kShortMs = 20;  // Time limit of the first thread; enough for nearly all JSON schemas found in practice.
+constexpr int kShortMs = 20;  // Time limit on the first thread. Enough for nearly all JSON schemas found in practice.
 
 CompiledGrammar refused(const char* what) {
   return {nullptr, {{grammar::SchemaProblem::Kind::kTooLarge, "", "", what}}};
@@ -87,7 +87,7 @@ void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
     CompiledGrammar compiled;
     bool is_long = false;
     try {
-      // Returns the cached grammar if it was compiled in the meantime.
+      // Returns the cached grammar if it has been compiled in the meantime.
       compiled = cache_.compile(wanted.options, short_ms, &is_long);
     } catch (const std::exception&) {
       compiled = refused("there is not enough memory to compile it");

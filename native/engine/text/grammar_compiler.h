@@ -1,5 +1,5 @@
-// Compiles grammars on two low-priority threads, so that inference and serving come first. A grammar that takes long
-// moves to the second thread, so that it does not delay short ones.
+// Compiles grammars on two low-priority threads, so that inference and serving take precedence. A grammar that takes
+// long to compile moves to the second thread, where it does not delay short ones.
 #pragma once
 
 #include <condition_variable>
@@ -17,10 +17,10 @@ class GrammarCompiler {
   using Done = GrammarDone;
 
   explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
-  ~GrammarCompiler();  // The destructor refuses all grammars that still wait.
+  ~GrammarCompiler();  // Rejects all grammars that are still waiting.
 
   // Calls `done` exactly once: immediately if the grammar is cached, otherwise on a compiler thread. `done` must not
-  // block and must not destroy the compiler.
+  // block or destroy the compiler.
   void compile(grammar::GrammarOptions options, Done done);
   // Runs GrammarCache::trim() on the thread for long compilations. Never throws.
   void trim();

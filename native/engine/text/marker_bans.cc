@@ -19,7 +19,7 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
     return banned;
   };
   MarkerBans bans;
-  // With a reasoning budget of 0, the open marker is banned as well.
+  // With a reasoning budget of 0, the open marker is banned too.
   bans.undecided = list({close, call_close, reasoning.budget == 0 ? open : kNoToken});
   bans.reasoning = list({open});
   bans.content = list({open, close, call_close});

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kTurnNs = 2'000'000;  // CPU time in ns of one turn of a mask computation.
+constexpr int64_t kTurnNs = 2'000'000;  // CPU time per turn of a mask computation, in ns.
 constexpr size_t kUsual = 256;          // Initial capacity for requested masks.
 
 }  // namespace
@@ -33,7 +33,7 @@ bool MaskPrefetcher::Worker::start() {
     try {
       for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {  // Without the thread nothing is prefetched.
+    } catch (const std::system_error&) {  // Without the thread, nothing is prefetched.
       gathered.clear();
       return false;
     }
@@ -67,7 +67,7 @@ void MaskPrefetcher::Worker::run() {
     try {
       const grammar::Fuel turn(UINT64_MAX, turn_ends);
       outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
-    } catch (const std::exception&) {  // Out of memory: the engine thread will report that itself.
+    } catch (const std::exception&) {  // Out of memory, which the engine thread will report itself.
     }
     if (outcome == Outcome::kOutOfBudget) std::this_thread::yield();
     // A computation that stopped early because the engine thread needed the grammar has not used up its turn.

@@ -1,7 +1,7 @@
-// Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
-// engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
-// gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
-// mask, so that a long computation delays no other sequence. Everything except the threads belongs to the engine
+// Prefetches grammar masks on two worker threads while the forward pass runs, and computes masks that exceed the engine
+// thread's budget. Each thread is started on first use. The first thread works for the step after next and gives each
+// sequence one turn. The second, at low priority, works for blocked sequences, in turns, until each has its mask, so
+// that a long computation does not delay other sequences. Everything except the threads' own work runs on the engine
 // thread.
 #pragma once
 
@@ -21,16 +21,16 @@ class MaskPrefetcher {
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
-  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens.
+  // Requests the mask that this grammar needs after the next step and, with a tokenizer, the forced tokens.
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
     soon_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence; with a token, the grammar state after that token.
+  // Requests the mask of a blocked sequence or, with a token, the grammar state after that token.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
     due_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer, token});
   }
   // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
-  // was requested for the step after the next.
+  // was requested for the step after next.
   bool start();
 
  private:
@@ -53,7 +53,7 @@ class MaskPrefetcher {
     const bool many_turns_;
     std::mutex mutex_;  // Guards the members below.
     std::condition_variable wake_;
-    std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
+    std::vector<Wanted> wanted_, again_;  // again_: requests that have had a turn but are not finished.
     size_t next_ = 0;
     uint64_t batch_ = 0;  // Number of calls to start().
     bool closing_ = false;

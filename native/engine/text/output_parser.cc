@@ -7,13 +7,13 @@
 namespace monolith {
 namespace {
 
-// If there is more white space than this at the start, the content has started without an open marker.
+// If the output starts with more whitespace than this, the content has started without an open marker.
 constexpr size_t kMaxLeadingSpace = 32;
 constexpr std::string_view kSpaces = " \t\r\n";
 
 bool is_line_break(char byte) { return byte == '\n' || byte == '\r'; }
 
-// Length of the first `length` bytes without the line breaks at their end.
+// Returns the length of the first `length` bytes without their trailing line breaks.
 size_t before_line_breaks(std::string_view text, size_t length) {
   while (length > 0 && is_line_break(text[length - 1])) --length;
   return length;
@@ -25,7 +25,7 @@ OutputParser::OutputParser(const ReasoningParams& reasoning, const CallParams& c
                            const std::vector<std::string>& stop, bool with_logprobs, int stops_behind)
     : stops_behind_(stops_behind), with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
-  // Removes leading white space, which is skipped in the text as well.
+  // Removes leading whitespace, because it is skipped in the text as well.
   const auto trimmed = [](const std::string& text) {
     return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
   };
@@ -67,7 +67,7 @@ bool OutputParser::would_begin_content(TokenId token, std::string_view bytes) co
 
 bool OutputParser::would_spill_into_content(std::string_view bytes) const {
   if (phase_ != Phase::kReasoning || close_text_.empty()) return false;
-  size_t matched = close_text_.matched();  // close_text_ is up to date, because all of text_ has been scanned.
+  size_t matched = close_text_.matched();  // close_text_ is up to date because all of text_ has been scanned.
   for (size_t i = 0; i < bytes.size(); ++i) {
     matched = close_text_.after(matched, bytes[i]);
     if (matched == close_text_.size()) return bytes.find_first_not_of("\r\n", i + 1) != bytes.npos;
@@ -97,7 +97,7 @@ int OutputParser::take(TokenId token, std::string_view bytes, std::string_view s
   return scan(sink);
 }
 
-// Handles a token that opens a call. It ends the matching of content before it, and starts a call if one may start
+// Handles a token that opens a call. It ends the matching of the content before it, and starts a call if one may start
 // here.
 int OutputParser::take_call_marker(std::string_view spelling, const TokenLogprobs* logprobs, DeltaSink& sink) {
   utf8_.finish(text_);
@@ -142,10 +142,10 @@ void OutputParser::enter(Phase phase) {
   skips_line_breaks_ = true;
 }
 
-// Handles a marker that is a single token; true if `token` is a marker in the current section.
+// Handles a marker that is a single token. Returns true if `token` is a marker in the current section.
 bool OutputParser::take_marker(TokenId token, DeltaSink& sink) {
   if (phase_ == Phase::kUndecided && token == open_token_) {
-    discard(text_.size());  // Drops the leading white space.
+    discard(text_.size());  // Drops the leading whitespace.
     reasoning_tokens_ = undecided_tokens_ + 1;
     enter(Phase::kReasoning);
     return true;
@@ -180,7 +180,7 @@ void OutputParser::close_call(DeltaSink& sink) {
   end_call();
 }
 
-// Ends the reasoning; its remaining text is the first `length` bytes.
+// Ends the reasoning. What remains of its text is the first `length` bytes.
 void OutputParser::end_reasoning(size_t length, DeltaSink& sink) {
   const size_t kept = before_line_breaks(text_, length);
   emit(kept, Section::kReasoning, sink);
@@ -192,7 +192,7 @@ int OutputParser::finish(DeltaSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
   utf8_.finish(text_);
   int stop = scan(sink);
-  if (phase_ == Phase::kUndecided) {  // No marker can come any more, so the text is content.
+  if (phase_ == Phase::kUndecided) {  // No marker can follow, so the text is content.
     phase_ = Phase::kContent;
     scanned_ = 0;
     stop = scan(sink);
@@ -221,7 +221,7 @@ int OutputParser::scan(DeltaSink& sink) {
   }
 }
 
-// Returns true when it is decided whether the output starts with reasoning.
+// Returns true once it is known whether the output starts with reasoning.
 bool OutputParser::scan_undecided() {
   for (; scanned_ < text_.size(); ++scanned_) {
     const char byte = text_[scanned_];
@@ -241,7 +241,7 @@ bool OutputParser::scan_undecided() {
   return false;
 }
 
-// Returns true if the reasoning was closed; the text after the marker is not scanned yet.
+// Returns true if the reasoning was closed. The text after the marker has not been scanned then.
 bool OutputParser::scan_reasoning(DeltaSink& sink) {
   while (scanned_ < text_.size()) {
     if (!close_text_.advance(text_[scanned_++])) continue;
@@ -253,7 +253,8 @@ bool OutputParser::scan_reasoning(DeltaSink& sink) {
   return false;
 }
 
-// Scans content up to a stop string or the start of a call. Returns the index of the stop string, or -1.
+// Scans content up to a stop string or the start of a call. Returns the index of the stop string, or -1 if there is
+// none.
 int OutputParser::scan_content(DeltaSink& sink) {
   if (skips_line_breaks_) skip_line_breaks(text_.size());
   const bool may_open = only_at_start_ ? at_start_ : !call_open_text_.empty();
@@ -281,14 +282,14 @@ int OutputParser::scan_content(DeltaSink& sink) {
   return -1;
 }
 
-// True if a spelled open marker ends with the byte just scanned.
+// Returns whether a spelled-out open marker ends with the byte just scanned.
 bool OutputParser::opens_call(char byte) {
   if (!only_at_start_) return call_open_text_.advance(byte);
   if (!at_start_) return false;
   const size_t before = call_open_text_.matched();
   if (before == 0 && scanned_ <= kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) return false;
   const bool whole = call_open_text_.advance(byte);
-  at_start_ = call_open_text_.matched() == before + 1;  // The marker must begin at the start of the content.
+  at_start_ = call_open_text_.matched() == before + 1;  // The marker must come at the very start of the content.
   return whole;
 }
 
@@ -308,7 +309,7 @@ void OutputParser::end_call() {
   scanned_ = 0;
 }
 
-// Returns true if the call was closed; the text after it is not scanned yet.
+// Returns true if the call was closed. The text after it has not been scanned then.
 bool OutputParser::scan_call(DeltaSink& sink) {
   bool closed = false;
   if (call_held_) scanned_ = text_.size();
@@ -318,8 +319,8 @@ bool OutputParser::scan_call(DeltaSink& sink) {
   return closed;
 }
 
-// Drops the line breaks at the start of the section, within the first `limit` bytes; returns the number of bytes
-// dropped. In the reasoning, the close marker is matched first; in content, line breaks are dropped before anything is
+// Drops the line breaks at the start of the section, within the first `limit` bytes, and returns the number of bytes
+// dropped. In reasoning, the close marker is matched first; in content, line breaks are dropped before anything is
 // matched.
 size_t OutputParser::skip_line_breaks(size_t limit) {
   size_t length = 0;
@@ -343,8 +344,8 @@ void OutputParser::emit(size_t length, Section section, DeltaSink& sink) {
   drop_front(length);
 }
 
-// Drops a marker or line breaks, and the tokens that end within them. A token whose text extends further is kept.
-// Returns the number of dropped tokens.
+// Drops a marker or line breaks, along with the tokens that end within them. Keeps a token whose text extends further.
+// Returns the number of tokens dropped.
 int OutputParser::discard(size_t length) {
   const uint64_t end = released_ + length;
   // True if the newest token's text extends beyond `length`.

@@ -1,6 +1,6 @@
 // Detects output loops: the last generated tokens are the same run of up to kLongest tokens, repeated `repeats` times
-// and at least kMin tokens in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed to
-// some length. One per sequence, engine thread only; never allocates. Depends only on the generated tokens.
+// and at least kMin tokens long in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed
+// up to a certain length. One per sequence; engine thread only; never allocates. Depends only on the generated tokens.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ class RepetitionGuard {
  public:
   static constexpr int kLongest = 64, kMin = 16;
 
-  // `repeats`: number of repetitions that counts as a loop; below 2 the guard is off.
+  // `repeats`: number of repetitions that counts as a loop; below 2, the guard is off.
   explicit RepetitionGuard(int repeats) : repeats_(repeats) {}
 
   bool active() const { return repeats_ >= 2; }
 
-  // True if `token`, appended to `generated`, would complete a loop.
+  // Whether `token`, appended to `generated`, would complete a loop.
   bool completes(std::span<const TokenId> generated, TokenId token) const {
     if (!active()) return false;
     const int longest = std::min<int>(kLongest, static_cast<int>(generated.size()));
@@ -45,12 +45,12 @@ class RepetitionGuard {
   static TokenId at(std::span<const TokenId> generated, int back) {
     return generated[generated.size() - static_cast<size_t>(back)];
   }
-  // Number of newest tokens that must equal the token `length` positions before them. The first occurrence of a run
-  // does not count, because its tokens repeat nothing.
+  // Returns how many of the newest tokens must equal the token `length` positions before them. The first occurrence of
+  // a run does not count, because its tokens do not repeat anything.
   int wanted(int length) const { return std::max((repeats_ - 1) * length, kMin - length); }
 
   int repeats_;
-  // Indexed by run length: number of newest tokens that equal the token that many positions before them.
+  // Indexed by run length: how many of the newest tokens equal the token that many positions before them.
   std::array<int32_t, kLongest> agreeing_{};
 };
 

@@ -1,5 +1,5 @@
-// Incremental search for one string in text that arrives in deltas (Knuth, Morris, Pratt 1977). The state is the length
-// of the longest prefix of the pattern with which the text so far ends. That is also the number of bytes that must be
+// Incremental search for a string in text that arrives in deltas (Knuth, Morris, Pratt 1977). The state is the length
+// of the longest prefix of the pattern that is a suffix of the text so far. It is also the number of bytes that must be
 // held back.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace monolith {
 class TextPattern {
  public:
   TextPattern() = default;
-  // `text`: at most 65,535 bytes; an empty pattern never matches.
+  // `text`: at most 65,535 bytes. An empty pattern never matches.
   explicit TextPattern(std::string_view text) : text_(text), failure_(text.size(), 0) {
     size_t matched = 0;
     for (size_t i = 1; i < text_.size(); ++i) {
@@ -24,7 +24,7 @@ class TextPattern {
     }
   }
 
-  // Reads one byte. Returns true if the pattern ends here. After a match, call reset() before reading on.
+  // Reads one byte. Returns true if the pattern ends here. After a match, call reset() before reading more.
   bool advance(char byte) {
     if (text_.empty()) return false;
     matched_ = after(matched_, byte);

@@ -23,7 +23,7 @@ void write_head(Sequence& sequence) {
   sequence.script_grammars = &sequence.request.call_grammars.headed;
 }
 
-// Forces the rest of a call's beginning after its first token was sampled.
+// Forces the rest of a call's beginning, after its first token has been sampled.
 void begin_call(Sequence& sequence) {
   sequence.script.start(sequence.request.params.calls.starts);
   sequence.script_grammars = &sequence.request.call_grammars.starts;
@@ -34,7 +34,7 @@ bool is_over_budget(const Sequence& sequence) {
   return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
 }
 
-// True if the content has started and its beginning must be forced.
+// Returns whether the content has started and its beginning must be forced.
 bool is_beginning_due(const Sequence& sequence) {
   const bool head_due = sequence.format_due && !sequence.request.call_grammars.heads.empty();
   return (sequence.call_due || head_due) && sequence.text.in_content() && !sequence.script.active();
@@ -97,7 +97,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
     if (const auto& heads = sequence.request.call_grammars.heads; !heads.empty()) {
       if (std::ranges::any_of(heads, begins)) write_head(sequence);
-      return Outcome::kOk;  // A token that starts no alternative belongs to the open marker of the reasoning.
+      return Outcome::kOk;  // A token with which no alternative starts is part of the reasoning's open marker.
     }
     GrammarMatcher matcher{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(matcher, sequence, token);
@@ -111,7 +111,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
         return read;
       case Outcome::kRefused: break;
     }
-    // The token belongs to the open marker of the reasoning.
+    // The token is part of the reasoning's open marker.
     if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;
     sequence.format_due = false;
     begin_call(sequence);
@@ -143,7 +143,7 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   // The forced sequence is complete. If it was the end of the reasoning, the section is closed even if the tokens do
   // not spell the marker.
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
-  // The prefix of a call is complete: its grammar, if any, becomes active.
+  // A call's prefix is complete, so its grammar, if any, becomes active.
   const std::vector<GrammarRef>* grammars = std::exchange(sequence.script_grammars, nullptr);
   const CallGrammars& call_grammars = sequence.request.call_grammars;
   const size_t completed = sequence.script.completed();
@@ -178,7 +178,7 @@ bool TokenDirector::end_grammar(Sequence& sequence, DeltaSink& sink) {
   if (sequence.matcher.grammar == &params.format) return true;
   sequence.after_call = std::exchange(sequence.matcher, GrammarMatcher{}).grammar;
   if (params.calls.end.empty()) return close_call(sequence, sink);
-  // Another call follows, or the section ends.
+  // Either another call follows, or the section ends.
   sequence.script.start(params.calls.next);
   sequence.script_grammars = &sequence.request.call_grammars.next;
   return false;

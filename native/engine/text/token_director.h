@@ -1,4 +1,4 @@
-// State machine of a sequence's output. It forces the end of the reasoning when the budget is used up, forces required
+// State machine for a sequence's output. It forces the end of the reasoning when the budget is used up, forces required
 // tool calls, and starts and ends forced sequences and grammars as tokens are sampled. One per engine; all state is in
 // the sequences. Engine thread only.
 #pragma once
@@ -22,27 +22,27 @@ class TokenDirector {
     return {sequence.script.active(), sequence.text.in_reasoning(), sequence.text.in_call()};
   }
 
-  // True if direct() has something to do.
+  // Whether direct() has anything to do.
   static bool must_direct(const Sequence& sequence);
-  // Call before a token is sampled. Starts to force the end of the reasoning if the budget is used up, and a required
-  // tool call or header if the content begins.
+  // Must be called before a token is sampled. Starts to force the end of the reasoning if the budget is used up, and a
+  // required tool call or header if the content begins.
   static void direct(Sequence& sequence, DeltaSink& sink);
-  // Returns true if this sampled token must be replaced by forced tokens: a tool call or the output format is required,
-  // and the token would start the content without it or end the turn.
+  // Returns whether this sampled token must be replaced with forced tokens: a tool call or the output format is
+  // required, and the token would start the content without it or end the turn.
   bool redirect(Sequence& sequence, TokenId token, DeltaSink& sink) const;
   // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits.
-  // kOutOfBudget: the engine thread's grammar budget is used up, and nothing has changed.
+  // kOutOfBudget: the engine thread's grammar budget is used up; nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
-  // Call for sampled tokens before read(). After an open marker within content that has headers: a token that starts a
-  // header starts the header's forced sequence; any other token shows that the marker was plain text.
+  // Must be called for sampled tokens, before read(). After an open marker within content that has headers: a token
+  // that starts a header starts the header's forced sequence; any other token means that the marker was plain text.
   static void settle_marker(Sequence& sequence, TokenId token, DeltaSink& sink);
-  // Advances the forced sequence after the token's text was added. Returns true if the turn ends with this token.
+  // Advances the forced sequence after the token's text has been added. Returns true if the turn ends with this token.
   static bool advance_script(Sequence& sequence, TokenId token, const Before& before, DeltaSink& sink);
   // Handles the end of the active grammar. Returns true if the turn ends with it.
   static bool end_grammar(Sequence& sequence, DeltaSink& sink);
   // Starts forced sequences after a token. An open marker is followed by one of the call prefixes. If a call or the
-  // output format is required, the model's own close marker of the reasoning is followed by the rest of
-  // `close_sequence`.
+  // output format is required, the rest of `close_sequence` follows the reasoning's close marker that the model itself
+  // has generated.
   static void follow(Sequence& sequence, TokenId token, const Before& before);
 
  private:

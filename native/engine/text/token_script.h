@@ -1,5 +1,5 @@
 // Forced sequence: the next tokens must spell one of several alternatives. Where the remaining alternatives agree, the
-// token is forced; where they differ, the sampler chooses among their next tokens. One per sequence, engine thread
+// token is forced; where they differ, the sampler chooses among their next tokens. One per sequence; engine thread
 // only; never allocates.
 #pragma once
 
@@ -23,10 +23,11 @@ class TokenScript {
   }
 
   bool active() const { return !left_.empty(); }
-  // Index of the alternative that was completed. Valid only directly after the script has ended.
+  // Index of the completed alternative. Valid only directly after the script has ended.
   size_t completed() const { return completed_; }
 
-  // Stores the allowed next tokens in ascending order in `out`, which is cleared first. Empty if not active.
+  // Stores the allowed next tokens in `out`, in ascending order, replacing its contents. Empty if the script is not
+  // active.
   void next(std::vector<TokenId>& out) const {
     out.clear();
     for (const std::vector<TokenId>& alternative : left_)

@@ -1,4 +1,4 @@
-// Text of tokens and end-of-generation tokens. Any thread.
+// The text of tokens, and end-of-generation tokens. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline std::string_view rendered(const Tokenizer& tokenizer, TokenId token) {
   }
 }
 
-// True if this token ends the turn.
+// Whether this token ends the turn.
 inline bool ends_generation(const Tokenizer& tokenizer, const GenerationRequest& params, TokenId token) {
   const std::vector<TokenId>& stops = params.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;

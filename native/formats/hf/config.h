@@ -20,7 +20,7 @@ struct DeltaNetHeads {
 
 // The sizes of the key and value parts of a head in MLA's kv_b_proj.
 struct LatentHeads {
-  int64_t key_dim = 0, value_dim = 0;  // key_dim counts only the key values without RoPE.
+  int64_t key_dim = 0, value_dim = 0;  // key_dim excludes the dimensions with RoPE.
 };
 
 // MiMo V2.5 stores queries, keys and values in one matrix, which consists of `shards` equal ranges of rows. Each range

@@ -1,4 +1,4 @@
-// Translates the settings that state the kind of each layer.
+// Translates the settings that specify the kind of each layer.
 #include <algorithm>
 
 #include "formats/gguf/parser.h"

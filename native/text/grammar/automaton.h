@@ -4,7 +4,7 @@
 //
 // The automaton is bounded. When it reaches a size limit, it fails, and the caller must build a new automaton, which
 // can import the states still in use with recall() (`Grammar` does this). When the automaton runs out of fuel, it
-// stops; after refuelling, the same call resumes where it left off. An automaton may be used by only one thread at a
+// stops; after refueling, the same call resumes where it left off. An automaton may be used by only one thread at a
 // time.
 #pragma once
 
@@ -297,7 +297,7 @@ class Automaton {
     bool subtracts;  // The walk starts with all plain tokens allowed and removes those that are not.
     uint32_t tree, node;
   };
-  Walk unfinished_{kDead, false, 0, 0};          // Progress of the mask being computed, to resume after refuelling.
+  Walk unfinished_{kDead, false, 0, 0};          // Progress of the mask being computed, to resume after refueling.
   size_t next_mask_ = 0;                         // Index in known_masks_ of the next entry to overwrite.
   std::unordered_map<StateId, uint32_t> masks_;  // Maps a state to its index in known_masks_.
 };

@@ -29,7 +29,7 @@ struct ObjectShape {
   struct OtherNames {  // Undeclared member names, grouped by the shape of their values.
     ExprId name;
     ShapeId shape;
-    // Number of distinct names that match, if names are counted; kUnbounded if there are practically unlimited names.
+    // Number of distinct names that match, if names are counted; kUnbounded if there are effectively unlimited names.
     uint32_t n;
     uint32_t marks = 0;  // Bit set of the required marks that such a member carries.
   };
@@ -49,7 +49,7 @@ struct ArrayShape {
   uint32_t least = 0, most = kUnbounded;
   // The items are distinct scalars and strings, and there is no prefix. So that items can be compared, each number can
   // be written in only one way: `scalar` replaces the scalars of `rest`. `n_values` is the number of distinct items, or
-  // kUnbounded if there are practically unlimited items.
+  // kUnbounded if there are effectively unlimited items.
   bool unique = false;
   ExprId scalar = ExpressionPool::kNothing;
   uint32_t n_values = kUnbounded;

@@ -273,7 +273,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, con
   out_->shapes_[id].objects.push_back(static_cast<uint32_t>(out_->objects_.size() - 1));
 }
 
-// Adds the groups of undeclared names, separated by which patterns they match.
+// Adds the undeclared names, grouped by the patterns that they match.
 void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names,
                                 const std::vector<Witness>& witnesses) {
   std::vector<ExprId> patterns;

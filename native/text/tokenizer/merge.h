@@ -1,4 +1,4 @@
-// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighbouring symbols are merged in order of their
+// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighboring symbols are merged in order of their
 // pair's rank (leftmost first if ranks are equal) until no remaining pair has a rank. In SentencePiece files, the ranks
 // are derived from the scores of the merged pieces.
 #pragma once

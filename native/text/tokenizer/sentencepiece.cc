@@ -44,8 +44,9 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
-// Lists models and pre-tokenizers ('' matches any) with vocabularies whose pieces merge in the listed order, and the
-// options that llama.cpp associates with each (llama-vocab.cpp). Returns null for other vocabularies.
+// Returns the options for a vocabulary whose pieces merge in the listed order, or null for other vocabularies. The
+// table lists the models and pre-tokenizers ('' matches any) of such vocabularies, and the options that llama.cpp
+// associates with each (llama-vocab.cpp).
 const SentencePiece::Options* SentencePiece::find_listed(std::string_view model, std::string_view pre) {
   struct Listed {
     std::string_view model, pre;

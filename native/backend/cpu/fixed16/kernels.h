@@ -34,7 +34,7 @@ inline constexpr int kFixed16MostValue = 4095;
 inline constexpr int kFixed16MostWeight = 32767;
 inline constexpr float kFixed16WeightSum = 0x7fffffff / kFixed16MostValue - kFixed16Block;
 
-// Bits of 2^-100. A block whose largest magnitude is below this counts as all zeros.
+// Bit pattern of 2^-100. A block whose largest magnitude is below this counts as all zeros.
 inline constexpr uint32_t kFixed16SmallestBits = 27u << 23;
 
 // Multiplies up to 12 rows by one panel of weights, over one block of columns, and adds the products to out[row][lane].

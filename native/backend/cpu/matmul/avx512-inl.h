@@ -49,9 +49,9 @@ inline __m512 load_halves(const std::byte* at) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
-// isum += per lane, the dot product of four unsigned bytes of w with the four signed bytes at `a`. Written in inline
-// assembly because GCC 12 does not fold the broadcast into the instruction's memory operand, which costs a register and
-// an instruction.
+// Adds to each lane of isum the dot product of the lane's four unsigned bytes in w with the four signed bytes at `a`.
+// Written in inline assembly because GCC 12 does not fold the broadcast into the instruction's memory operand, which
+// costs a register and an instruction.
 [[gnu::always_inline]] inline void dot4_broadcast(__m512i& isum, __m512i w, const int8_t* a) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
 }

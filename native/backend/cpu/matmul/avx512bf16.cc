@@ -30,7 +30,7 @@ void pack_bf16(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   }
 }
 
-// acc += per lane, the dot product of a pair of weights with the pair of activations at `a`.
+// Adds to each lane of acc the dot product of the lane's pair of weights with the pair of activations at `a`.
 [[gnu::always_inline]] inline void dot2_broadcast(__m512& acc, __m512i w, const uint16_t* a) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const uint16_t(*)[2]>(a)));
 }

@@ -41,7 +41,8 @@ struct alignas(kLineBytes) ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == kLineBytes);
 
-// Bits of 2^-100. This bound keeps 127 / amax, and products of the scale and weights, in the range of normal numbers.
+// Bit pattern of 2^-100. This bound keeps 127 / amax, and products of the scale and weights, in the range of normal
+// numbers.
 inline constexpr uint32_t kSmallestAmaxBits = 27u << 23;
 inline constexpr uint32_t kInfinityBits = 0x7f800000u;
 

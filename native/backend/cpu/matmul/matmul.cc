@@ -170,8 +170,8 @@ struct Product {
 // all types: Q8_0 reached 76 GB/s, compared with 71 at (8192, 4096) and 64 at (16384, 2048). On Zen 4, (8192, 2048) was
 // 4 to 44% faster than (0, 4096), except for BF16, which gained nothing. Longer distances brought no further gain. For
 // types whose loads guide the hardware prefetcher, Zen 4 reaches 53 GB/s with (8192, 0) and 41 GB/s with (8192, 2048).
-// K-quants do not use (8192, 0), although with it a single core streams a large Q4_K matrix at 27 rather than 21 GB/s:
-// MoE layers lose 5%, because each small expert starts with a cold prefetcher.
+// This does not apply to K-quants: with (8192, 0), a single core streams a large Q4_K matrix at 27 rather than 21 GB/s,
+// but MoE layers lose 5%, because each small expert starts with a cold prefetcher.
 const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 

@@ -94,7 +94,8 @@ template <TensorType T, int g>
   return _mm256_set1_epi32(word);
 }
 
-// pairs += groups kFirst .. kLast - 1 times the activations, with neighbors added in 16 bits.
+// Adds the products of weight groups kFirst .. kLast - 1 and the activations to `pairs`, whose 16-bit lanes each sum
+// two adjacent products.
 template <TensorType T, int M, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[kSums], const std::byte* low, const std::byte* high,
                                              const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
@@ -115,7 +116,7 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
   }
 }
 
-// isum += groups kFirst .. kLast - 1 times the activations of each row.
+// Adds the products of weight groups kFirst .. kLast - 1 and each row's activations to `isum`.
 template <TensorType T, int M, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot(__m256i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                        const ActivationBlock* x, __m256i (&lines)[kSums / M]) {

@@ -70,7 +70,7 @@ template <TensorType T, int g>
   return code;
 }
 
-// products += 16 k of V vectors. `half` selects the first or the last 16 k of a block.
+// Adds the products for 16 k of V vectors to `products`. `half` selects the first or the last 16 k of a block.
 template <TensorType T, int half, int M, int V>
 [[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(panel_form(T))>& products, const uint8_t* low,
                                             const uint8_t* high, const ActivationBlock* x) {

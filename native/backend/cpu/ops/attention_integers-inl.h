@@ -212,7 +212,7 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   return counts ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
 }
 
-// The next span's pages of keys, prefetched while the values of this span are summed.
+// The next span's pages of keys, prefetched while this span's values are summed.
 struct KeysAhead {
   const std::byte* pages[kSpanPages];  // Null if there is no page.
   int64_t lines = 0;

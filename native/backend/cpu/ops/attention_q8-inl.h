@@ -27,8 +27,8 @@ constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
 constexpr int kPageRun = 4;
 
 // Register tiles prefetch pages while they compute: with each row of a page, they prefetch the same row of a later
-// page, which hides the latency behind the arithmetic. Alternatives tried on Zen 5 (bench/results): two or eight pages
-// ahead, into L2 or into both caches, and whole pages at a time.
+// page, which hides the latency behind the arithmetic. These alternatives were slower on Zen 5, at least with heads of
+// 128 dimensions (bench/results): two or eight pages ahead; into L2 or into both caches; whole pages at a time.
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;

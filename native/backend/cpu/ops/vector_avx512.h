@@ -106,8 +106,8 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   const __m512i numbers = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
 }
-// sums += products of two pairs per lane. Written in inline assembly because GCC 12 copies the sums around its
-// intrinsic.
+// Adds to each lane of `sums` the products of the lane's two pairs. Written in inline assembly because GCC 12 copies
+// the sums around its intrinsic.
 inline void add_dot(__m512i& sums, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b)); }
 struct Pairs {
   __m512i v;
