@@ -1,4 +1,4 @@
-// Tests of organizations: members, roles, invitations, the audit log, and isolation from other organizations.
+// Tests organizations: members, roles, invitations, the audit log, and isolation from other organizations.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
 import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';

@@ -7,7 +7,7 @@ import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
 t.teardown(close);

@@ -9,7 +9,7 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const LIMITS = JSON.stringify({
   '*': {

@@ -12,7 +12,7 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const model = 'tycho-1.0';
 leaveOutIf(t, withoutPostgres, withoutRedis);

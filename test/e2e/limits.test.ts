@@ -7,7 +7,7 @@ import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const data = dataFolder();
 const server = await startScripted({

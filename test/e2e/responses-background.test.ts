@@ -11,7 +11,7 @@ import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';

@@ -15,7 +15,7 @@ import { startScripted } from '../support/script-model.js';
 import { clockAhead } from '../support/shifted-clock.js';
 import { eventually, main } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const AWAY_S = 8;
 leaveOutIf(t, withoutPostgres, withoutRedis);

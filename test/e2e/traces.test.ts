@@ -10,7 +10,7 @@ import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const ERROR = 2,
   SERVER = 2,

@@ -1,4 +1,4 @@
-// Tests which grammars a request compiles, and how problems reported by the compiler are handled.
+// Tests which grammars are compiled for a request, and how problems reported by the compiler are handled.
 import t from 'tap';
 import type {
   CompiledGrammar,
