@@ -1,6 +1,6 @@
-// The service half of npm run simulate: --steps N --seed N runs parts of that seed until N steps have been done. A failure is
-// shrunk by running it again with fewer and fewer actions, and printed with the command that reproduces it; the exit code is
-// then 1. See docs/internals/simulation.md.
+// The service half of npm run simulate: --steps N --seed N runs parts of that seed until N steps have been done. A
+// failure is shrunk by running it again with fewer and fewer actions, and printed with the command that reproduces it;
+// the exit code is then 1. See docs/internals/simulation.md.
 //
 // --part N          run only this part of the seed
 // --only N,N,...    run only these actions of the part
