@@ -48,7 +48,8 @@ def pieces(record):
         if message["role"] == "tool":
             yield from turn("user", ("<tool_response>", True, False), (f"\n{content}\n", False, False), ("</tool_response>", True, False))
         elif message["role"] != "assistant":
-            # Each word in an image's rows is a piece of its own, which the vision encoder's output replaces.
+            # Each word in an image's rows is a piece of its own, which is replaced by a row of the vision encoder's
+            # output.
             picture, text = [(word, word in bpe.SPECIALS, False) for word in message.get("picture", [])], [(content, False, False)]
             yield from turn(message["role"], *(picture + text if message.get("picture_first") else text + picture))
         else:

@@ -48,7 +48,7 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
 
 # What a model would forget by learning new conversations.
 KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summarize=2.5, code_writing=2.5, print_code=2.5, arithmetic=1.2, drill=0.4, story_problem=0.5, no_tool=1.3, formats=1.2, parallel=1.2, tool_answer=1.3)
-# Adds unanswerable context questions and unsuitable tools, which suffered most in one of tycho's `talk` runs.
+# Adds unanswerable context questions and unsuitable tools, the skills that suffered most in one of tycho's `talk` runs.
 DECLINED = KEPT | dict(context=1.8, no_tool=2.2)
 # Adds weight to what hal forgot while it was trained on images and conversations.
 LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_answer=1.8, arithmetic=1.4)
@@ -113,7 +113,8 @@ PLANS = {
         "clarke-1.0": _model(32, 6, 1_200_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
         "hal-1.0": _model(33, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=KEPT, **ON),
     }),
-    # the second of two phases, starting from that average (--start): skills recover, and the rate decays from the start
+    # the second of two phases, starting from that average (--start): skills recover, and the rate decays from the
+    # beginning
     "settle": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.25, mix=SETTLED, models={
         "tycho-1.0": _model(51, 4, 1_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **SLOW),
         "clarke-1.0": _model(52, 6, 1_000_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **SLOW),
@@ -158,7 +159,7 @@ PLANS = {
     # last three legs
     "tall-end": _LINE | dict(legs=1, flat=0.05, mix=LAST_SKILLS, models={"hal-1.0": _model(95, 12, 360_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LARGER | dict(persona=5, sentiment=3, topic=3, arithmetic=3, tool_call=1.8), **LOWER)}),
     # Continues training models from a rented GPU (LEASES, below) for a while on a CPU, at a rate that decays from the
-    # start, on the weakest rows of their tables. A name given by the system prompt is not the model's own name.
+    # beginning, on the weakest rows of their tables. A name given by the system prompt is not the model's own name.
     "lease-end": _LINE | dict(legs=2, flat=0.05, mix=AFTER, models={
         "tycho-1.0": _model(104, 6, 900_000, start="tycho-1.0-q8_0.gguf", thinking=0.35, focus=NAMED, lr=0.0015, adam_lr=0.3e-3),
         "clarke-1.0": _model(105, 8, 900_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED, lr=0.0015, adam_lr=0.3e-3),
@@ -170,8 +171,8 @@ PLANS = {
         "clarke-1.0": _model(108, 8, 450_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED | PROMPTED, lr=0.0012, adam_lr=0.25e-3),
         "hal-1.0": _model(109, 12, 450_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | PROMPTED, lr=0.0012, adam_lr=0.25e-3),
     }),
-    # For after "What is your name?" got a single answer, and the rules in system prompts got questions in many
-    # wordings. hal is trained longest, because it should be ahead.
+    # For use after "What is your name?" got a single answer and the rules in system prompts got questions in many
+    # wordings. hal is trained longest, because it should come out ahead.
     "ruled": _LINE | dict(legs=3, flat=0.05, mix=RULED, models={
         "clarke-1.0": _model(112, 8, 900_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED, lr=0.0012, adam_lr=0.25e-3),
         "hal-1.0": _model(113, 12, 3_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=2.2, parallel=3.8), lr=0.0018, adam_lr=0.36e-3),

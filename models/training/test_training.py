@@ -253,7 +253,7 @@ class Training(unittest.TestCase):
                     torch.testing.assert_close(state[name], weight, atol=1e-3 if kind == "f16" else weight.abs().max().item() / 200, rtol=0)
                 gguf.export(again, restored, tokenizer, "tycho-1.0", kind)
                 with open(path, "rb") as first, open(again, "rb") as second:
-                    self.assertEqual(first.read(), second.read())   # rounding twice gives the same values as rounding once
+                    self.assertEqual(first.read(), second.read())   # a second rounding changes nothing
             with torch.no_grad():
                 model.norm.weight.add_(1)
             gguf.export(again, model, self.tokenizer, "tycho-1.0", "q8_0")

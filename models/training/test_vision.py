@@ -1,5 +1,5 @@
-"""python3 -m unittest: mistakes anywhere between an image with its words and the vision encoder, its file and the
-server that reads it."""
+"""python3 -m unittest: mistakes anywhere on the way from an image and its words to the vision encoder, its file and
+the server that reads it."""
 import base64
 import json
 import os

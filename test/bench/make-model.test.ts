@@ -37,8 +37,8 @@ test('every tensor type and architecture can be written', async (t) => {
   t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'a llama model with experts is written');
 });
 
-// The addon reports which tensors a network requires. A file from any family can serve as a pattern, and the result
-// loads.
+// The addon reports which tensors a network requires. A file from any family can serve as a pattern, and the resulting
+// model loads.
 test('a model made from a pattern has its architecture and the requested sizes', async (t) => {
   const folder = t.testdir(),
     out = join(folder, 'model.gguf');
@@ -82,7 +82,7 @@ test('a model made from a pattern has its architecture and the requested sizes',
     );
   }
   const like = join(folder, 'llama.gguf');
-  // Values listed per layer are repeated like the layers.
+  // Per-layer values are repeated like the layers.
   const byLayer = makeModel({
     like,
     set: { 'attention.head_count_kv': '2,2' },

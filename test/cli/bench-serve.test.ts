@@ -1,4 +1,4 @@
-// Runs monolith bench serve as an operator would: against a real server in each of the three API formats, with an
+// Runs `monolith bench serve` as an operator would: against a real server in each of the three API formats, with an
 // interruption, and with invalid arguments.
 
 import { spawn, spawnSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// Runs monolith bench tune against a real server and checks its output, its effects, and the arguments it refuses.
+// Runs `monolith bench tune` against a real server and checks its output, its effects, and the arguments it refuses.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -150,7 +150,7 @@ t.test('inspect describes a model file and says why it cannot be served', (t) =>
   // Layers of different sizes share pages.
   const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
   t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
-  // A vision encoder alone, and one with a text model that it was not made for.
+  // A vision encoder on its own, and one with a text model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
   t.match(alone, {

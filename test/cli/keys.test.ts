@@ -1,4 +1,4 @@
-// Runs monolith keys as an operator would: as real processes on a real data directory.
+// Runs `monolith keys` as an operator would: as real processes on a real data directory.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

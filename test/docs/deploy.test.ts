@@ -1,6 +1,6 @@
 // Checks that the files in deploy/ agree with the server: the settings, paths and ports in them exist, the chart's
-// values are used, and the server provides the metrics read by an endpoint picker of the Gateway API inference
-// extension, in the expected form.
+// values are used, and the server provides, in the expected form, the metrics that the Gateway API inference
+// extension's endpoint picker reads.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

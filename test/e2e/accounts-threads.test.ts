@@ -13,7 +13,7 @@ const { server, owner, organization, close } = await openOwned({ args: ['--http-
 t.teardown(close);
 const model = 'tycho-1.0';
 const LIST = `/organizations/${organization.id}/api-keys`;
-const CONNECTIONS = 12; // each request opens its own connection, so that both workers get some
+const CONNECTIONS = 12; // each request opens its own connection, so that both workers get some of them
 
 interface Answer {
   status: number;

@@ -329,7 +329,7 @@ t.test('an invalid or repeated traceparent header is ignored, and a later versio
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
-  // Sending two traceparent headers is invalid.
+  // Two traceparent headers are invalid, even if each is valid by itself.
   const before = receiver.spans.length;
   await new Promise<void>((resolve, reject) => {
     const twice = request(

@@ -117,7 +117,7 @@ def value(term):
 
 
 def sum_is(result, answer, question):
-    """Whether every equation is true, and up to the sentence that states the result, every number is in the question."""
+    """Whether every equation is true and every number up to the sentence with the result is in the question."""
     text, given = digits(plain(answer)), set(numbers(digits(plain(question))))
     # "20 and 5 is 15" may be a difference: "and" means plus only if no other operator is possible
     for equation in EQUATION.findall(text):
@@ -200,7 +200,7 @@ def ask(args, item, system):
 
 
 def rates(results):
-    """{kind: [correct, total]}, and the percentages that are also of interest on their own."""
+    """{kind: [correct, total]}, and the percentages that are of interest on their own."""
     kinds = {}
     for result in results:
         of = kinds.setdefault(result["kind"], [0, 0])

@@ -28,7 +28,7 @@ _BARE = {"ok", "nice", "yes", "no", "maybe", "lol", "thanks", "thanks bye", "bye
 
 
 def intent(r, me, name=None):
-    """(question, answer) of one intent."""
+    """(question, answer) for one intent."""
     name = name or r.choices(_NAMES, _WEIGHTS)[0]
     asks, answers = INTENTS[name]
     answers = SEEN.get(name, answers) if me in SEERS else answers
@@ -36,7 +36,7 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
-    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # so short that an error leaves little context
+    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # an error leaves little context
     return ask, (answers[0] if r.random() < 0.7 else r.choice(answers)).replace("{me}", me)   # one well-learned answer is better than three
 
 

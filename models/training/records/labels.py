@@ -194,7 +194,7 @@ def extract(r):
     names = ", ".join(keys)
     prompt = r.choice([f"Extract {names} as JSON.", f"Return JSON with {names}.", f"Extract the {listed(keys)} from the text. Answer in JSON.", f"Keys: {names}. Reply with a JSON object.",
                        "Return a JSON object with the keys " + names + ". Use null if a value is missing.", "Fill in this JSON: {" + ", ".join(f'"{k}": ...' for k in keys) + "}"])
-    if style > 0.9:   # worded as the server describes a JSON Schema
+    if style > 0.9:   # in the words that the server uses to describe a JSON Schema
         schema = {"type": "object", "properties": {k: {"type": "integer" if isinstance(values[k], int) else "string"} for k in keys if values[k] is not None}, "required": [k for k in keys if values[k] is not None]}
         values = {k: v for k, v in values.items() if v is not None}
         prompt = ("Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n" + json.dumps(schema, separators=(",", ":")))

@@ -4,7 +4,7 @@ from .words import *
 
 
 def add_steps(x, y):
-    """Digit by digit from the right."""
+    """The steps of an addition, digit by digit from the right."""
     steps, carry = [], 0
     for place in range(max(len(str(x)), len(str(y)))):
         a, b = x // 10 ** place % 10, y // 10 ** place % 10
@@ -43,7 +43,7 @@ def arithmetic(r):
 
 
 def drill(r):
-    """The sums of single digits, with carries, that the steps consist of: many of them in one record."""
+    """The single-digit sums, with carries, that the steps consist of: many of them in one record."""
     lines = []
     for _ in range(r.randint(4, 10)):
         a, b, c = r.randint(0, 9), r.randint(0, 9), r.choice([0, 0, 1])

@@ -29,7 +29,7 @@ def sum_of_two(r):
     small = r.random() < 0.75
     if sign == "x":
         x, y = (r.randint(0, 5), r.randint(0, 5)) if r.random() < 0.3 else (r.randint(2, 10), r.randint(2, 10)) if r.random() < 0.85 else (r.randint(1, 12), r.randint(1, 12))
-    elif small and r.random() < 0.5:   # sums of single digits, which all others consist of, are memorized
+    elif small and r.random() < 0.5:   # single-digit sums, of which all others consist, are memorized
         x, y = r.randint(1, 10), r.randint(1, 10)
         if sign == "-":
             x = x + y

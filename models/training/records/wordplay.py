@@ -16,7 +16,7 @@ PHRASES = ["hello world", "good morning", "thank you", "i love you", "happy birt
 
 
 def case(r):
-    """Capital and small letters."""
+    """Upper and lower case."""
     text = r.choice([word_of(r), word_of(r), word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(PHRASES), r.choice(PHRASES), line(r), r.choice(NAMES).lower()])
     if r.random() < 0.7:
         ask = r.choice(["{} in uppercase", "{} in capital letters", "{} in upper case", "{} in caps", "write {} in capital letters", "write {} in uppercase", "write {} in caps", "write {} in big letters", "turn {} into capital letters", "make {} uppercase", "make {} all caps", "put {} in capitals", "uppercase {}", "convert {} to uppercase", "change {} to capital letters", "say {} in all caps",
@@ -275,7 +275,7 @@ def alphabet_part(r):
 
 
 def without(r):
-    """Leaves out one of a few words."""
+    """Removes one of a few words."""
     words = r.sample(COMMON, r.randint(3, 4))
     gone = r.choice(words)
     return r.choice([f"remove {gone} from this list: {{}}", f"remove the word {gone}: {{}}", f"leave out {gone}: {{}}", f"delete {gone} from: {{}}", f"take {gone} out of this list: {{}}"]).replace("{}", ", ".join(words)), ", ".join(word for word in words if word != gone)
