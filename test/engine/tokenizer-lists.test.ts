@@ -1,6 +1,6 @@
 // Compares the token ids of 200 texts with those from Hugging Face's library, for small vocabularies that use the same
-// steps as published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without --save, the same
-// command compares the published vocabularies themselves.
+// tokenization steps as published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without
+// --save, the same command compares the published vocabularies themselves.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -124,8 +124,8 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
 }
 
 /**
- * Any text that a model may write, in any tool call syntax. The first byte selects the syntax, the second the
- * splitting.
+ * Any text that a model may write, in any tool call syntax. The first byte selects the syntax, the second how it is
+ * split.
  */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {

@@ -1,4 +1,4 @@
-// Fuzzes upstreams' responses, given as bytes of a stream. However the bytes are split, they must result in events in a
+// Fuzzes upstream responses, given as bytes of a stream. However the bytes are split, they must result in events in a
 // valid order or in an UpstreamFault.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
 import { parsed } from '../../src/generation/upstream/apis/api.js';

@@ -18,8 +18,8 @@ import { Victim } from './victim.js';
 
 const ROUNDS_OF_A_FOLDER = 20;
 /**
- * The load lasts until the server has used up to this much CPU time, so on a busy machine, rounds take longer but do no
- * less work.
+ * The load lasts until the server has used up to this much CPU time, so on a busy machine, rounds take longer but do
+ * the same amount of work.
  */
 const LOAD_CPU_MS = 900;
 /**

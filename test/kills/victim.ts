@@ -30,8 +30,7 @@ export class Victim {
   /** Resolves to the server's URL once it accepts requests. Rejects if the server exits before that. */
   readonly ready: Promise<string>;
   /**
-   * How long the server took until it was ready, excluding the time spent waiting for a processor, and the CPU time
-   * that it used.
+   * How long the server took to become ready, excluding time spent waiting for a processor, and the CPU time it used.
    */
   readyMs = 0;
   readyCpuMs = 0;

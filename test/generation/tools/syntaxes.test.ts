@@ -1,6 +1,6 @@
-// Tests every call syntax. It is recognized in the vendor's template. If the template renders several calls with
-// awkward arguments, they parse back unchanged at every split. Every text that the engine's grammar allows parses as a
-// call that matches its tool.
+// Tests every call syntax: it is recognized in the vendor's template; if the template renders several calls with
+// awkward arguments, they parse back unchanged at every split; and every text that the engine's grammar allows parses
+// as a call that matches its tool.
 import t from 'tap';
 import type { NativeGrammar } from '../../../src/engine/addon-grammar-types.js';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';

@@ -49,7 +49,8 @@ const refused = async (t: Tap): Promise<void> => {
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 
-// One request's images always fit: up to five of the largest ones. So five requests with one image each fit as well.
+// The images of a single request always fit, even five of the largest ones, so five requests with one image each fit as
+// well.
 const FIT = 5;
 
 t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {
