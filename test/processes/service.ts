@@ -1,5 +1,5 @@
-// Three real servers that form one service on a real PostgreSQL and a real Redis. Each server reaches each of these
-// through its own proxy, which can be made to fail. teller.ts serves the models.
+// Three real servers that form one service on a real PostgreSQL and a real Redis. Each server has its own proxy to
+// PostgreSQL and its own proxy to Redis, which can be made to fail. teller.ts serves the models.
 import { performance } from 'node:perf_hooks';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startPostgres, type Postgres } from '../support/postgres.js';

@@ -1,5 +1,5 @@
-// Checks that functions, methods and constructors have at most five positional parameters. Any more must be members of
-// an options object, which callers fill in by name.
+// Checks that functions, methods and constructors have at most five positional parameters. Further parameters must be
+// members of an options object, which callers fill in by name.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';

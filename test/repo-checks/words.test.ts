@@ -76,7 +76,7 @@ function linesOf(file: string): { line: number; text: string }[] {
     : /\.(cc|h|cuh?)$/.test(file)
       ? commentsOf(source)
       : source.split('\n').map((text, line) => ({ line, text }));
-  // Wording in backticks is identifiers and code.
+  // Text in backticks is code, so it is not checked.
   return texts.flatMap(({ line, text }) =>
     text.split('\n').map((part, at) => ({ line: line + at, text: part.replace(/`[^`]*`/g, '') })),
   );

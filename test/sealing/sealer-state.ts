@@ -1,4 +1,4 @@
-// Tests for every SealerState implementation.
+// Tests that every implementation of SealerState must pass.
 import t, { type Test } from 'tap';
 import type { SealerState } from '../../src/accounts/sealing/sealer-state.js';
 
