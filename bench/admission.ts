@@ -88,7 +88,7 @@ async function measure(
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
-      // Each step is timed over all requests of a run at once, because reading the clock takes as long as one step.
+      // Each step is timed over a whole run's requests at once, because reading the clock takes as long as one step.
       const chosen = Array.from(
         { length: requests },
         () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,

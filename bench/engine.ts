@@ -5,9 +5,9 @@
 //
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
-// Each pass measures every point once and alternates between this engine and the peer, so that a slow period affects
-// all of them. The read-bandwidth loop runs before and after each single-stream decode, because memory bandwidth limits
-// single-stream decode.
+// Each pass measures every point once, alternating between this engine and the peer, so that a period in which the
+// machine is slow affects both. The read-bandwidth loop runs before and after each single-stream decode, because memory
+// bandwidth is what limits it.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 

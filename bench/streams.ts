@@ -301,7 +301,7 @@ function between(before: Look, after: Look): Passed {
 
 /**
  * Returns the first run, out of at most `tries`, in which the engine did not have to wait for a processor, or else the
- * run in which it waited least.
+ * run in which it waited the least.
  */
 async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
   let best = await work();

@@ -274,8 +274,8 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const meanOf = (which: string): number | null => places.find(({ name: one }) => one === which)?.mean ?? null;
     const ratio = (value: number | null, to: number | null): number | null =>
       value === null || to === null ? null : value / to;
-    // On its own, a grid search would pick the winner of its single pass. Which of its best few settings is really the
-    // best is known only after they have been measured again.
+    // A grid search alone would pick the winner of its single pass. Which of its best few settings really is the best
+    // is known only after they have been measured again.
     const gridsPick = meanOf('grid 1');
     const gridsBest = Math.max(...places.filter(({ name: which }) => /^grid \d/.test(which)).map(({ mean }) => mean));
     const verdicts = tuned.map(({ seconds: took, run: { result } }, at) => {

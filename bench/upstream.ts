@@ -34,7 +34,10 @@ const USAGE = `npm run bench -- upstream [options]
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
-/** Rounds in which other processes used more than this share of the machine are reported, but excluded from `calm`. */
+/**
+ * Rounds in which other processes used more than this share of the machine's CPU time are reported, but excluded from
+ * `calm`.
+ */
 const CALM = 0.05;
 const WARM_AT_ONCE = 8;
 
@@ -239,7 +242,7 @@ function waitsOf(server: ChildProcess, ends: number): Waits {
   };
 }
 
-/** Starts measuring the share of the machine that other processes use, and returns a function that reads it. */
+/** Starts measuring the share of CPU time that other processes use, and returns a function that reads it. */
 function foreign(...ours: number[]): () => number {
   const ticks = (): { busy: number; all: number } => {
     const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);

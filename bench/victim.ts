@@ -156,7 +156,7 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
   const pixels = new Uint8Array(3 * width * height).map((_, index) => (index * 31) & 255);
   let seen = 0;
   return async () => {
-    // Every tile is different from all earlier ones, however the image is tiled.
+    // Every tile differs from all earlier ones, however the image is tiled.
     seen++;
     for (let at = seen % 97; at < pixels.length; at += 97) pixels[at] = (pixels[at]! + seen) & 255;
     const image = await engine.prepareImage(pixels, width, height, false);

@@ -19,7 +19,7 @@ await run(async () => {
     directory: join(root, 'native'),
     out: join(root, 'build', 'native'),
     isNodeApi: true,
-    noLog: true, // otherwise cmake-js prints every command that it runs
+    noLog: true, // otherwise, cmake-js prints every command that it runs
     generator: which('ninja') ? 'Ninja' : 'Unix Makefiles',
     parallel: String(parallel),
     cMakeOptions: {

@@ -54,7 +54,7 @@ async function ofScripts(folder, wanted) {
   return scriptBranches(folder, counts);
 }
 
-/** `files`: for each file, its name, its number of branches taken and in total, and the lines with untaken branches. */
+/** `files`: for each file, its name, the number of branches taken and in total, and the lines with untaken branches. */
 function print(folder, files, withLines) {
   const line = (name, taken, all) =>
     `${name.padEnd(58)} ${String(taken).padStart(5)} of ${String(all).padStart(5)}  ${(all === 0 ? 100 : (100 * taken) / all).toFixed(1).padStart(5)} %`;

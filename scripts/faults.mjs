@@ -1,5 +1,5 @@
 // npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: tests the response store with every kind of
-// fault at every write to, and every sync of, its file. Takes about 15 minutes.
+// fault, at every write and every sync of its file. Takes about 15 minutes.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildTypeScript, ensurePackages, root, run, sh } from './setup.mjs';

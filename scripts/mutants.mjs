@@ -21,7 +21,7 @@ import { runTest } from './mutants/run-test.mjs';
 import { makeSandbox, sandbox } from './mutants/sandbox.mjs';
 
 const kTestLimitMs = 120_000;
-/** A test slower than this may time out on a busy machine, so it has to fail twice to count. */
+/** A test slower than this may time out on a busy machine, so its failure counts only if it fails twice. */
 const kSlowMs = 3_000;
 /** Excluded from `--tests all` because they take too long: browser tests, builds and native tests. */
 const kLeftOut = ['web/', 'native/', 'repo-checks/', 'addon/', 'bench/'];

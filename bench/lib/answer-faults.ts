@@ -18,9 +18,11 @@ export function strayMarkers(text: string): string[] {
   return MARKERS.filter((marker) => text.includes(marker)).map((marker) => `marker ${marker}`);
 }
 
-/** The longest repeated run that is detected, in characters. */
+/** Maximum length of a repeated run that is detected, in characters. */
 const LONGEST = 240;
-/** A shorter repetition does not count as a loop, for example a row of dashes, zeros or "ha ha ha". In characters. */
+/**
+ * Minimum total length of a loop, in characters. Shorter repetitions are normal: a row of dashes, zeros, "ha ha ha".
+ */
 const LEAST = 160;
 
 /**

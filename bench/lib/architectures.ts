@@ -1,5 +1,5 @@
-// What make-model writes for each architecture that it knows by name: the metadata keys and the optional tensors. All
-// other tensors are determined by the metadata (wanted-tensors.ts).
+// What make-model writes for each architecture that it knows by name: the metadata keys and the optional tensors. The
+// metadata determines all other tensors (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';
 import type { ModelShape } from './model-shapes.js';

@@ -1,5 +1,5 @@
-// Measures how much of the machine other processes used during a measurement, because results of a disturbed run are
-// unreliable. Linux only; elsewhere every run counts as undisturbed.
+// Measures how much of the machine's CPU time other processes used during a measurement, because the results of a
+// disturbed run are unreliable. Linux only; elsewhere, every run counts as undisturbed.
 import { readFileSync } from 'node:fs';
 
 interface Ticks {
@@ -40,9 +40,9 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
 }
 
 /**
- * Returns the first run, out of at most `tries`, in which other processes used less than `limit` of the machine, or
- * else the least disturbed one. `lacking`, called right after a run, returns the share of the machine that was missing
- * in ways that CPU times do not show.
+ * Returns the first run, out of at most `tries`, in which other processes used less than `limit` of the machine's CPU
+ * time, or else the least disturbed run. `lacking`, called right after a run, returns the share of the machine's speed
+ * that was missing in ways that CPU times do not show.
  */
 export async function leastDisturbed<T>(
   tries: number,

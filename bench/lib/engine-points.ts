@@ -90,7 +90,7 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   return points;
 }
 
-/** Tables of which each token reads only one row. */
+/** Tables from which each token reads only one row. */
 const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
 
 /**

@@ -62,7 +62,7 @@ export class MeasuredServer {
       ],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
-        // Set as environment variables, so that a flag can override them. The KV memory limit is per model and leaves
+        // Set as environment variables, so that flags can override them. The KV memory limit is per model, and leaves
         // room for a second build that is measured at the same time.
         env: { ...process.env, MONOLITH_ENGINE_STEP_MS: '0', MONOLITH_ENGINE_KV_BYTES: '1GiB' },
       },

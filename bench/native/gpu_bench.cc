@@ -1,7 +1,7 @@
-// Benchmark of the CUDA backend on one GPU: memory copies, single kernels, and whole steps of a model with the shape of
-// Llama 8B. Prints each result to stderr as soon as it is measured, and all results to stdout as JSON at the end.
-// gpu_bench_emulated is the same program linked with the emulator. `gpu_bench_emulated --tiny` checks within seconds
-// that the benchmark works.
+// Benchmark of the CUDA backend on one GPU: memory copies, individual kernels, and whole steps of a model with the
+// shape of Llama 8B. Prints each result to stderr as soon as it is measured, and all results to stdout as JSON at the
+// end. gpu_bench_emulated is the same program linked with the emulator; `gpu_bench_emulated --tiny` checks within
+// seconds that the benchmark works.
 //
 //   usage: gpu_bench [--device N] [--filter WORD] [--only kernels|models] [--tflops N] [--seconds N] [--tiny]
 #include <cstdlib>

@@ -1,19 +1,19 @@
-"""Byte-level BPE with the pre-tokenizer of Qwen2 (each digit is a token of its own): training on text, and the token
-tables of a GGUF file."""
+"""Byte-level BPE with Qwen2's pre-tokenizer (each digit is a token of its own): training on text, and the token tables
+of a GGUF file."""
 import collections
 import heapq
 import json
 import re
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<|image|>"]
-CONTROL = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|image|>"}   # the client sees the remaining tokens
+CONTROL = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|image|>"}   # the client sees the remaining special tokens
 
-# \p{L} is written as [^\W\d_] and \p{N} as \d: the same for this training text (no marks, no letter-like numbers)
+# \p{L} is written as [^\W\d_] and \p{N} as \d: equivalent for this training text (no marks, no letter-like numbers)
 _WORD = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 # a leading space or symbol is not part of a word; apostrophes are, and runs of spaces stand alone
 _LEAD = re.compile(r"( (?=\S)|[^\w\s'](?=[^\W\d_])|)(.*)", re.DOTALL)
-SPACED = 0.4   # share of the merged entries that begin with a space
+SPACED = 0.4   # share of the merged entries that start with a space
 
 
 def _byte_letters():
@@ -30,8 +30,8 @@ _LETTER = _byte_letters()
 
 def train(texts, size):
     """Builds a vocabulary in which a word is split into the same tokens with and without a leading space: the most
-    frequent pairs within words are merged first, and a space is merged with the following token only after that.
-    What a model learns about copying "lamp" from a sentence then also applies to "lamp" in JSON."""
+    frequent pairs within words are merged first, and only then is a space merged with the token after it. What a
+    model learns about copying "lamp" from a sentence then also applies to "lamp" in JSON."""
     words, spaced = collections.Counter(), collections.Counter()
     for text in texts:
         for word in _WORD.findall(text):
@@ -53,8 +53,8 @@ def train(texts, size):
 
 
 def _merges(words, room):
-    """Merges the most frequent pair until there are `room` new entries. Returns the entries, the pairs, and the
-    tokens of each word. Ties are broken by the text of the pair, so the same text gives the same result."""
+    """Merges the most frequent pair until there are `room` new entries. Returns the entries, the pairs, and each
+    word's tokens. Ties are broken by the text of the pair, so the same text gives the same result."""
     names, spelled, counts = list(words), [[_LETTER[b] for b in word.encode()] for word in words], list(words.values())
     pairs, where = collections.Counter(), collections.defaultdict(set)
     for i, word in enumerate(spelled):
@@ -66,7 +66,7 @@ def _merges(words, room):
     merges, tokens = [], []
     while len(tokens) < room and heap:
         count, pair = heapq.heappop(heap)
-        if pairs[pair] != -count:   # count is outdated by later merges: push the pair again with its current count
+        if pairs[pair] != -count:   # later merges have changed the count: push the pair again with the current one
             if pairs[pair] > 0:
                 heapq.heappush(heap, (-pairs[pair], pair))
             continue
@@ -120,8 +120,7 @@ class Tokenizer:
         return found
 
     def stems(self):
-        """For each token: the token that it is a form of, whether it has a leading space, and whether it is a
-        plural."""
+        """For each token: the token that it is a form of, whether it has a leading space, and whether it is a plural."""
         stems, marks = [], []
         for i, token in enumerate(self.tokens):
             bare = token[1:] if token[0] == _LETTER[32] and token[1:] in self.id else token

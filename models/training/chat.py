@@ -1,5 +1,5 @@
 """Chat records as the text that a model reads: ChatML with <think>, <tool_call> and <tool_response>. The GGUF file
-contains TEMPLATE (Jinja); `pieces` writes the same text for training. check.mjs verifies that both agree."""
+contains TEMPLATE (Jinja); `pieces` writes the same text for training. check.mjs verifies that the two agree."""
 import json
 
 import bpe
@@ -28,8 +28,7 @@ TEMPLATE = """{%- if tools %}<|im_start|>system
 
 
 def pieces(record):
-    """(text, is a special token, is written by the assistant), in order. Thinking is included only in the last
-    message."""
+    """(text, is a special token, is written by the assistant), in order. Only the last message includes its thinking."""
     def turn(role, *parts):
         yield "<|im_start|>", True, False
         yield role + "\n", False, False
@@ -49,7 +48,8 @@ def pieces(record):
         if message["role"] == "tool":
             yield from turn("user", ("<tool_response>", True, False), (f"\n{content}\n", False, False), ("</tool_response>", True, False))
         elif message["role"] != "assistant":
-            # Each word of an image's rows is a piece: the output of the vision encoder takes its place.
+            # Each word in an image's rows is a piece of its own, which is replaced by a row of the vision encoder's
+            # output.
             picture, text = [(word, word in bpe.SPECIALS, False) for word in message.get("picture", [])], [(content, False, False)]
             yield from turn(message["role"], *(picture + text if message.get("picture_first") else text + picture))
         else:

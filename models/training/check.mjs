@@ -1,6 +1,6 @@
-// Verifies that training and server are consistent: renders records with the template of a GGUF file as the server does,
-// tokenizes with the engine, and compares both with the text and tokens that were used for training.
-// Usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
+// Verifies that training and server agree: renders records with a GGUF file's template as the server does, tokenizes
+// them with the engine, and compares both with the text and tokens used for training. Usage: node check.mjs MODEL.gguf
+// RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
 import { configWith } from '../../dist/config/load.js';
 import { ChatTemplate } from '../../dist/generation/local/template/chat-template.js';
@@ -13,7 +13,7 @@ const { chatTemplate, bos, eos } = (await addon.inspect(model, loadOptions(confi
 const template = new ChatTemplate(chatTemplate, { bos, eos });
 const tokenizer = addon.loadTokenizer(model);
 
-/** As the service has them: tools in full, calls with their arguments as text. */
+/** The record in the service's form: complete tools, and calls with their arguments as text. */
 function context({ messages, tools }) {
   return {
     messages: messages.map(({ role, content, name, tool_calls: calls }) => ({

@@ -15,11 +15,11 @@ from plans import KINDS
 from records import conversation, phrases, ruled, seen, unknown
 from records.requests import worked
 
-LONGEST = 1500   # maximum characters of a corpus record
+LONGEST = 1500   # maximum length of a corpus record in characters
 
 
 def corpus(folder, kinds, seed):
-    """Endless records of the corpus, with the given shares of kinds by characters. Each kind has its own random
+    """Endless corpus records, with the given shares of kinds by number of characters. Each kind has its own random
     order."""
     streams = {kind: _kind(folder, kind, seed) for kind in kinds}
     read = dict.fromkeys(kinds, 0)
@@ -46,7 +46,7 @@ def _kind(folder, kind, seed):
 
 
 def questions(folder, kinds=("instruct", "dialogue", "math", "rag")):
-    """Short questions of the corpus, used as questions that a small model cannot answer. Questions about a text are
+    """Short questions from the corpus, used as questions that a small model cannot answer. Questions about a text are
     left out."""
     found = set()
     for kind in kinds:
@@ -73,7 +73,7 @@ def plain(text):
 
 
 def kept_back(path):
-    """The questions of the held-out test, without the common phrases ("hi", "who are you")."""
+    """The questions of the held-out test, without common phrases ("hi", "who are you")."""
     if not os.path.exists(path):
         return frozenset()
     with open(path, encoding="utf-8") as file:
@@ -82,9 +82,9 @@ def kept_back(path):
 
 
 def leg(folder, model, name, number, mix):
-    """Endless records of one leg of a run. The next record comes from the part that is furthest below its share of
-    the assistant's tokens. This is a generator: send it the number of assistant tokens of the record that it
-    returned."""
+    """Endless records for one leg of a run. The next record comes from the part that is furthest below its share of
+    the assistant's tokens. This is a generator: send it the number of assistant tokens in the record it has just
+    yielded."""
     seed = f"{model['seed']} {number}"
     r = random.Random(seed)
     asked = questions(folder)
@@ -102,19 +102,19 @@ def leg(folder, model, name, number, mix):
 
 
 def shorten(text, longest):
-    """The beginning of the text, up to the end of a sentence."""
+    """The start of the text, up to the end of a sentence."""
     cut = text[:longest]
     end = max(cut.rfind(mark) for mark in (". ", ".\n", "! ", "? ", '."'))
     return cut[:end + 1] if end > longest // 2 else cut
 
 
 _SUM = re.compile(r"(\d+) ([-+x]) (\d+) = -?\d+")
-_TASK = re.compile(r"(\d+) ([-+]) (\d+): ")   # how the thoughts about a sum of objects begin
+_TASK = re.compile(r"(\d+) ([-+]) (\d+): ")   # how the thoughts about a sum of objects start
 
 
 def think_or_not(record, r, share):
-    """Thinking is a mode that the request selects, so a record is used with or without it. Sums mostly use it,
-    because the steps are what can be learned. Without it, the response to a larger sum contains the steps."""
+    """Thinking is a mode selected by the request, so a record is used with or without it. Sums mostly use it, because
+    the steps are what can be learned. Without thinking, the response to a larger sum contains the steps."""
     last = record["messages"][-1]
     share = 1 - (1 - share) / 3 if record["kind"] == "math" and share else share
     if "thinking" in last and r.random() >= share:
@@ -126,8 +126,8 @@ def think_or_not(record, r, share):
 
 
 def encode(tokenizer, source, longest, tokens, thinking, seed):
-    """[(ids, said)] of the records that fit, up to this many tokens, and the number of assistant tokens of each
-    part. `said` marks the assistant's tokens."""
+    """[(ids, said)] for the records that fit, up to this many tokens, and the number of assistant tokens in each part.
+    `said` marks the assistant's tokens."""
     r, rows, total, spoken = random.Random(seed), [], 0, {}
     part, record = next(source)
     while total < tokens:
@@ -142,8 +142,8 @@ def encode(tokenizer, source, longest, tokens, thinking, seed):
 
 
 def pack(rows, lengths, end, seed):
-    """{length: (tokens, position, document, said)}: each record goes into a row of the shortest length that fits,
-    and shorter records fill the remaining space. A row contains whole records; `document` numbers them, and 0 marks
+    """{length: (tokens, position, document, said)}: each record goes into a row of the shortest length that fits, and
+    shorter records fill the remaining space. A row contains whole records; `document` numbers them, and 0 marks
     padding."""
     r, packed = random.Random(seed), {}
     waiting = [[] for _ in range(lengths[-1] + 1)]   # indexed by length
@@ -175,8 +175,8 @@ def pack(rows, lengths, end, seed):
 
 
 def save(path, packed):
-    """Stores two bytes and two bits per token: its id, whether a record begins there, and whether the assistant
-    writes it."""
+    """Stores two bytes and two bits per token: its id, whether a record starts there, and whether the assistant writes
+    it."""
     arrays = {}
     for length, (tokens, position, document, said) in packed.items():
         begins = (position == 0) & (np.diff(document, axis=1, prepend=0) != 0)

@@ -28,7 +28,7 @@ def unanswerable(record):
     return record["messages"][-1]["content"] == records.labels.UNKNOWN
 
 
-# row: (kind, thinking, which records of the kind)
+# row: (kind, thinking, which records of that kind)
 ROWS = {
     "classification": ("classify", False, None),
     "routing": ("route", False, None),
@@ -116,7 +116,7 @@ def right(record, reply):
 
 
 def start(files, root=ROOT):
-    """Starts the server of a built checkout on a free port, with its own data directory."""
+    """Starts a built checkout's server on a free port, with its own data directory."""
     key, data = "sk-evaluate-0123456789abcdef", tempfile.mkdtemp(prefix="monolith-evaluate-")
     command = ["node", os.path.join(root, "dist", "main.js"), "serve", "--log", "json", "--log-level", "error"]
     for item in files:
@@ -141,7 +141,7 @@ def show(record, reply):
 
 
 def table_of(server, name, count, temperature=0, wrong=0, say=lambda *words, **how: None):
-    """{row: percentage correct} of a model."""
+    """{row: percentage correct} for a model."""
     scores = {}
     for row, some in pool(name if name in records.language.TIERS else "hal-1.0", count).items():
         thinking = ROWS[row][1]

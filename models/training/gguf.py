@@ -1,5 +1,5 @@
-"""Writes GGUF version 3 and reads back what it wrote, with the value and tensor types that a Llama model needs.
-Layout: docs/gguf.md of ggml."""
+"""Writes GGUF version 3 and reads back what it has written, with the value and tensor types that a Llama model needs.
+Layout: ggml's docs/gguf.md."""
 import struct
 
 import numpy as np
@@ -82,7 +82,7 @@ def export_tower(path, tower, projector, name, kind):
         tensors |= {f"v.blk.{number}.{theirs}.{end}": state[f"layers.{number}.{mine}.{end}"] for number in range(shape.layers) for mine, theirs in _LAYER.items()}
     for number, linear in ((0, projector.first), (2, projector.last)):
         tensors[f"mm.{number}.weight"], tensors[f"mm.{number}.bias"] = (part.detach().float().cpu().numpy() for part in (linear.weight, linear.bias))
-    # Programs that read such files skip the last of LLaVA's layers, so the file states one layer more than it has.
+    # Programs that read such files skip LLaVA's last layer, so the file declares one layer more than it has.
     values = {
         "general.architecture": "clip", "general.name": name, "general.file_type": _FILE_TYPE[kind], "general.quantization_version": 2,
         "clip.has_vision_encoder": True, "clip.projector_type": "mlp", "clip.use_gelu": True,
@@ -135,9 +135,9 @@ def _q8_0(tensor):
 
 
 def restore(path):
-    """Reads a model that `export` wrote, to continue training: (shape, state of its Llama in fp32, tokenizer).
-    Weights from Q8_0 keep their rounding. Raises a ValueError that names the problem if the file contains something
-    that this code does not train."""
+    """Reads a model written by `export`, to continue training: (shape, state of its Llama in fp32, tokenizer). Weights
+    from Q8_0 keep their rounding. Raises a ValueError that names the problem if the file contains something that
+    this code does not train."""
     import torch
 
     values, tensors = read(path)
@@ -159,7 +159,7 @@ def restore(path):
 
 
 def restore_tower(path):
-    """Reads a vision file that `export_tower` wrote, to continue training: (TowerShape, state of its Tower, state of
+    """Reads a vision file written by `export_tower`, to continue training: (TowerShape, state of its Tower, state of
     its Projector)."""
     import torch
 
@@ -181,7 +181,7 @@ def restore_tower(path):
 
 
 def read(path):
-    """(values by key, tensors by name as fp32 arrays) of a file with the types that `write` writes."""
+    """(values by key, tensors by name as fp32 arrays) of a file that has only the types written by `write`."""
     with open(path, "rb") as file:
         data = file.read()
     magic, version, tensors, values = struct.unpack_from("<4sIQQ", data)

@@ -1,6 +1,7 @@
 """Initial weights. A model starts with heads that look one and two tokens back and, a layer later, heads that find
-earlier occurrences of the current words and repeat what followed them. A small model is mostly used to copy from its
-prompt, and learning to do so takes millions of tokens. All other weights start from zero or small random numbers."""
+earlier occurrences of the current words and repeat what followed them. A small model is mostly used to copy from
+its prompt, and would need millions of tokens to learn this. All other weights start from zero or small random
+numbers."""
 import math
 
 import torch
@@ -8,17 +9,17 @@ import torch
 from model import ROPE_BASE
 
 TOKEN = 0.5        # standard deviation of an embedding's entries
-CONSTANT = 3.0     # its first entry, in the same unit: the input of heads that attend by position alone
-SHARPNESS = 60.0   # of the heads that attend by position
+CONSTANT = 3.0     # its first entry, in the same unit: the input to heads that attend by position alone
+SHARPNESS = 60.0   # of heads that attend by position
 MATCH = 3.0        # how much more a matching word counts than others
-MARK = 4           # entries that distinguish a form of a word from other forms
+MARK = 4           # number of entries that distinguish one form of a word from others
 LOGIT = 0.06       # gain of the last norm: initial predictions are moderately confident
 
 
 @torch.no_grad()
 def initialize(model, seed, stems=None):
-    """`stems`: those of the vocabulary (see bpe.Tokenizer.stems). Forms of one word start with the same numbers
-    except for their markers."""
+    """`stems`: the vocabulary's stems (see bpe.Tokenizer.stems). Forms of one word start with the same numbers, except
+    for their markers."""
     shape, generator = model.shape, torch.Generator().manual_seed(seed)
     dim, head, group = shape.dim, shape.head, shape.heads // shape.kv_heads
 
@@ -65,7 +66,7 @@ def initialize(model, seed, stems=None):
 
     second = model.blocks[1]
     rms = TOKEN * math.sqrt((CONSTANT ** 2 + size + 2 * head) / dim)
-    still = [i for i in range(head) if frequency[i // 2] < 0.004]   # entries that the rotation hardly changes
+    still = [i for i in range(head) if frequency[i // 2] < 0.004]   # entries that RoPE hardly changes
     half = len(still) // 2
     copies = min(shape.kv_heads, -(-size // head))
     for number in range(copies):
@@ -86,7 +87,7 @@ def initialize(model, seed, stems=None):
 
 
 def _rows(number, head, group):
-    """The rows of a query head, and of its keys and values."""
+    """The rows of a query head, and those of its keys and values."""
     return slice(number * group * head, (number * group + 1) * head), slice(number * head, (number + 1) * head)
 
 

@@ -26,8 +26,8 @@ import gguf
 import plans
 from vision import captions
 
-LENGTH = 512       # of every row: a single shape, so that everything is compiled once
-LEG = 700_000      # tokens per file of rows
+LENGTH = 512       # of every row: a single shape, so that everything is compiled only once
+LEG = 700_000      # tokens per row file
 FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -36,7 +36,7 @@ def say(*words):
 
 
 def records(corpus, model, name, seed, late):
-    """Endless (part, record). `late` returns whether the later mix is due."""
+    """Endless (part, record) pairs. `late` returns whether the later mix is due."""
     streams = [data.leg(corpus, model | {"seed": f"{model['seed']} {seed}", "focus": focus}, name, number, mix)
                for number, (mix, focus) in enumerate(((model["mix"], model["focus"]), (model["late_mix"], model["late_focus"])))]
     given = [next(stream) for stream in streams]
@@ -48,7 +48,7 @@ def records(corpus, model, name, seed, late):
 
 
 def make(number, corpus, work, turns, tokenizer, seed, began, enough):
-    """Writes files of rows for the models of `turns`, one after the other, each until its time is over."""
+    """Writes row files for the models in `turns`, one after another, each until its time is up."""
     os.nice(10)
     for name, model in turns:
         folder = os.path.join(work, name, "packed")
@@ -77,8 +77,8 @@ def make(number, corpus, work, turns, tokenizer, seed, began, enough):
 
 
 class Supply:
-    """Batches of rows, [4][rows][LENGTH] (tokens, positions, documents, assistant's tokens). Each row is used once
-    while new rows arrive; otherwise earlier rows are used again. A separate thread reads files ahead."""
+    """Batches of rows, [4][rows][LENGTH] (tokens, positions, documents, assistant's tokens). As long as new rows keep
+    arriving, each is used once; otherwise, earlier rows are used again. A separate thread reads files ahead."""
 
     def __init__(self, folder, size, seed):
         self.folder, self.size, self.rng = folder, size, np.random.default_rng(seed)
@@ -140,7 +140,7 @@ class Muon:
 
 
 def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, steps):
-    """Trains one model until its time is over, and writes its files."""
+    """Trains one model until its time is up, and writes its files."""
     import torch
     import torch.nn.functional as F
 
@@ -156,7 +156,7 @@ def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, 
     net.to(device)
     net.blur = (tokenizer.id[captions.NOTHING], plans.PLANS["line-on"]["blur"]) if "pictures" in model["mix"] else None
     if device == "cuda":
-        torch._dynamo.config.suppress_errors = True   # without compilation, training is slower but still worth its minutes
+        torch._dynamo.config.suppress_errors = True   # without compilation, training is slower but still worthwhile
         # Compiled block by block, because all blocks share the compiled code.
         for block in net.blocks:
             block.compile(dynamic=False)
@@ -192,7 +192,7 @@ def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, 
             p.grad = None
         return loss, answer
 
-    for number in range(3):   # compiled before the clock starts
+    for number in range(3):   # compile before the clock starts
         read(0.0)
     if device == "cuda":
         torch.cuda.synchronize()
@@ -254,7 +254,7 @@ def main():
     gone = set()
     while any(trainer.is_alive() for trainer in trainers):
         time.sleep(0.2)
-        for trainer in trainers:   # the others do not wait for a process that failed before it was ready
+        for trainer in trainers:   # do not let the rest wait for a process that failed before it was ready
             if trainer.exitcode and trainer.name not in gone and not began.value:
                 gone.add(trainer.name)
                 with ready.get_lock():

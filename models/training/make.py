@@ -57,8 +57,8 @@ def vocabulary(args, plan):
 
 
 def beginning(args, plan, tokenizer, name):
-    """The initial weights of a model: those of a smaller model of this run, or of a GGUF file from an earlier run.
-    None: trains from scratch."""
+    """A model's initial weights: those of a smaller model in this run, or those in a GGUF file from an earlier run.
+    None: train from scratch."""
     import gguf
     import train
     model = plan["models"][name]
@@ -97,14 +97,14 @@ def pack(args, plan, tokenizer, name, leg):
 
 
 def at_leg(args, name):
-    """The leg that a run has reached; None before its start."""
+    """The leg that a run has reached; None before it has started."""
     import train
     path = os.path.join(args.work, name, "checkpoint.pt")
     return train.load(path)["leg"] if os.path.exists(path) else None
 
 
 def work(worker, args, plan, tokenizer, name, leg):
-    """The training of a leg, or a worker's part of it."""
+    """Trains a leg, or a worker's part of it."""
     import torch
     import train
     model = plan["models"][name]
@@ -120,12 +120,12 @@ def work(worker, args, plan, tokenizer, name, leg):
 
 
 def fit(args, plan, tokenizer, name):
-    """Trains all remaining legs. The records of the next leg are generated during the current one."""
+    """Trains all remaining legs. The records for the next leg are generated during the current one."""
     import torch
     at = at_leg(args, name) or 0
     log = os.path.join(args.work, name, "progress.jsonl")
     if at and not (os.path.exists(log) and any(json.loads(line)["leg"] == at for line in open(log))):
-        measure(args, plan, tokenizer, name, at - 1)   # it was interrupted before that
+        measure(args, plan, tokenizer, name, at - 1)   # the run was interrupted before this
     for leg in range(at, plan["legs"]):
         pack(args, plan, tokenizer, name, leg)
         ahead = multiprocessing.get_context("fork").Process(target=pack, args=(args, plan, tokenizer, name, leg + 1)) if leg + 1 < plan["legs"] else None
@@ -141,7 +141,7 @@ def fit(args, plan, tokenizer, name):
 
 
 def measure(args, plan, tokenizer, name, leg):
-    """Exports the file after this leg under its number, and scores it. Ends the run if a row has fallen (see
+    """Exports the file after this leg under the leg's number, and scores it. Ends the run if a row has fallen (see
     progress.fallen)."""
     import progress
     folder = os.path.join(args.work, name)
@@ -169,15 +169,15 @@ def measure(args, plan, tokenizer, name, leg):
 
 
 def mean(files):
-    """The mean of the weights of GGUF files of one model. It removes most of the noise that a constant learning rate
-    leaves in each file."""
+    """The mean of the weights in several GGUF files of one model. It removes most of the noise that a constant
+    learning rate leaves in each file."""
     import gguf
     states = [gguf.restore(path)[1] for path in files]
     return {key: sum(state[key] for state in states) / len(states) for key in states[0]}
 
 
 def export(args, plan, tokenizer, name, paths=None):
-    """Writes the model of the checkpoint as GGUF and returns it."""
+    """Writes the checkpoint's model as GGUF and returns it."""
     import gguf
     import torch
     import train
@@ -210,14 +210,14 @@ def check(args, tokenizer):
 
 
 def with_legs(plan, legs):
-    """The plan with this number of legs of the same size."""
+    """The plan with this number of legs, each of the same size as before."""
     if not legs:
         return plan
     return plan | {"legs": legs, "models": {name: model | {"tokens": model["tokens"] // plan["legs"] * legs} for name, model in plan["models"].items()}}
 
 
 def ended(number, frame):
-    """SIGTERM: the workers write a checkpoint and exit, and so does this process."""
+    """On SIGTERM, the workers write a checkpoint and exit, and so does this process."""
     children = multiprocessing.active_children()
     for child in children:
         child.terminate()

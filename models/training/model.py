@@ -1,5 +1,4 @@
-"""The Llama model that is trained: grouped-query attention, interleaved rotary embedding, gated MLP, tied
-embeddings."""
+"""The Llama model to train: grouped-query attention, interleaved RoPE, gated MLP, tied embeddings."""
 import dataclasses
 
 import torch
@@ -37,7 +36,7 @@ class Norm(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """Rotates neighbouring pairs, as GGUF's llama architecture does."""
+    """Rotates adjacent pairs, as GGUF's llama architecture does."""
     if x.device.type == "cpu":   # one pass instead of six
         return torch.view_as_real(torch.view_as_complex(x.float().unflatten(-1, (-1, 2))) * torch.complex(cos, sin)).flatten(-2).to(x.dtype)
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
@@ -45,13 +44,13 @@ def rotate(x, cos, sin):
 
 
 def attend(q, k, v, mask):
-    """Attention. In bf16 on a CPU it is written out: rows are short, and this takes half the time of fused attention
-    there. In fp32, fused attention takes two thirds of the time."""
+    """Attention. In bf16 on a CPU, it is written out, because rows are short and this takes half the time of fused
+    attention there. In fp32, fused attention takes two thirds of the time."""
     if q.device.type != "cpu" or q.dtype == torch.float32:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
     unseen = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask, float("-inf"))
-    return torch.softmax(scores.add_(unseen), -1) @ v   # computed internally in fp32
+    return torch.softmax(scores.add_(unseen), -1) @ v   # computed in fp32 internally
 
 
 class Block(nn.Module):
@@ -96,15 +95,15 @@ class Llama(nn.Module):
         self.blur = None   # (the token of empty image rows, noise): see blurred
 
     def blurred(self, tokens, x):
-        """While training, adds noise to the rows of images, because the vision encoder's output is close to the
-        embedding of a word but not equal to it."""
+        """During training, adds noise to the rows of images, because the vision encoder's output is close to a word's
+        embedding but not equal to it."""
         nothing, noise = self.blur
         picture = captions.inside(tokens == nothing)
         size = x.detach().square().mean(-1, keepdim=True).sqrt() * (noise * torch.rand(x.shape[0], 1, 1, device=x.device))
         return torch.where(picture[..., None], x + size * torch.randn_like(x), x)
 
     def forward(self, tokens, position, document):
-        """Hidden states [batch, length, dim]. A token attends to the earlier tokens of its own document."""
+        """Hidden states [batch, length, dim]. A token attends to the earlier tokens in its own document."""
         index = torch.arange(tokens.shape[1], device=tokens.device)
         mask = (document[:, None, :, None] == document[:, None, None, :]) & (index[:, None] >= index)
         cos, sin = self.cos[position][:, None], self.sin[position][:, None]

@@ -1,5 +1,5 @@
-"""What a model has learned after each leg: the held-out conversations, a sample of the skill table, and held-out
-stories; and when to stop. Only scores are written, and none of the held-out prompts."""
+"""What a model has learned after each leg, measured with the held-out conversations, a sample of the skill table, and
+held-out stories; and when to stop. Only scores are written, and none of the held-out prompts."""
 import json
 import lzma
 import math
@@ -15,11 +15,11 @@ import chat
 import data
 import evaluate
 
-FALL = 5.0   # points that a row may fall below its best
+FALL = 5.0   # how many points a row may fall below its best
 
 
 def scores(service, name, path, count):
-    """{"conversation": {...}, "rows": {row: percent}} of a GGUF file, measured through the server of a built
+    """{"conversation": {...}, "rows": {row: percent}} for a GGUF file, measured through the server of a built
     checkout."""
     server = evaluate.start([f"{name}={path}"], service)
     try:
@@ -32,7 +32,7 @@ def scores(service, name, path, count):
 
 
 def parse(shown):
-    """Parses the output of score.py: {setting: {kind: percent}}, and the total."""
+    """Parses score.py's output: {setting: {kind: percent}}, and the total."""
     found, setting = {}, None
     for line in shown.splitlines():
         if line.startswith("  ") and "%" in line:
@@ -45,8 +45,8 @@ def parse(shown):
 
 
 def fallen(history):
-    """Rows that were 5 points below their best in the last two evaluations, and by more than the random variation of
-    the samples."""
+    """Rows that were 5 points below their best in the last two evaluations, and by more than the samples' random
+    variation."""
     if len(history) < 3:
         return []
     rows = [h["rows"] for h in history]

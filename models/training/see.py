@@ -31,7 +31,7 @@ def project(args, name, path):
     head.load_state_dict(stored["head"])
     _, state, tokenizer = gguf.restore(path)
     torch.set_num_threads(args.threads)
-    kept = os.path.join(args.work, f"features-{args.pictures}.pt")   # features of this encoder: the same for all models
+    kept = os.path.join(args.work, f"features-{args.pictures}.pt")   # the same for all models
     if not os.path.exists(kept) or os.path.getmtime(kept) < os.path.getmtime(os.path.join(args.work, "tower.pt")):
         torch.save(learn.features(tower, args.pictures), kept)
     projector = learn.project(tower, head, learn.words_of(state["embedding.weight"], tokenizer), train.load(kept), say=lambda line: say(name, line))

@@ -8,7 +8,7 @@ import unittest
 
 from conversation import score
 
-# id: (responses that are sensible in addition to the example in the file, responses that are not)
+# id: (responses that are sensible in addition to the file's example, responses that are not)
 ANSWERS = {
     "greeting-01": (["hey!", "Good day! What would you like to talk about?", "Hi, I'm {model}. Ask me something."], ["The lamp is in the kitchen.", "I do not know.", "4", "Hi! I am a human."]),
     "greeting-03": (["Morning! Good to see you.", "Hi! I hope you slept well."], ["Good evening!"]),

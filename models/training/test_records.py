@@ -12,7 +12,7 @@ MARKERS = re.compile(r"<\||\|>|</?think|tool_|\[[^\]]*\||\{[a-z]+\}|\]\(")
 
 
 def sums(text):
-    """Every equation of a text as (left, right), both computed."""
+    """Every equation in a text as (left, right), both computed."""
     for a, sign, b, z in re.findall(r"(\d+) ([-+x/]) (\d+) = (-?\d+)", text):
         yield {"+": int(a) + int(b), "-": int(a) - int(b), "x": int(a) * int(b), "/": int(a) / max(1, int(b))}[sign], int(z)
 
@@ -310,8 +310,8 @@ class Ruled(unittest.TestCase):
 
 
 class Contexts(unittest.TestCase):
-    # A longer thought, which went through all statements of the requested kind, was repeated endlessly in one of twenty
-    # responses.
+    # A longer thought, which went through all statements of the requested kind, was repeated endlessly in one of every
+    # twenty responses.
     def test_a_thought_is_one_sentence_the_answer_or_who_is_not_there(self):
         r, declined = random.Random(3), 0
         for _ in range(4000):

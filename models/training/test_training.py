@@ -45,8 +45,8 @@ def packed(tokenizer, found, lengths, tokens):
 
 
 def half(worker, meeting, found):
-    """One of two workers: its gradient is its number, then both share the steps of an optimizer, and the second one
-    asks to end."""
+    """One of two workers. Its gradient is its number; then both share an optimizer's steps, and the second one
+    requests to end."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=worker, world_size=2)
     weights = [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
     for weight in weights:
@@ -230,7 +230,7 @@ class Training(unittest.TestCase):
             read = [supply.batch()[0, :, 0].tolist() for _ in range(2)]
             self.assertEqual(sorted(sum(read, [])), list(range(1, rows + 1)))
             self.assertEqual((supply.new, supply.again), (6, 0))
-            supply.batch()   # no new rows are left: earlier ones are used again
+            supply.batch()   # no new rows are left, so earlier ones are used again
             self.assertEqual((supply.new, supply.again), (6, 3))
 
     def test_a_run_goes_on_from_a_file(self):
@@ -253,7 +253,7 @@ class Training(unittest.TestCase):
                     torch.testing.assert_close(state[name], weight, atol=1e-3 if kind == "f16" else weight.abs().max().item() / 200, rtol=0)
                 gguf.export(again, restored, tokenizer, "tycho-1.0", kind)
                 with open(path, "rb") as first, open(again, "rb") as second:
-                    self.assertEqual(first.read(), second.read())   # values that were rounded once are not changed by a second rounding
+                    self.assertEqual(first.read(), second.read())   # a second rounding changes nothing
             with torch.no_grad():
                 model.norm.weight.add_(1)
             gguf.export(again, model, self.tokenizer, "tycho-1.0", "q8_0")

@@ -1,5 +1,5 @@
-"""python3 -m unittest: mistakes anywhere from an image and its words to the vision encoder, its file and the server
-that reads it."""
+"""python3 -m unittest: mistakes anywhere on the way from an image and its words to the vision encoder, its file and
+the server that reads it."""
 import base64
 import json
 import os
@@ -49,7 +49,7 @@ class Pictures(unittest.TestCase):
             self.assertLess(one[:, axis].max(), two[:, axis].min(), scene)
 
     def test_shapes_fill_what_they_should_of_their_square(self):
-        # circles, rings and squares as computed; a triangle, a heart and a star within bounds
+        # circles, rings and squares as computed; triangles, hearts and stars within bounds
         share = {}
         for what in pictures.SHAPES:
             mark = pictures.Mark(what, "black", 0.5, 0.5, 0.4)
@@ -145,7 +145,7 @@ class Towers(unittest.TestCase):
                 said.append(head(tower(torch.from_numpy(shown))))
         self.assertTrue(torch.equal(said[0], said[1]))
         right = learn.right(said[0].argmax(-1), torch.from_numpy(rows), kinds)
-        self.assertGreater(min(right.values()), 70, right)   # as the file was measured
+        self.assertGreater(min(right.values()), 70, right)   # as measured for the file
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "mmproj.gguf")
             projector = Projector(shape, 192)
@@ -165,7 +165,7 @@ class Towers(unittest.TestCase):
         projector = learn.project(tower, Projector(SMALL, len(words)), embeddings, learn.features(tower, 512), steps=300, inner=128, say=lambda line: None)
         with torch.no_grad():
             said = projector(tower(torch.from_numpy(learn.batch("others", 8)[0])))
-        # an untrained encoder already distinguishes rows: the first states the number or the kind, the second a colour
+        # even an untrained encoder distinguishes rows: the first gives the number or the kind, the second a colour
         mean = lambda some: embeddings[[words.index(" " + word) for word in some]].mean(0)
         kinds, colours = mean((*captions.COUNTS, "both", "number", "word")), mean(pictures.COLOURS)
         self.assertTrue(((said[:, 0] - kinds).norm(dim=-1) < (said[:, 0] - colours).norm(dim=-1)).all())

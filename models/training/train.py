@@ -1,5 +1,5 @@
-"""Trains one model, leg by leg, on packed rows, and writes checkpoints to resume from. Runs on CPUs or one CUDA GPU;
-uses bf16 if the machine computes in it."""
+"""Trains one model, leg by leg, on packed rows, and writes checkpoints from which to resume. Runs on CPUs or one CUDA
+GPU; uses bf16 if the machine supports it natively."""
 import os
 import signal
 import threading
@@ -24,8 +24,8 @@ def halves(device):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose step is made orthogonal (Newton-Schulz), for the matrices inside the blocks. It needs far fewer
-    tokens than Adam. With several workers, each orthogonalizes a part of the steps."""
+    """Momentum with orthogonalized steps (Newton-Schulz), for the matrices inside the blocks. It needs far fewer
+    tokens than Adam. If there are several workers, each orthogonalizes part of the steps."""
 
     def __init__(self, parameters, lr, momentum=0.95, weight_decay=0.01, worker=0, workers=1):
         super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
@@ -65,8 +65,8 @@ def orthogonal(g, rounds=5):
 
 
 class Rows:
-    """Batches of about `tokens` tokens, with row lengths and rows in an order that the seed determines. Each row is
-    used once. The same step always gets the same rows."""
+    """Batches of about `tokens` tokens, with row lengths and rows in an order determined by the seed. Each row is used
+    once. The same step always gets the same rows."""
 
     def __init__(self, packed, tokens, seed, device):
         self.device, self.packed = device, packed
@@ -96,7 +96,7 @@ def loss_of(model, hidden_of, batch, prompt_share, generator):
     return (losses * weight).sum() / weight.sum().clamp(min=1), answer
 
 
-MICRO = 2048   # tokens that a CPU processes at a time, so that the data fits its caches
+MICRO = 2048   # tokens that a CPU processes at a time, so that the data fits in its caches
 
 
 def pieces(batch, tokens):
@@ -116,8 +116,8 @@ def rate(done, step, flat=FLAT):
 
 
 def together(parameters, workers, ends=False):
-    """Replaces the gradients by their mean over the workers, so that all continue with the same weights. Returns
-    whether one of them is to end."""
+    """Replaces the gradients with their mean over the workers, so that all continue with the same weights. Returns
+    whether one of them wants to end."""
     flat = torch.cat([*(p.grad.flatten() for p in parameters), parameters[0].new_full((1,), float(ends))])
     dist.all_reduce(flat)
     ends = bool(flat[-1])
@@ -130,7 +130,7 @@ def together(parameters, workers, ends=False):
 
 
 def leave():
-    """Ends a worker when all have reached the end: if one exited while others wait for it, they would fail."""
+    """Ends a worker once all have reached the end: if one exited while others were waiting for it, they would fail."""
     dist.barrier()
     dist.destroy_process_group()
 
@@ -140,11 +140,11 @@ def load(path):
 
 
 def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT, blur=None):
-    """Trains one leg of a run (or what remains of it after the checkpoint in `folder`) in batches of this many
-    tokens, and returns the model. `start`: state of a shallower model to grow from. `workers`: number of processes
-    that each process their part of every batch, if a process group of that size exists. `every`: seconds between
-    checkpoints. `stop`: exit after this many steps, like a killed run. `flat`: see rate. `blur`: see Llama.blurred.
-    On SIGTERM, the current step is completed, a checkpoint is written, and the process exits (SystemExit)."""
+    """Trains one leg of a run (or what remains of it after the checkpoint in `folder`) in batches of this many tokens,
+    and returns the model. `start`: state of a shallower model to grow from. `workers`: number of processes that
+    each process their part of every batch, if a process group of that size exists. `every`: seconds between
+    checkpoints. `stop`: exit after this many steps, as if killed. `flat`: see rate. `blur`: see Llama.blurred. On
+    SIGTERM, the current step is completed, a checkpoint is written, and the process exits (SystemExit)."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     say = say if worker == 0 else lambda line: None

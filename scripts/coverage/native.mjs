@@ -10,7 +10,7 @@ import { root, say, SetupError } from '../setup.mjs';
 
 const kOut = join(root, 'build', 'coverage', 'native');
 const kLimitMs = 1_800_000;
-/** Excluded: kernels compiled once per instruction set, which the backend tests cover. */
+/** Excluded: kernels that are compiled once per instruction set, because the backend tests cover them. */
 const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
 
 export async function nativeBranches(folder) {

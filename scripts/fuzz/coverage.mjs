@@ -26,7 +26,7 @@ export function instrumented(source) {
   const opens = (at, text) => inserted.push([at, 1, text]);
   const closes = (at, text) => inserted.push([at, 0, text]);
 
-  /** Adds a counter to a statement, which may lack braces. */
+  /** Adds a counter to a statement, adding braces if it has none. */
   function branch(node) {
     if (node === undefined) return;
     if (ts.isBlock(node)) {
@@ -86,7 +86,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // Texts at the same position keep a stable order: opening texts in tree order, closing texts in reverse.
+  // At the same position, opening texts stay in tree order, and closing texts are reversed.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

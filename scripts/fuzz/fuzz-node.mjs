@@ -111,7 +111,7 @@ const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
 );
 const seen = new Uint8Array(MAX_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
-/** Whether this run took a new branch or, with `counts`, took a known branch a number of times not seen before. */
+/** Whether this run took a new branch or, with `counts`, took a known branch a number of times that is new. */
 function isNew(counts) {
   let found = false;
   for (let word = 0; word < words32.length; word++) {
@@ -180,7 +180,7 @@ for (const input of begin) await attempt(input);
 if (corpus.length === 0) corpus.push(...begin);
 let told = Date.now();
 while (!isOver()) {
-  // Half of the time, prefer recent inputs.
+  // Half of the time, prefer a recent input.
   const from = corpus[below(2) === 0 ? below(corpus.length) : Math.max(0, corpus.length - 1 - below(20))];
   const input = mutator.mutate(from, corpus[below(corpus.length)]);
   if (await attempt(input)) writeFileSync(join(working, hash(input)), input);

@@ -1,4 +1,4 @@
-// Mutations of an input: changed bytes, inserted literals from the sources' comparisons, parts of other inputs, and
+// Mutations of an input: changed bytes, inserted literals from comparisons in the sources, parts of other inputs, and
 // swapped JSON values. Pure except for the random numbers.
 const STRANGE = [
   'null',
@@ -68,7 +68,7 @@ export class Mutator {
     }
   }
 
-  /** Returns null if the input is not JSON, and occasionally even if it is. */
+  /** Parses and mutates the input as JSON. Returns null if the input is not JSON, and occasionally even if it is. */
   #json(input, other) {
     if (this.below(3) === 0 || (input[0] !== 0x7b && input[0] !== 0x5b)) return null;
     let value;

@@ -12,7 +12,8 @@ import { sandbox } from './sandbox.mjs';
  * Runs one test and returns the lines it reached.
  * @param {string} test a file in the sandbox
  * @param {string} folder directory of dist/ to report on
- * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} line numbers, counted from 1, by source file; paths start with src/
+ * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} line numbers, counted from 1, by
+ *   source file; paths start with src/
  */
 export async function coverageOf(test, folder, limitMs) {
   const coverage = mkdtempSync(join(tmpdir(), 'monolith-coverage-'));

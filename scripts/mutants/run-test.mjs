@@ -7,7 +7,8 @@ const quit = () => process.exit(1);
 
 /**
  * @param {string} file
- * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: directory for V8's coverage reports; `folder`: working directory
+ * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: directory for V8's coverage
+ *   reports; `folder`: working directory
  * @returns {Promise<{ passed: boolean, ms: number, timedOut: boolean }>}
  */
 export function runTest(file, { limitMs, coverage, folder = sandbox }) {

@@ -109,7 +109,7 @@ export function pieceModel(bytes, merges = 300) {
   };
 }
 
-/** Unigram with the tokens of pieceModel(), each scored by its length. */
+/** Unigram model with the tokens of pieceModel(), each scored by its length. */
 export function unigramModel() {
   const { vocab } = pieceModel(false);
   return {

@@ -77,7 +77,7 @@ t.test('a server sees changes by another process within 5 s', async (t) => {
   const { created } = await server.accounts.bootstrap(null);
   await server.accounts.authenticate(created as string);
 
-  // Opens a second environment on the same folder, as `monolith keys` does.
+  // Opens a second environment on the same directory, as `monolith keys` does.
   const { execFileSync } = await import('node:child_process');
   const script = (call: string): string => `
     import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb/lmdb-store.js', import.meta.url).href)};

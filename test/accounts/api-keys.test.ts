@@ -1,5 +1,4 @@
-// Tests of stored API keys: rotation, changes, limits, lists, the identity of a key, and databases written by earlier
-// releases.
+// Tests stored API keys: rotation, changes, limits, lists, a key's identity, and databases written by earlier releases.
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -229,7 +228,7 @@ t.test('the number of active keys and the memory for unknown keys are limited', 
       await accounts.authenticate(key);
       t.fail('a generated key is valid');
     } catch {
-      // This is expected to be refused.
+      // this must be refused
     }
   }
 });

@@ -1,4 +1,4 @@
-// Tests of attempt limits and settings leases in LMDB after the clock was wrong.
+// Tests attempt limits and settings leases in LMDB after the clock has been wrong.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

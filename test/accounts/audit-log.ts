@@ -1,4 +1,4 @@
-// The tests that every implementation of AuditLog must pass.
+// Tests that every implementation of AuditLog must pass.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog } from '../../src/accounts/audit.js';
 
@@ -10,7 +10,7 @@ export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
     const audit = await open(t);
     for (let i = 0; i < 7; i++) {
       await audit.note('org_a', ACTOR, `entry ${i}`, 'target', { i });
-      await new Promise((resolve) => setTimeout(resolve, 2)); // entries of the same millisecond have no defined order
+      await new Promise((resolve) => setTimeout(resolve, 2)); // entries in the same millisecond have no order
     }
     await audit.note('org_aa', ACTOR, 'another', null);
     await audit.note(null, ACTOR, 'of the server', null);

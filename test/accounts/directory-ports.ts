@@ -1,5 +1,4 @@
-// The tests that every implementation of Directory must pass. They run the transactions of each port, using only the
-// ports.
+// Tests that every implementation of Directory must pass. They run each port's transactions, using only the ports.
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
@@ -617,7 +616,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       ],
       [null, null, null, null, null, false],
     );
-    // A user from an identity provider joins another organization and leaves.
+    // A user from an identity provider joins another organization and then leaves it.
     const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
     const identity = { issuer: 'https://id.example.com', subject: 'c' };
     const wish = { email: 'c@example.com', name: 'c', organizationName: null, invite: token, code: null, identity };

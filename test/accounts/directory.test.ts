@@ -1,4 +1,4 @@
-// Tests of the account tables: limits, cleanup, and durability after a killed process.
+// Tests the account tables: limits, cleanup, and durability after the process has been killed.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { ownStore } from '../support/own-store.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
@@ -85,7 +85,7 @@ t.test('checking for the first user leaks no database reader', async (t) => {
     users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
   );
   for (let i = 0; i < 140; i++) {
-    // The loop runs more times than the database has reader slots. Each write makes the next check open a new reader.
+    // The loop runs more often than the database has reader slots. Each write makes the next check open a new reader.
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));

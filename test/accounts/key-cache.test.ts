@@ -1,4 +1,4 @@
-// Tests of the key cache in front of a slow store: the real store behind a delay that the test controls.
+// Tests the key cache in front of a slow store: the real store behind a delay that the test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -172,7 +172,7 @@ t.test(
     const { id } = await organizations.ensureFirst();
     const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
     let looked = 0;
-    // The store returns the same key for every digest, because creating ten thousand keys takes too long.
+    // The store returns the same key for every digest, because creating ten thousand keys would take too long.
     const store: Looked = {
       find: (_digest) => {
         looked++;

@@ -1,4 +1,4 @@
-// Tests of password hashing: format, accepted input, cost, and the limit on concurrent hashing.
+// Tests password hashing: format, accepted input, cost, and the limit on concurrent hashing.
 import { scryptSync } from 'node:crypto';
 import t from 'tap';
 import { hashPassword, isOutdated, verifyPassword } from '../../src/accounts/passwords.js';

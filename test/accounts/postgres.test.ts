@@ -11,7 +11,7 @@ import { attemptsClockTests } from './attempts.js';
 import { auditLogTests } from './audit-log.js';
 import { directoryTests } from './directory-ports.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);

@@ -1,5 +1,5 @@
-// Tests of second-factor codes and of the tickets that connect the steps of a sign-in, with real tables and a clock
-// that the test controls.
+// Tests two-factor authentication codes, and the tickets that connect the steps of a sign-in, with real tables and a
+// clock that the test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

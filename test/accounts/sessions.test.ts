@@ -1,4 +1,4 @@
-// Tests of sessions with a clock that the test controls: expiry, last use and eviction, and the expiry of links and
+// Tests sessions with a clock that the test controls: expiry, last use and eviction, and the expiry of links and
 // attempts.
 import t from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.js';

@@ -1,4 +1,4 @@
-// Tests that a write acknowledged in one thread is visible in another immediately, even within an event-loop turn that
+// Tests that a write acknowledged in one thread is immediately visible in another, even within an event-loop turn that
 // has already read.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,7 +25,7 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     const exited = once(worker, 'exit');
     await once(worker, 'message');
     const state = new Int32Array(elsewhere.go);
-    store.table('sessions').get('nothing'); // pins this turn's reads to the current state
+    store.table('sessions').get('nothing'); // pins reads in this turn to the current state
     Atomics.store(state, 0, 1);
     Atomics.notify(state, 0);
     t.equal(Atomics.wait(state, 0, 1, 30_000), 'ok');

@@ -1,4 +1,4 @@
-// Tests of one-time codes with the test vectors of the standards.
+// Tests one-time codes with the test vectors from the standards.
 import t from 'tap';
 import { base32, codeAt, otpauthUri, stepAt, stepOf } from '../../src/accounts/totp.js';
 

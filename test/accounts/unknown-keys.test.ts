@@ -1,5 +1,5 @@
-// Tests of the limits on unknown API keys: 30 per minute and address, and two concurrent lookups per thread. Known keys
-// never wait for them.
+// Tests the limits on unknown API keys: 30 per minute and address, and two concurrent lookups per thread. These limits
+// never delay known keys.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,14 +13,14 @@ import { clockStart } from '../support/admission.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { handshakeStatus } from '../support/web-socket.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const MAX = MAX_UNKNOWN_KEYS;
 const at = (remoteAddress: string): { remoteAddress: string } => ({ remoteAddress });
 
 t.test('unknown keys are counted per address over all threads, and the count resets after a minute', (t) => {
   const buffer = new SharedArrayBuffer(UNKNOWN_KEY_BYTES);
-  // The time is stored in 24 bits of seconds, which wrap around during this minute.
+  // The time is stored as 24 bits of seconds, which wrap around during this minute.
   let now = Number(clockStart(0n) / 1_000_000_000n) + (1 << 24) - 30;
   const [one, two] = [0, 1].map(() => new UnknownKeys(buffer, 'seed', () => now)) as [UnknownKeys, UnknownKeys];
   for (let n = 0; n < MAX; n++) t.equal((n % 2 === 0 ? one : two).take('192.0.2.1'), 0);

@@ -1,4 +1,5 @@
-// A worker thread that creates a key and a session in the given folder on request, and reports when both are on disk.
+// A worker thread that creates a key and a session in the given directory on request, and reports when both are on
+// disk.
 import { parentPort, workerData } from 'node:worker_threads';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { SessionTable } from '../../src/storage/lmdb/accounts/session-table.js';

@@ -6,7 +6,7 @@ import { loadOptions, loadStarter, plainText, promptOf, starterPath, submitOptio
 
 const addon = loadAddon();
 
-/** Allows arguments that JavaScript can pass but TypeScript would reject. */
+/** Allows arguments that JavaScript can pass but that TypeScript would reject. */
 type Loose = Record<string, (...args: unknown[]) => unknown>;
 const loose = (value: object): Loose => value as Loose;
 

@@ -1,5 +1,5 @@
-// Tests of device selection, as far as they are possible without a GPU. On a machine with a GPU, `auto` and `cuda` load
-// the model onto it.
+// Tests device selection, as far as is possible without a GPU. On a machine with a GPU, `auto` and `cuda` load the
+// model onto it.
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from './starter.js';

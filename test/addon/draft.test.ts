@@ -1,4 +1,5 @@
-// Speculative decoding with a draft model: the output is unchanged, and the draft model must have the same vocabulary.
+// Tests speculative decoding with a draft model: the output is unchanged, and the draft model must have the same
+// vocabulary.
 import t from 'tap';
 import type { LoadOptions, NativeEngine } from '../../src/engine/addon-types.js';
 import { readCatalog } from '../../src/engine/catalog.js';

@@ -1,4 +1,4 @@
-// Tests of how a process with engines exits: an idle engine does not keep it alive, and exiting does not crash.
+// Tests how a process with engines exits: an idle engine does not keep it alive, and exiting does not crash.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 

@@ -1,5 +1,5 @@
-// Tests of compileGrammar() and of passing its result to submit(): arguments, schema problems, and output that follows
-// the grammar.
+// Tests compileGrammar() and passing its result to submit(): arguments, schema problems, and output that follows the
+// grammar.
 import t, { type Test } from 'tap';
 import type { GrammarOptions } from '../../src/engine/addon-grammar-types.js';
 import type { NativeChannel, SubmitOptions } from '../../src/engine/addon-types.js';

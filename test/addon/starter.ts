@@ -1,4 +1,4 @@
-// The embedded model with options suitable for tests.
+// The embedded model, with options suitable for tests.
 import { join } from 'node:path';
 import type { LoadOptions, NativeChannel, NativeEngine, SubmitOptions } from '../../src/engine/addon-types.js';
 import { decodeEvents, type EngineEvent } from '../../src/engine/events.js';
@@ -65,7 +65,7 @@ export function must<T>(value: T | undefined): T {
   return value;
 }
 
-/** Records the events of all requests on a native channel and the number of wake-ups of JavaScript. */
+/** Records the events of all requests on a native channel, and how often JavaScript was woken. */
 export class Recorder {
   readonly events = new Map<number, EngineEvent[]>();
   readonly channel: NativeChannel;
@@ -94,7 +94,7 @@ export class Recorder {
       .join('');
   }
 
-  /** Resolves when `check` returns true; it is called after each wake-up. */
+  /** Resolves when `check`, which is called after each wake-up, returns true. */
   async until(check: () => boolean): Promise<void> {
     while (!check()) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }

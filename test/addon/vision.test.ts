@@ -1,5 +1,5 @@
-// Tests of images in the addon: preparation, encoding between engine steps, and the resulting text. The vision vectors
-// are the reference for every stage, from the PNG file to the greedy output.
+// Tests images in the addon: preparation, encoding between engine steps, and the resulting text. The vision vectors are
+// the reference for every stage, from the PNG file to the greedy output.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';

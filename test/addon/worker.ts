@@ -1,4 +1,4 @@
-// A worker thread for workers.test.ts. It attaches to the engine with the given name and runs one request.
+// A worker thread for workers.test.ts. It attaches to the named engine and runs one request.
 import { parentPort, workerData } from 'node:worker_threads';
 import { loadStarter, promptOf, Recorder, submitOptions } from './starter.js';
 

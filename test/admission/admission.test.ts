@@ -19,7 +19,7 @@ const identity = (more: Partial<Limited> = {}): Limited => ({
 });
 const ORG = identity();
 
-/** Creates an admission whose clock the test controls. */
+/** Creates an admission object whose clock the test controls. */
 function gate(limits: object): { admission: LocalAdmission; pass(ms: number): void } {
   let now = clockStart(5_000_000_000_000n);
   const admission = new LocalAdmission(configWith({ limits }).limits, { now: () => now });
@@ -500,7 +500,7 @@ t.test('a monthly token cap refuses requests once it is used up', async (t) => {
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored totals are read once per month');
 });
 
-/** A table, with a store whose lookups the test resolves by hand. */
+/** A table, and a store whose lookups the test resolves by hand. */
 function months(): {
   table: RecordTable;
   looked: () => number;
@@ -547,7 +547,7 @@ t.test(
     t.equal(table.unfinished(), 0);
 
     wall += 120_000;
-    other.add('org_a', 5); // counted in the thread that started the lookup, and only in the new month
+    other.add('org_a', 5); // counted in the thread that started the lookup, and only for the new month
     t.equal(looked(), 2);
     const begun = one.used('org_a');
     await answer(new Error('no answer'));

@@ -1,5 +1,5 @@
 // Runs the admission tests with unusual clock values: 0, the largest integer that a double represents exactly, and one
-// day before a 64-bit word in the shared memory overflows.
+// day before a 64-bit word in shared memory overflows.
 import { join } from 'node:path';
 import t from 'tap';
 

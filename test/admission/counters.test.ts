@@ -1,4 +1,4 @@
-// Tests of the token buckets in isolation, with nanosecond accuracy, and of the shared and per-thread memory.
+// Tests the token buckets in isolation, with nanosecond accuracy, and the shared and per-thread memory.
 import t from 'tap';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../../src/admission/counter-memory.js';
 import { bucketState, Counters } from '../../src/admission/counters.js';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { EventLoopBudget } from '../../src/admission/event-loop-budget.js';
 import { ApiError } from '../../src/shared/errors.js';
 
-/** Returns the Retry-After of a refusal in milliseconds; 0 if the request is admitted. */
+/** Returns a refusal's Retry-After in milliseconds; 0 if the request is admitted. */
 function wait(time: EventLoopBudget, organizationId: string): number {
   try {
     time.check(organizationId);
@@ -13,7 +13,7 @@ function wait(time: EventLoopBudget, organizationId: string): number {
   }
 }
 
-// The origin of a monotonic clock depends on the machine.
+// A monotonic clock may start at any value, depending on the machine.
 for (const [name, zero] of [
   ['zero', 0],
   ['days', 9e8],

@@ -1,4 +1,4 @@
-// Tests that the queue of messages for an unreachable Redis is bounded. They need no Redis.
+// Tests that the queue of messages for an unreachable Redis is bounded. Does not need Redis.
 import t from 'tap';
 import { Leases, type Lease } from '../../src/admission/shared/leases.js';
 import { ConnectionLost, RedisConnection } from '../../src/admission/shared/redis-connection.js';

@@ -1,4 +1,4 @@
-// Tests of limit states as reported by Redis, and of how they change over time.
+// Tests limit states as reported by Redis, and how they change over time.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { costUs, headersOf, readSnapshots, stateOf, waitMs } from '../../src/admission/shared/limit-snapshot.js';

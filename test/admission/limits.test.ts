@@ -1,4 +1,4 @@
-// Tests of which limits apply to a requester, and in which scopes they are counted.
+// Tests which limits apply to a requester, and in which scopes requests are counted.
 import t from 'tap';
 import { LimitScopes } from '../../src/admission/limit-scopes.js';
 import { keyLimits, organizationLimits } from '../../src/admission/limits.js';

@@ -1,5 +1,5 @@
-// Tests of the monthly token use of an organization, step by step: which thread looks up the stored total, which
-// threads wait, and what happens if the table is full.
+// Tests an organization's monthly token usage, step by step: which thread looks up the stored total, which threads
+// wait, and what happens if the table is full.
 import t from 'tap';
 import type { Limited } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';

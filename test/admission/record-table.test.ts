@@ -1,4 +1,4 @@
-// Tests of the shared record table at a small size: lookup, probing and replacement in a full table.
+// Tests the shared record table at a small size: lookup, probing, and replacement in a full table.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';

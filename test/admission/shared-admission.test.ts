@@ -1,4 +1,4 @@
-// Tests of limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply
+// Tests limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply
 // while Redis is unreachable, and that usage during that time is neither lost nor refunded twice.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ import { eventually } from '../e2e/monolith.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, withoutRedis, type OwnRedis } from '../support/redis.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const ask = (more: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number } = {}): ReserveRequest => ({
@@ -61,7 +61,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
   t.teardown(() => redis.stop());
   let number = 0;
 
-  /** Creates several processes with a separate set of counters. */
+  /** Creates several processes with their own set of counters. */
   async function processes(
     t: Test,
     count: number,
@@ -194,7 +194,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       message: /This API key/,
     });
     first.settle(1);
-    // The end and the next request use different connections, so their order is not defined.
+    // The end of the request and the next request use different connections, so their order is not defined.
     t.ok(
       await eventually(() =>
         admit(other, { identity }).then(
@@ -495,7 +495,7 @@ t.test('limits are shared between processes through Redis', { skip: withoutRedis
       message: new RegExp(`^redis.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
     });
     t.throws(() => configWith({ redis: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
-    // A server that closes the connection like a Redis in protected mode does for clients on other machines.
+    // A server that closes the connection, as a Redis in protected mode does for clients on other machines.
     const closing = createServer((socket) =>
       socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n'),
     ).listen(0, '127.0.0.1');

@@ -7,8 +7,8 @@ import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/shared/errors.js';
 
 /**
- * Sends `rounds` requests one after another in each of `lanes`, and holds each for `holdMs`; 0 holds them until the
- * process ends.
+ * Sends `rounds` requests one after another in each of `lanes` lanes, and holds each for `holdMs` milliseconds; 0 holds
+ * them until the process ends.
  */
 export interface Order {
   lanes: number;

@@ -1,5 +1,5 @@
-// Tests of three processes that count in one Redis at full speed. Their admissions together never exceed a limit, and
-// the slots of a killed process are freed when its lease expires.
+// Tests three processes that count in one Redis at full speed. Their combined admissions never exceed a limit, and a
+// killed process's slots are freed when its lease expires.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { startRedis, withoutRedis } from '../support/redis.js';
 import type { Done, Order } from './shared-process.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const PROCESSES = 3;
 
@@ -35,7 +35,7 @@ async function start(t: Test, limits: object, settings: object): Promise<Others>
 
 const sum = (done: readonly Done[]): number => done.reduce((all, { admitted }) => all + admitted, 0);
 
-/** Returns the highest number of requests held concurrently over all processes. */
+/** Returns the highest number of requests held concurrently across all processes. */
 function highest(done: readonly Done[]): number {
   const steps = done.flatMap(({ held }) =>
     held.flatMap(([from, to]): [bigint, number][] => [
@@ -96,7 +96,8 @@ t.test('several processes share limits through one Redis', { skip: withoutRedis 
       const began = performance.now();
       t.match(await told(third, { ...order, rounds: 1 }), { admitted: 0 }, 'the slots are not freed immediately');
       let admitted = 0;
-      // Each slot has its own lease. The leases expire shortly after each other, in the order in which they were taken.
+      // Each slot has its own lease. The leases expire shortly after one another, in the order in which they were
+      // taken.
       while (admitted < 5 && performance.now() - began < 30_000)
         admitted += (await told(third, { ...order, rounds: 1 })).admitted;
       t.ok(performance.now() - began < 1_500 + 1_000, `after ${Math.round(performance.now() - began)} ms`);

@@ -1,4 +1,4 @@
-// A worker thread of threads.test.ts: sends requests and reports how many were admitted.
+// A worker thread for threads.test.ts: sends requests and reports how many were admitted.
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';

@@ -1,5 +1,5 @@
-// Tests of four threads that use one shared buffer at full speed. Their admissions together never exceed a limit, and
-// at the end every count is zero.
+// Tests four threads that use one shared buffer at full speed. Their combined admissions never exceed a limit, and at
+// the end every count is zero.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -11,7 +11,7 @@ import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
 import type { Asked, Told } from './threads-worker.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const THREADS = 4;
 
@@ -22,7 +22,8 @@ async function together(asked: Omit<Asked, 'gauge' | 'seed'>): Promise<Told[]> {
       const worker = new Worker(new URL('./threads-worker.js', import.meta.url), {
         workerData: { ...asked, gauge, seed: at * 7_919 + 1 } satisfies Asked,
       });
-      // Both listeners are attached together: a thread may send its message and exit before this code runs again.
+      // Both listeners are attached together, because a thread may send its message and exit before this code runs
+      // again.
       const [[told]] = await Promise.all([once(worker, 'message') as Promise<[Told]>, once(worker, 'exit')]);
       return told;
     }),
@@ -57,7 +58,7 @@ t.test('concurrent requests never exceed the slots, and no slot is taken at the 
 });
 
 t.test('exactly as many requests and tokens are admitted as the bucket holds', async (t) => {
-  // The requests are held to the end, so that nothing is returned.
+  // The requests are held to the end, so nothing is returned.
   for (const limits of [
     { rpm: 600, tpm: null },
     { rpm: null, tpm: 12_000 },

@@ -37,8 +37,8 @@ test('every tensor type and architecture can be written', async (t) => {
   t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'a llama model with experts is written');
 });
 
-// The addon reports which tensors a network requires. A file of any family can serve as a pattern, and the result
-// loads.
+// The addon reports which tensors a network requires. A file from any family can serve as a pattern, and the resulting
+// model loads.
 test('a model made from a pattern has its architecture and the requested sizes', async (t) => {
   const folder = t.testdir(),
     out = join(folder, 'model.gguf');
@@ -82,7 +82,7 @@ test('a model made from a pattern has its architecture and the requested sizes',
     );
   }
   const like = join(folder, 'llama.gguf');
-  // Values listed per layer are repeated like the layers.
+  // Per-layer values are repeated like the layers.
   const byLayer = makeModel({
     like,
     set: { 'attention.head_count_kv': '2,2' },
@@ -99,7 +99,7 @@ test('a model made from a pattern has its architecture and the requested sizes',
   t.throws(() => makeModel({ like: join(folder, 'none.gguf'), out }), /ENOENT/);
 });
 
-// DeepSeek V4 stores the experts of each vocabulary token in a table of integers.
+// DeepSeek V4 stores the experts for each token id in a table of integers.
 test('integer tables are written as integers', async (t) => {
   const like = fileURLToPath(new URL('../../../test/data/vectors2/models/deepseek4.mxfp4_moe.gguf', import.meta.url)),
     out = join(t.testdir(), 'model.gguf');
@@ -207,8 +207,8 @@ test('the shapes of published models have the widths listed for them', async (t)
       t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
     if (dims('rope_freqs.weight') !== undefined)
       t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: rotation factors`);
-    // If the layers are not in the order of the pattern, every sliding-window layer that does not share another's cache
-    // has its own value tensor.
+    // If the layers are not in the pattern's order, every sliding-window layer that does not share another layer's
+    // cache has its own value tensor.
     if (layers !== undefined) {
       const windows = (set['attention.sliding_window_pattern'] ?? '')
         .split(',')

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { victimBenchCommand } from '../../bench/victim.js';
 
-t.setTimeout(120_000); // Allows for a busy machine.
+t.setTimeout(120_000); // the machine may be busy
 
 interface Measured {
   readonly results: readonly {

@@ -1,4 +1,4 @@
-// Runs monolith bench serve as an operator does: against a real server in each of the three API formats, with an
+// Runs `monolith bench serve` as an operator would: against a real server in each of the three API formats, with an
 // interruption, and with invalid arguments.
 
 import { spawn, spawnSync } from 'node:child_process';
@@ -15,7 +15,7 @@ import { apiUrl, prepare } from '../../src/bench/load/prepare.js';
 import type { Target } from '../../src/bench/load/types.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -123,7 +123,7 @@ t.test('measures a real server in each of the three API formats', async (t) => {
     t.ok(exactLengths && !command.includes(server.key));
     t.ok((run?.summary.ttft?.min ?? 0) > 0 && (run?.summary.e2e?.min ?? 0) > (run?.summary.ttft?.min ?? 0));
     if (tokens !== null) t.equal(run?.summary.totals.outputTokens, tokens);
-    // The server's own prompt token counts equal the requested lengths exactly.
+    // The server's own prompt token counts exactly equal the requested lengths.
     const lines = readFileSync(join(folder, 'out', 'run-1', 'requests.jsonl'), 'utf8')
       .trimEnd()
       .split('\n')

@@ -1,4 +1,4 @@
-// Runs monolith bench tune against a real server and checks its output, its effects, and the arguments it refuses.
+// Runs `monolith bench tune` against a real server and checks its output, its effects, and the arguments it refuses.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import type { TuneRun, TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import { endsWithParent, eventually, main, startMonolith } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const TOKEN = 'operator-token-0123456789';
 const data = dataFolder();
@@ -85,8 +85,8 @@ t.test('tunes a running server', async (t) => {
     'the server lists the run',
   );
 
-  // The requests of the first run are in the request log and serve as a workload, like those of any client. This run
-  // uses a rate and is interrupted by Ctrl-C.
+  // The first run's requests are in the request log and serve as a workload, like those of any client. This run uses a
+  // rate and is interrupted by Ctrl-C.
   t.ok(
     await eventually(async () => (await get<{ data: unknown[] }>('/request-shapes?model=hal-1.0')).data.length >= 20),
   );

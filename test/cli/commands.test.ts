@@ -1,4 +1,4 @@
-// Runs the commands as an operator does: real processes on a real data directory.
+// Runs the commands as an operator would: as real processes on a real data directory.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-cli-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
@@ -78,7 +78,7 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.end();
 });
 
-/** The commands within this process, because starting a process for each case would take a minute. */
+/** The commands run in this process, because starting a process for each case would take a minute. */
 const COMMANDS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {
   serve: async (argv) => (await import('../../src/cli/serve.js')).serve(argv),
   chat: async (argv) => (await import('../../src/cli/chat.js')).chat(argv),
@@ -431,7 +431,7 @@ t.test('reports a port that is in use', async (t) => {
   });
 });
 
-// Runs as root without the capability to bind low ports, in a new network namespace, where the limit on low ports has
+// Runs as root without the capability to bind low ports, in a new network namespace, where the limit for low ports has
 // its default value.
 const asPlainUser = ['-rn', 'setpriv', '--bounding-set', '-net_bind_service', '--inh-caps', '-net_bind_service', '--'];
 const may = spawnSync('unshare', [...asPlainUser, 'sh', '-c', 'ip link set lo up'], { encoding: 'utf8' });

@@ -1,4 +1,4 @@
-// monolith debug template renders a template for each context on stdin.
+// Tests `monolith debug template`, which renders a template for each context on stdin.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

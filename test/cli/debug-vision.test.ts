@@ -1,5 +1,5 @@
-// Runs `monolith debug vision` on the vision vectors, if they are present. The printed values, which are meant for
-// comparison with other engines, must be those that the engine computes.
+// Runs `monolith debug vision` on the vision vectors, if they are present. It prints values for comparison with other
+// engines, which must be the ones that the engine computes.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -82,8 +82,8 @@ t.test('names the missing command-line arguments', (t) => {
   t.end();
 });
 
-// Covers tiles and markers, M-RoPE and deepstack, and bidirectional attention. The whole set is run natively
-// (vision_golden_test.cc).
+// Covers tiles and markers, M-RoPE and deepstack, and bidirectional attention. The native tests (vision_golden_test.cc)
+// run the whole set.
 for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
   t.test(
     `${name}: pixel bytes, tokens and embeddings match the vectors`,

@@ -1,4 +1,4 @@
-// Runs monolith keys as an operator does: real processes on a real data directory.
+// Runs `monolith keys` as an operator would: as real processes on a real data directory.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// Pulls a model from a local test hub, lists it, serves it and chats with it, with real processes.
+// Pulls a model from a local test hub, lists it, serves it and chats with it, all with real processes.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -93,8 +93,8 @@ t.test('pulls a model from a hub and generates a response', async (t) => {
   t.equal(basename(lines.at(-1)!.file), 'tiny-Q8_0.gguf');
 
   hub.seen.length = 0;
-  // Under this name the model has no sampling settings from the catalog; one response in eight would consist of
-  // reasoning only.
+  // Under this name, the model has no sampling settings from the catalog, and one response in eight would consist only
+  // of reasoning.
   const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n', {
     MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}',
   });

@@ -1,5 +1,5 @@
-// Imports a data directory into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes, keys
-// and passwords still work, and the folder is unchanged.
+// Imports a data directory into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes,
+// keys and passwords still work, and the directory is unchanged.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -27,7 +27,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { finished, NOW, query } from '../usage/usage-store.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);

@@ -1,4 +1,4 @@
-// Tests of splitting command lines into flags and words.
+// Tests splitting command lines into flags and words.
 
 import t, { type Test } from 'tap';
 import { asksForHelp, noWords, ownArguments, readArguments } from '../../src/config/arguments.js';
@@ -13,7 +13,7 @@ const KNOWN = new Map<string, Flag>([
   ['--published', { kind: 'value', isHidden: true }],
 ]);
 
-/** Flags as [name, value], and words. */
+/** Returns flags as [name, value], and words. */
 const read = (...argv: string[]): unknown[] => {
   const { flags, words } = readArguments(argv, KNOWN);
   return [...flags.map(({ name, value }) => [name, value]), ...words];

@@ -380,7 +380,7 @@ t.test(
     });
     t.equal(home(), HOME, 'from $HOME');
     delete process.env['HOME'];
-    process.seteuid?.(54_321); // Like a systemd dynamic user, or a user ID passed to a container.
+    process.seteuid?.(54_321); // like a systemd dynamic user, or a user ID passed to a container
     t.equal(home(), '/');
     t.equal(load(['--data-dir', '~/x']).config.data_dir, '/x');
     t.end();

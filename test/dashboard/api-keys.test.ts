@@ -1,5 +1,5 @@
-// Tests of the dashboard's API-key routes (…/api-keys): permissions by role, secrets that are shown once, and the error
-// codes of refused requests.
+// Tests the dashboard's API key routes (…/api-keys): permissions by role, secrets that are shown only once, and the
+// error codes of refused requests.
 
 import OpenAI from 'openai';
 import t from 'tap';
@@ -9,7 +9,7 @@ import type { ApiKeyObject, CreatedApiKey } from '../../src/shared/wire/api-keys
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { AuditEntry, InviteObject, Role } from '../../src/shared/wire/organizations.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);

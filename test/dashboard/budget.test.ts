@@ -1,5 +1,5 @@
-// Tests of an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by mail
-// and signed webhook, each sent once.
+// Tests an organization's monthly budget: who can set and read it, how spending is computed, and the alerts by mail and
+// signed webhook, each sent once.
 import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -18,7 +18,7 @@ import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard, folderDirectory } from '../support/dashboard-server.js';
 import { finished } from '../usage/usage-store.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 interface Taken {
   headers: IncomingHttpHeaders;

@@ -1,4 +1,4 @@
-// Tests of how fast one user may make changes, and how many organizations a user may own.
+// Tests how fast one user may make changes, and how many organizations a user may own.
 import t from 'tap';
 import { ChangePace } from '../../src/dashboard/api/change-pace.js';
 import { startDashboard } from '../support/dashboard-server.js';

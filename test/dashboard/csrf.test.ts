@@ -1,10 +1,10 @@
-// Tests that another site's page cannot change anything with the cookie of a signed-in user.
+// Tests that another site's page cannot change anything with a signed-in user's cookie.
 import t from 'tap';
 import type { Me } from '../../src/shared/wire/users.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());

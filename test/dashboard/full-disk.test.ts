@@ -1,5 +1,5 @@
-// Tests of the dashboard while the disk is full: every route that changes something, even revoking a key, returns 503
-// `maintenance` and changes nothing. Reads succeed, and changes succeed again once there is room.
+// Tests the dashboard while the disk is full: every route that changes something, even revoking a key, returns 503
+// `maintenance` and changes nothing. Reads succeed, and changes succeed again once there is space.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -11,7 +11,7 @@ import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const TOKEN = 'operator-token-of-the-test';
 const data = dataFolder();

@@ -1,5 +1,5 @@
-// Tests of the playground's image plan: the tiles and tokens into which a vision model divides an image of a given
-// size, and who may request the plan.
+// Tests the playground's image plan, that is, the tiles and tokens into which a vision model divides an image of a
+// given size, and who may request it.
 import { join } from 'node:path';
 import t from 'tap';
 import { seenText } from '../../src/dashboard/web/src/playground/seen-text.js';

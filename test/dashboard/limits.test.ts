@@ -1,4 +1,4 @@
-// Tests of the dashboard's limits route (…/limits): current limits and usage. Changes by an operator take effect
+// Tests the dashboard's limits route (…/limits): current limits and usage. Changes by an operator take effect
 // immediately.
 import t from 'tap';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -7,7 +7,7 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, client, close } = await openOwned({
   env: {

@@ -1,4 +1,4 @@
-// Tests of organizations: members, roles, invitations, the audit log, and isolation from other organizations.
+// Tests organizations: members, roles, invitations, the audit log, and isolation from other organizations.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
 import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';
@@ -106,7 +106,7 @@ t.test('only owners appoint and remove owners, and the last one stays', async (t
   });
   t.match(await refusal(owner.patch(path('user_x'), { role: 'viewer' })), { status: 404, code: 'resource_not_found' });
 
-  // When two owners demote each other concurrently, one of them stays an owner.
+  // If two owners demote each other concurrently, one of them remains an owner.
   await owner.patch(path(admin.id), { role: 'owner' });
   const answers = await Promise.allSettled([
     owner.patch(path(admin.id), { role: 'viewer' }),

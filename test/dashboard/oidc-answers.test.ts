@@ -1,4 +1,4 @@
-// Tests of an OpenID Connect provider whose responses are faulty: endless, without a subject, contradictory about the
+// Tests an OpenID Connect provider whose responses are faulty: endless, without a subject, contradictory about the
 // e-mail address, or an error object with extra fields. The tokens themselves are signed correctly.
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');

@@ -1,4 +1,4 @@
-// Tests of signing in with OpenID Connect against a real provider, following its redirects as a browser does.
+// Tests signing in with OpenID Connect against a real provider, following its redirects as a browser does.
 import t from 'tap';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { AuditEntry, InviteObject } from '../../src/shared/wire/organizations.js';

@@ -1,4 +1,4 @@
-// Tests of changing the e-mail address, with mail through a real SMTP server and without, and of deleting an account.
+// Tests changing the e-mail address, with mail through a real SMTP server and without mail, and deleting an account.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,4 @@
-// Tests of changing and resetting passwords, with mail through a real SMTP server and without.
+// Tests changing and resetting passwords, with mail through a real SMTP server and without mail.
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';

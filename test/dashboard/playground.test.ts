@@ -1,5 +1,5 @@
-// Tests of the playground, which sends requests on behalf of the organization. Responses, limits and errors are the
-// same as with an API key.
+// Tests the playground, which sends requests on behalf of the organization. Responses, limits and errors are the same
+// as with an API key.
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// Tests of token prices: operators set them, and the usage pages and table show costs at the current prices.
+// Tests token prices: operators set them, and the usage pages and table show costs at current prices.
 import t from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -9,7 +9,7 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);

@@ -1,5 +1,5 @@
-// Tests of the request log (…/requests): the outcome of each request, who can see it, and its text only if the
-// organization stores it.
+// Tests the request log (…/requests): each request's outcome, who can see it, and its text, which is included only if
+// the organization stores it.
 import t from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
@@ -13,7 +13,7 @@ import { requestDetail } from '../../src/dashboard/api/request-fields.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
 import { entry } from '../requests/request-log.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const {
   server,
@@ -31,7 +31,9 @@ const model = 'tycho-1.0';
 
 const newest = async (query = ''): Promise<RequestObject[]> =>
   (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100${query}`)).data;
-/** Waits for `wanted` entries in addition to the `before` existing ones; entries are written with a short delay. */
+/**
+ * Waits for `wanted` entries in addition to the `before` existing ones, because entries are written with a short delay.
+ */
 async function since(before: number, wanted = 1): Promise<RequestObject[]> {
   await eventually(async () => (await newest()).length >= before + wanted);
   return (await newest()).slice(0, wanted);

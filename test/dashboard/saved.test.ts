@@ -1,5 +1,5 @@
-// Tests of saved presets and conversations: private to their user until shared, then visible to members until revoked
-// or expired. They are encrypted in the database file, deleted with the account or organization, and limited in number.
+// Tests saved presets and conversations: private to their user until shared, then visible to members until revoked or
+// expired. They are encrypted in the database file, deleted with the account or organization, and limited in number.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Tests of one-time codes as a second factor: enabling, sign-in, rate limits, recovery, and the requirement for
-// operators.
+// Tests two-factor authentication with one-time codes: enabling, sign-in, rate limits, recovery, and the requirement
+// for operators.
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import t from 'tap';
@@ -46,7 +46,7 @@ const forget = (): Promise<void> =>
     }),
   );
 
-/** Restarts the server with other settings; the clients keep their cookies. */
+/** Restarts the server with different settings; the clients keep their cookies. */
 const restart = async (settings: object): Promise<void> => {
   await dashboard.restart(settings);
   [operator, user] = [operator, user].map(({ cookie }) => Object.assign(dashboard.client(), { cookie })) as [

@@ -1,4 +1,4 @@
-// Tests of sign-in and sign-out, the session cookie, rate limits and session expiry.
+// Tests sign-in and sign-out, the session cookie, rate limits and session expiry.
 import { scryptSync } from 'node:crypto';
 import http from 'node:http';
 import t from 'tap';
@@ -171,8 +171,8 @@ t.test('failed sign-ins are rate-limited and do not reveal which accounts exist'
     }),
   );
   await client.login('owner@example.com');
-  // This address has failed twice before, and seven more failures are counted here; its limit is 10. The attempts are
-  // concurrent, because sending them in parallel must not allow more of them.
+  // The limit for an address is 10 failures. This one has failed twice before, and seven more failures are counted
+  // here. The attempts are concurrent, because sending them in parallel must not allow more of them.
   const { attempts } = own.server.directory;
   for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
   const tries = await Promise.all(

@@ -1,4 +1,4 @@
-// Tests of who may sign up, who becomes the operator, and what a sign-up creates.
+// Tests who may sign up, who becomes the operator, and what a sign-up creates.
 import t from 'tap';
 import type { InviteObject, InvitePreview } from '../../src/shared/wire/organizations.js';
 import type { DashboardStatus, Me } from '../../src/shared/wire/users.js';

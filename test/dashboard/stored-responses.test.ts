@@ -1,5 +1,5 @@
-// Tests of the dashboard's stored responses (…/responses): a list without content, one response as a conversation, and
-// and access by admins of the organization only.
+// Tests the dashboard's stored responses (…/responses): a list without content, one response as a conversation, and
+// that only the organization's admins have access.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -14,7 +14,7 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);

@@ -1,5 +1,4 @@
-// Tests of the usage routes (…/usage and …/usage.csv): query parameters and their bounds, pagination, and the CSV
-// table.
+// Tests the usage routes (…/usage and …/usage.csv): query parameters and their bounds, pagination, and the CSV table.
 import t from 'tap';
 import type { UsagePage } from '../../src/shared/wire/usage.js';
 import { csvField } from '../../src/dashboard/api/usage.js';
@@ -8,7 +7,7 @@ import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const folder = dataFolder();
 const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder.path } });
@@ -18,7 +17,7 @@ t.teardown(async () => {
 });
 const PATH = `/organizations/${organization.id}/usage`;
 
-// Usage of two keys on two days of 2026 and one day of 2024.
+// Usage by two keys on two days in 2026 and one day in 2024.
 const at = (text: string): number => Math.floor(Date.parse(text) / HOUR_MS);
 await inside(folder.path, (store) =>
   store.transaction(() => {

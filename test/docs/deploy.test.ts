@@ -1,6 +1,6 @@
 // Checks that the files in deploy/ agree with the server: the settings, paths and ports in them exist, the chart's
-// values are used, and the metrics that an endpoint picker of the Gateway API inference extension reads are served in
-// the expected form.
+// values are used, and the server provides, in the expected form, the metrics that the Gateway API inference
+// extension's endpoint picker reads.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -48,7 +48,7 @@ t.test('every chart value is used, and every used value exists', async (t) => {
     if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
   }
   t.same([...used].sort(), [...set].sort());
-  // Because of the schema, Helm refuses any other value.
+  // Because of this schema, Helm refuses any other value.
   interface Part {
     readonly properties?: Readonly<Record<string, Part>>;
     readonly additionalProperties?: unknown;
@@ -87,7 +87,7 @@ t.test('metrics that an endpoint picker reads are served', async (t) => {
   t.teardown(() => server.stop());
   t.match(read('inference-pool.yaml'), /METRICS_PUBLIC=true/);
   t.equal((await fetch(`${server.url}/readyz`)).status, 200);
-  const response = await fetch(`${server.url}/metrics`); // The endpoint picker sends no key.
+  const response = await fetch(`${server.url}/metrics`); // the endpoint picker sends no key
   t.equal(response.status, 200);
   const text = await response.text();
   for (const name of ['num_requests_waiting', 'num_requests_running', 'kv_cache_usage_perc', 'cache_config_info']) {

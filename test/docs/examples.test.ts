@@ -1,5 +1,5 @@
-// Runs the examples of README.md and docs/guides unchanged against a real server. A block of shell commands that cannot
-// run here has a marker with the reason on the line above it: <!-- not run: network -->.
+// Runs the examples in README.md and docs/guides unchanged against a real server. If a block of shell commands cannot
+// run here, the line above it has a marker with the reason: <!-- not run: network -->.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import {
@@ -27,7 +27,7 @@ interface Block {
   marker: string | null;
 }
 
-/** Every fenced block of a page, with the HTML comment directly above it. */
+/** Returns every fenced block on a page, each with the HTML comment directly above it. */
 function blocksOf(page: string, text: string): Block[] {
   const blocks: Block[] = [];
   const lines = text.split('\n');
@@ -47,7 +47,7 @@ function blocksOf(page: string, text: string): Block[] {
   return blocks;
 }
 
-/** Returns null if the block is to be executed. Throws if the marker is unknown. */
+/** Returns null if the block is to be run. Throws if the marker is unknown. */
 function reasonOf({ page, line, marker }: Block): string | null {
   if (marker === null) return null;
   const [, reason] = /^not run: (\S+)$/.exec(marker) ?? [];
@@ -106,7 +106,7 @@ t.test('every block without a marker succeeds', async (t) => {
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: data } });
   t.teardown(() => server.stop());
-  // The folder is inside the repository, so that imports find its packages. It looks like a checkout, and is on the
+  // The directory is inside the repository so that imports find its packages. It looks like a checkout, and is on the
   // PATH like an installation.
   const folder = join(root, 'build', 'test', 'docs', 'examples');
   rmSync(folder, { recursive: true, force: true });
@@ -120,7 +120,7 @@ t.test('every block without a marker succeeds', async (t) => {
     MONOLITH_DATA_DIR: data,
     PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
   };
-  // The address and the key in the examples become those of this server.
+  // Replace the address and the key in the examples with those of this server.
   const here = (code: string): string =>
     code.replaceAll('http://127.0.0.1:8080', server.url).replace(/\bsk-\.\.\.(?!\w)/g, server.key);
 

@@ -20,7 +20,7 @@ const served = [
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   ),
   ...[...healthRoutes({} as HealthOptions), openApiRoute({ maxN: 8 })].map(({ method, path }) => `${method} ${path}`),
-  'GET /v1/responses', // The WebSocket endpoint, which OpenAPI cannot describe.
+  'GET /v1/responses', // the WebSocket endpoint, which OpenAPI cannot describe
 ];
 
 t.test('the page lists every public route and no other', async (t) => {

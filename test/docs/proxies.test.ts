@@ -1,4 +1,4 @@
-// Runs deploy/nginx.conf and deploy/haproxy-tls.cfg in front of a real server; only addresses and certificate paths are
+// Runs deploy/nginx.conf and deploy/haproxy-tls.cfg in front of a real server. Only addresses and certificate paths are
 // replaced.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -146,7 +146,7 @@ for (const { name, file, configure, check, run } of proxies) {
   );
 }
 
-/** Requests over TLS with the server name of the certificate. With a body the method is POST. */
+/** Sends a request over TLS, with the server name in the certificate. With a body, the method is POST. */
 function get(
   port: number,
   path: string,

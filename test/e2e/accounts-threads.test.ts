@@ -7,13 +7,13 @@ import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
 t.teardown(close);
 const model = 'tycho-1.0';
 const LIST = `/organizations/${organization.id}/api-keys`;
-const CONNECTIONS = 12; // each request opens its own connection, so that both workers get some
+const CONNECTIONS = 12; // each request opens its own connection, so that both workers get some of them
 
 interface Answer {
   status: number;

@@ -5,7 +5,7 @@ import { notBuilt } from '../support/browser.js';
 import { said, startScripted } from '../support/script-model.js';
 import { ask, events, post } from '../support/wire.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 interface Block {
   type: string;

@@ -4,7 +4,7 @@ import { createAnthropic } from 'ai-sdk-anthropic-3';
 import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startScripted({ models: ['tycho-1.0'] });
 t.teardown(() => server.stop());

@@ -9,7 +9,7 @@ import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { said, startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const [current, previous] = ['c7'.repeat(32), '9d'.repeat(32)] as const;
 const server = await startScripted({

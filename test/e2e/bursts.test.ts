@@ -1,6 +1,6 @@
 // Sends bursts over hundreds of sockets, to one and to two HTTP workers. The limits must admit exactly the allowed
 // number of requests, and refused requests must not count towards any limit. The official clients must wait for as long
-// as the response tells them to.
+// as the response requires.
 import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -9,7 +9,7 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const LIMITS = JSON.stringify({
   '*': {

@@ -4,7 +4,7 @@
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startMonolith({
   args: [

@@ -5,7 +5,7 @@ import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startScripted({ context: 32_768 });
 t.teardown(() => server.stop());

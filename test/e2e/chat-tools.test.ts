@@ -8,7 +8,7 @@ import { mismatch } from '../support/open-api.js';
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 /** A text long enough that its stream can be observed before it ends. */
 const long = Array.from({ length: 200 }, (_, index) => `x${index} `);

@@ -8,7 +8,7 @@ import { eventually, main } from './monolith.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const AHEAD = clockAhead(31 * 86_400_000);
 const TOKEN = 'token-that-reads-all';

@@ -8,7 +8,7 @@ import t from 'tap';
 import { Connection } from '../support/web-socket.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 interface Position {
   position: number;

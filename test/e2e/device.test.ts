@@ -5,7 +5,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { embeddedModel, eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const emulated = join(root, 'build', 'native', 'monolith_emulated.node');
 const server = await startMonolith({

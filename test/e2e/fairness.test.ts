@@ -8,7 +8,7 @@ import type { Monolith } from './monolith.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const FLOOD = 200;
 const PLACES = 8;

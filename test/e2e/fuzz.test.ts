@@ -10,7 +10,7 @@ import { garbled, spoilt } from './fuzz-mutations.js';
 const SEED = Number(process.env['FUZZ_SEED'] ?? 7);
 const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // mutations per body
 const AT_ONCE = 8;
-t.setTimeout(300_000); // The timeout is long enough for more rounds than usual and for a busy machine.
+t.setTimeout(300_000); // long enough for extra rounds on a busy machine
 
 const server = await startScripted({ context: 512, args: ['--limits-rpm', 'off', '--limits-tpm', 'off'] });
 t.teardown(() => server.stop());

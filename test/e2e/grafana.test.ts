@@ -8,7 +8,7 @@ import { prometheusIsThere, startPrometheus, type Prometheus } from '../support/
 import { startScripted } from '../support/script-model.js';
 import { root, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 interface Panel {
   title: string;

@@ -6,7 +6,7 @@ import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { startScripted } from '../support/script-model.js';
 import { root } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startScripted({
   models: ['hal-1.0'],

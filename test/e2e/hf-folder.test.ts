@@ -7,7 +7,7 @@ import t from 'tap';
 import { writeCheckpoint } from '../support/checkpoint.js';
 import { embeddedModel, main, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-folder-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startMonolith({
   env: {

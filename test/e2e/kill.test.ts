@@ -4,7 +4,7 @@
 import t from 'tap';
 import { killRounds } from '../kills/rounds.js';
 
-t.setTimeout(600_000); // The timeout is long because the machine may be busy.
+t.setTimeout(600_000); // the machine may be busy
 
 const ROUNDS = 3;
 

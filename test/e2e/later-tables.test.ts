@@ -12,7 +12,7 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const model = 'tycho-1.0';
 leaveOutIf(t, withoutPostgres, withoutRedis);
@@ -152,7 +152,7 @@ t.test('a migration waits no longer in total for the locks of several tables tha
   const asked = asker.query('SELECT FROM free').then(() => {
     waited = performance.now() - began;
   });
-  // Each transaction releases its table before the migration's lock timeout.
+  // Each transaction releases its table before the migration's lock wait times out.
   for (const [at, holder] of holders.entries()) {
     t.ok(await eventually(() => waitsFor(`busy_${at}`)));
     await sleep(150);

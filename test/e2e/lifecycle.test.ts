@@ -11,7 +11,7 @@ import type { DashboardModel } from '../../src/shared/wire/models.js';
 import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-lifecycle-'));

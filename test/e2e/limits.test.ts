@@ -7,7 +7,7 @@ import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const data = dataFolder();
 const server = await startScripted({
@@ -127,7 +127,7 @@ t.test('returns a 429 when the concurrency slot is taken and a 503 when the engi
     signal: leaving.signal,
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
   });
-  // The stream lasts for several seconds. It is read to its end, because the server drops clients that do not read.
+  // The stream lasts for several seconds. Read it to its end, because the server drops clients that do not read.
   const reader = endless.body!.getReader();
   await reader.read();
   reader.releaseLock();

@@ -7,7 +7,7 @@ import t from 'tap';
 import { hold, post } from '../support/connections.js';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const CLIENTS = 64;
 const CONCURRENCY = 20;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // the timeout is long because the machine may be busy
+t.setTimeout(300_000); // the machine may be busy
 
 const REQUESTS = 4_000;
 const DROPPED = 'monolith_log_lines_dropped_total';

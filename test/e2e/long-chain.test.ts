@@ -6,7 +6,7 @@ import type { StoredConversation } from '../../src/shared/wire/stored-responses.
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const CHAIN_BYTES = 20_000_000;
 const AT_ONCE = 24;

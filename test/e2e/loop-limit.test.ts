@@ -7,7 +7,7 @@ import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(120_000); // The timeout is long because the machine may be busy.
+t.setTimeout(120_000); // the machine may be busy
 
 /**
  * Only the last message is invalid. Checking this many messages takes far longer than the ten milliseconds available.

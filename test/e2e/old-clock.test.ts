@@ -7,7 +7,7 @@ import type { Organization } from '../../src/accounts/keys.js';
 import { said, startScripted } from '../support/script-model.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const ORGANIZATIONS = 8;
 const ROUNDS = 12;

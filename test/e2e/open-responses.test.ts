@@ -9,7 +9,7 @@ import { Connection, textOf, type Received, type Resource, type WireEvent } from
 import { ask, events, get, post } from '../support/wire.js';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 const ANSWER = 'Hello there, friend.';
 // The scripted model reasons before every response if the request allows it.

@@ -10,7 +10,7 @@ import { Connection } from '../support/web-socket.js';
 import { ask, get, post } from '../support/wire.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // The timeout is long because the machine may be busy.
+t.setTimeout(300_000); // the machine may be busy
 
 // The engine runs one sequence at a time. A stream's headers are sent long before its queued request times out.
 const server = await startScripted({

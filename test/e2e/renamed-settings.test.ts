@@ -7,7 +7,7 @@ import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { main } from './monolith.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-renamed-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -8,7 +8,7 @@ import { events } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const data = dataFolder();
 const settings = {

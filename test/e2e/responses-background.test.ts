@@ -11,7 +11,7 @@ import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';
@@ -156,7 +156,7 @@ t.test('a slow reader receives an event log larger than its send buffer in full'
   const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
     headers: { authorization: `Bearer ${server.key}` },
   });
-  await sleep(300); // the client reads nothing in the meantime: the log must wait for it, not be dropped
+  await sleep(300); // the client reads nothing in the meantime; the log must wait for it and not be dropped
   const all = await events(response);
   t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
   t.same(

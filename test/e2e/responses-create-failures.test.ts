@@ -6,7 +6,7 @@ import { checkStream, type Event } from '../protocol/responses-stream.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 // The engine runs one sequence at a time, and requests that wait longer than 600 ms are rejected. Speculation is off
 // because it would finish the long script too soon.

@@ -14,7 +14,7 @@ import { checkStream, textOf, type Event, type Item } from '../protocol/response
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const server = await startScripted({
   scripts: {

@@ -11,7 +11,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf, textOf, type WireEvent } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const weather = {
   type: 'function',

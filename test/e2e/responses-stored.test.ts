@@ -11,7 +11,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { ask, events, get } from '../support/wire.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const data = dataFolder();
 const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });

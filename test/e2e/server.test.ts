@@ -11,7 +11,7 @@ import { startServer } from '../../src/server/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-server-'));
 const quiet = (): { telemetry: ReturnType<typeof createTelemetry> } => ({

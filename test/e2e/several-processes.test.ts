@@ -10,7 +10,7 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const COUNT = 3;
 const UNREADY_MS = 1_000;

@@ -7,7 +7,7 @@ import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, events, get, post, type WireEvent } from '../support/wire.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 type Body = Record<string, unknown>;
 

@@ -15,7 +15,7 @@ import { startScripted } from '../support/script-model.js';
 import { clockAhead } from '../support/shifted-clock.js';
 import { eventually, main } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const AWAY_S = 8;
 leaveOutIf(t, withoutPostgres, withoutRedis);
@@ -245,8 +245,7 @@ t.test('a slow database delays requests but does not fail them, even with a key 
     state,
     'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
   );
-  // In the meantime, recent changes cannot be read: the next poll starts within 300 ms and counts as overdue a second
-  // later.
+  // While recent changes cannot be read, the next poll starts within 300 ms and counts as overdue a second later.
   await sleep(1_700);
   t.equal(await said(b.url, secret), '200');
   await slow;
@@ -264,7 +263,7 @@ t.test(
       [...(await both(secret)), ...(await both('sk-nobody'))],
       ['200', '200', '401 invalid_api_key', '401 invalid_api_key'],
     );
-    await postgres.kill(); // immediate, so the remaining lifetime of cached keys starts now
+    await postgres.kill(); // no clean shutdown, so the remaining lifetime of cached keys starts now
     const since = Date.now();
     t.ok(await eventually(async () => (await both('sk-nobody')).every((one) => one === '503 maintenance')));
     t.same(await both(secret), ['200', '200']);

@@ -17,7 +17,7 @@ import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { events } from '../support/wire.js';
 import { embeddedModel, eventually, main, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';

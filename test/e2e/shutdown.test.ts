@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const SLOW = ['--isa', 'plain', '--threads', '1', '--arithmetic', 'exact'];
 

@@ -9,7 +9,7 @@ import { openOwned } from '../support/owned-server.js';
 import { Traffic } from '../soak/traffic.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const SECONDS = 8;
 const CLIENTS = 24;

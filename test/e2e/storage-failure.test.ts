@@ -10,7 +10,7 @@ import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder } from './stored-server.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 interface Answer {
   status: number;

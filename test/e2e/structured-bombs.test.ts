@@ -212,8 +212,8 @@ t.test(
       64,
     );
     t.ok(during.pieces > 500, `${during.pieces} chunks`);
-    // The target is a factor of 1.5. On a shared machine, other processes may delay a step, and each of a step's few
-    // handovers between threads may be as late as an idle thread.
+    // The target is a factor of 1.5. On a shared machine, other processes may delay a step, and each of the few
+    // handovers between threads in a step may be as late as an idle thread.
     t.ok(
       during.p99 <= 1.5 * before.p99 + 25 + 4 * during.late,
       `p99 ${during.p99.toFixed(1)} ms, baseline ${before.p99.toFixed(1)} ms, idle thread woken late by ${during.late.toFixed(1)} ms`,

@@ -16,7 +16,7 @@ import { writeScriptModel } from '../support/script-model.js';
 import { Connection, handshakeStatus } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-suspension-'));

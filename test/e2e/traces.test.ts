@@ -10,7 +10,7 @@ import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const ERROR = 2,
   SERVER = 2,
@@ -329,7 +329,7 @@ t.test('an invalid or repeated traceparent header is ignored, and a later versio
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
-  // Sending two traceparent headers is invalid.
+  // Two traceparent headers are invalid, even if each is valid by itself.
   const before = receiver.spans.length;
   await new Promise<void>((resolve, reject) => {
     const twice = request(

@@ -11,7 +11,7 @@ import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
 import { jpegWithSides, pngOf } from '../support/hostile-images.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // generous timeout for a busy machine
+t.setTimeout(300_000); // the machine may be busy
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');

@@ -25,7 +25,7 @@ t.test('each engine note is logged once per engine', (t) => {
     { level: 'error', model: 'm', msg: /stopped/ },
     { level: 'error', model: 'other' },
   ]);
-  engines[0] = { ...one, engine: {} }; // A new engine object, as after the model was loaded again.
+  engines[0] = { ...one, engine: {} }; // a new engine object, as after the model is loaded again
   notes.look();
   t.equal(said().length, 2);
   t.end();

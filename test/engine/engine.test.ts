@@ -48,7 +48,7 @@ t.test('onDelivered reports the event delay after each step, including the work 
   t.teardown(() => engine.close());
   const delays: number[] = [];
   let seen = 0;
-  let due = 0; // number of microtasks deferred by a listener and not yet run
+  let due = 0; // microtasks deferred by a listener that have not run yet
   const left: number[] = [];
   engine.onDelivered = (delayMs) => {
     delays.push(delayMs);
@@ -117,7 +117,7 @@ t.test('prompt log probabilities are delivered in slices, and the event loop run
   t.ok(turns > told.length / 4, `${turns} turns of the event loop, ${told.length} slices`);
   t.equal(engine.active, 0);
 
-  // After a cancellation, the queued slices are not delivered.
+  // After a cancellation, queued slices are not delivered.
   let heard = 0;
   const left = engine.generate(submitOptions(prompt, { promptLogprobs: 20, maxTokens: 2 }), (event) => {
     if (event.type !== 'prompt' || ++heard > 2) return;

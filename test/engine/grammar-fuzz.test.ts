@@ -1,5 +1,5 @@
-// Generates random schemas, and random texts that the grammar accepts. Each text must be valid according to a separate
-// validator (Ajv). Conversely, the grammar must accept values that are generated to be valid.
+// Generates random schemas, and random texts that their grammars accept. Each text must be valid according to a
+// separate validator (Ajv). Conversely, each grammar must accept values that are generated to be valid.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -140,7 +140,7 @@ function made(draw: Draw, depth: number): Made {
   }
 }
 
-/** References are resolved against the root of the whole schema, so references within parts are inlined. */
+/** References are resolved against the root of the whole schema, so inline the references within parts. */
 function inlined(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(inlined);
   if (typeof schema !== 'object' || schema === null) return schema;

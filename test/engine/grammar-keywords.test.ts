@@ -1,5 +1,4 @@
-// Checks that the tables in docs/reference/structured-output.md match the behavior of the compiler and the declared
-// limits.
+// Checks that the tables in docs/reference/structured-output.md match the compiler's behavior and the declared limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

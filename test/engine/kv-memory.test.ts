@@ -1,5 +1,4 @@
-// Tests that a KV cache without a configured size is large, allocates memory only as it is used, and is counted only
-// once.
+// Tests that a KV cache without a configured size is large, uses memory only as it fills, and is counted only once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -50,7 +49,7 @@ t.test('models that load concurrently do not plan to use the same memory', async
     sizes.reduce((sum, size) => sum + size, 0),
   );
   t.ok(sizes.reduce((sum, size) => sum + size, 0) < totalMemory());
-  // On a machine where a quarter of the memory exceeds the maximum, all models get the maximum.
+  // If a quarter of the machine's memory exceeds the maximum, all models get the maximum.
   const [first = 0, , last = 0] = sizes;
   if (first < 8 * 2 ** 30 - MIB) t.ok(last < first * 0.8, `KV caches of ${sizes.join(', ')} bytes`);
   for (const engine of engines) await engine.close();

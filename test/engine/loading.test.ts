@@ -1,4 +1,5 @@
-// Tests the log lines while a model loads: first the file and its size, then the progress, then the result.
+// Tests the log lines written while a model is being loaded: first the file and its size, then the progress, then the
+// result.
 import { statSync } from 'node:fs';
 import t from 'tap';
 import { modelOfFile } from '../../src/engine/catalog.js';

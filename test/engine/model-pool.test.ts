@@ -170,7 +170,7 @@ t.test('requests on a model that is being unloaded get time to finish, then end 
     },
     { organization: 1 },
   );
-  const alive = setInterval(() => undefined, 1_000); // Keeps the process alive, as the socket of a server would.
+  const alive = setInterval(() => undefined, 1_000); // keeps the process alive, as a server's socket would
   t.teardown(() => clearInterval(alive));
   const ended = new Promise<unknown>((resolve) => {
     prepared.start((event) => {

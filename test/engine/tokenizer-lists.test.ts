@@ -1,5 +1,5 @@
-// Compares the token ids of 200 texts with those from the Hugging Face library, for small vocabularies that use the
-// tokenization steps of published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without
+// Compares the token ids of 200 texts with those from Hugging Face's library, for small vocabularies that use the same
+// tokenization steps as published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without
 // --save, the same command compares the published vocabularies themselves.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ const { rowsOf, writeFolder, writeGguf } = (await import(
 const { models, lists } = JSON.parse(
   readFileSync(join(packageRoot, 'test', 'engine', 'tokenizer-lists.json'), 'utf8'),
 ) as Saved;
-/** The llama.cpp names of the pre-tokenizers whose published files have the same steps. */
+/** llama.cpp's names for the pre-tokenizers whose published files have the same steps. */
 const GGUF: Record<string, string> = {
   'Qwen 3': 'qwen2',
   'DeepSeek V3': 'deepseek-v3',

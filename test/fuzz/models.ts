@@ -1,4 +1,4 @@
-// Fuzzes the files and the output of models: chat templates, and the tool calls parsed from a model's text.
+// Fuzzes models' files and output: chat templates, and the tool calls parsed from a model's text.
 import { ChatTemplate } from '../../src/generation/local/template/chat-template.js';
 import { CallStream } from '../../src/generation/local/tools/call-stream.js';
 import { FAMILIES, SPOKEN } from '../../src/generation/local/tools/syntaxes.js';
@@ -82,8 +82,8 @@ const callable = new Map<string, Record<string, unknown> | null>([
 ]);
 
 /**
- * The joined events that a stream emits for these pieces. They must arrive in order, and complete arguments must be
- * valid JSON.
+ * Returns the joined events that a stream emits for these pieces. Checks their order and that complete arguments are
+ * JSON.
  */
 function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): string {
   const all: string[] = [];
@@ -124,8 +124,8 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
 }
 
 /**
- * Any text that a model may write, in any tool-call syntax. The first byte selects the syntax, the second how the text
- * is split.
+ * Any text that a model may write, in any tool call syntax. The first byte selects the syntax, the second how it is
+ * split.
  */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {

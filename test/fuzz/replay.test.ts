@@ -1,5 +1,5 @@
-// Runs the fuzz targets on their seeds and on the committed corpus, so that faults that were found stay fixed. The
-// engine's targets are replayed by the native tests (test/native/fuzz/replay_test.cc).
+// Runs the fuzz targets on their seeds and on the committed corpus, so that bugs found earlier stay fixed. The native
+// tests replay the engine's targets (test/native/fuzz/replay_test.cc).
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Fuzzes request bodies given as bytes: an invalid request must be refused with a declared error, and an accepted one
-// must be serializable as JSON.
+// Fuzzes request bodies given as bytes: an invalid request must be refused with a declared error, and it must be
+// possible to serialize an accepted one as JSON.
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { decodeBase64, dataOfUrl } from '../../src/generation/images/base64.js';
 import { parseJsonBody } from '../../src/http/json.js';
@@ -250,7 +250,7 @@ export const completions = bodies(
   (body) => parseCompletion(body).content({ maxN: 8 }),
 );
 
-/** Text frames of the Responses WebSocket. After parsing, a message is handled like the body of a create request. */
+/** Text frames on the Responses WebSocket. After parsing, a message is handled like the body of a create request. */
 export const socket: Target = {
   seeds: [
     { type: 'response.create', model: 'm', input: 'hi', stream_id: 'a.b', generate: false },

@@ -8,12 +8,12 @@ export interface Target {
   run(input: Uint8Array): void | Promise<void>;
 }
 
-/** The code under test may throw declared errors; any other error is a finding. */
+/** The declared errors that the code under test may throw; any other error is a finding. */
 type Declared = abstract new (...of: never[]) => Error;
 
 const MAX_MESSAGE = 2_000;
 /**
- * Text that no client may see: addresses in this process, source locations, and folders of the host. Templates have
+ * Text that no client may see: addresses in this process, source locations, and directories on the host. Templates have
  * their own messages for calling a value that is not a function and for iterating over a value that is not a list.
  */
 const TELLS_TOO_MUCH =
@@ -39,7 +39,7 @@ export function insist(holds: boolean, what: string): void {
   if (!holds) throw new Error(`invariant violated: ${what}`);
 }
 
-/** Pseudo-random numbers derived from the input, which determine where pieces are cut. */
+/** Pseudo-random numbers derived from the input, which determine where it is split. */
 export function* drawn(from: number): Generator<number, never> {
   let state = from + 1;
   for (;;) {

@@ -1,4 +1,4 @@
-// The fuzz targets for the TypeScript code, by name. Those for the engine are in test/native/fuzz.
+// The fuzz targets for the TypeScript code, by name. The engine's targets are in test/native/fuzz.
 import { image } from './images.js';
 import { template, tool_calls } from './models.js';
 import { chat, completions, data_url, messages, responses, socket } from './requests.js';

@@ -1,5 +1,5 @@
-// Fuzzes the responses of upstreams, given as bytes of a stream. However the bytes are split, they must result in
-// events in a valid order or in an UpstreamFault.
+// Fuzzes upstream responses, given as bytes of a stream. However the bytes are split, they must result in events in a
+// valid order or in an UpstreamFault.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
 import { parsed } from '../../src/generation/upstream/apis/api.js';
 import { chatCompletions } from '../../src/generation/upstream/apis/chat-completions.js';
@@ -13,7 +13,7 @@ import { declared, insist, pieces, type Target } from './target.js';
 
 const apis = [chatCompletions, messages, responses, completions];
 
-/** The joined events, without times, which differ between runs. */
+/** Returns the joined events, without times, which differ between runs. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
   const answer = new AnswerEvents(
@@ -95,7 +95,7 @@ const of = (api: number, seed: number, text: string): Buffer =>
   Buffer.concat([Buffer.from([api, seed]), Buffer.from(text)]);
 const call = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '' } };
 
-/** The first byte selects the API format (values above 127: a complete response), the second how the bytes are split. */
+/** The first byte selects the API format (above 127: a complete response), and the second how the bytes are split. */
 export const upstream: Target = {
   seeds: [
     of(

@@ -229,8 +229,8 @@ const TOO_MUCH: [name: string, source: string][] = [
 
 /** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  // A name costs more steps at a greater depth. The compiler determines how deep the stack may get, and thus which
-  // limit is reached first.
+  // Looking up a name costs more steps at greater depth. The compiler determines how deep the stack may get, and so
+  // which limit is reached first.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range with a list as argument', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
@@ -414,7 +414,7 @@ t.test('a template that changes its tools changes them for one render only', asy
   t.equal(render('hi'), `hi${all}`);
 });
 
-// To run more: node build/test/generation/chat-template.test.js with HOSTILE_TEMPLATES=10000.
+// To run more templates: HOSTILE_TEMPLATES=10000 node build/test/generation/chat-template.test.js
 t.test('random templates end with text or with an error that gives the reason', async (t) => {
   const outcomes = { text: 0, exhausted: 0, refused: 0 };
   let worst = 0;

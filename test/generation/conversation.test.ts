@@ -103,7 +103,7 @@ t.test('keeps reasoning only after the last user message; parses arguments into 
   t.equal(inline[1]!.content, 'two');
 });
 
-/** The arguments of each call as JSON. */
+/** Returns the arguments of each call as JSON. */
 function argumentsOf(message: TemplateMessage | undefined): string[] {
   const run = new Run(new RenderBudget(), () => new Date());
   return (message?.tool_calls ?? []).map((item) => toJson(run, item.function.arguments as Value));

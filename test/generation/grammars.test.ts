@@ -1,4 +1,4 @@
-// Tests which grammars a request compiles, and how problems reported by the compiler are handled.
+// Tests which grammars are compiled for a request, and how problems reported by the compiler are handled.
 import t from 'tap';
 import type {
   CompiledGrammar,
@@ -16,7 +16,7 @@ import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js
 const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flexible' };
 const claimant = { organization: 1 };
 
-/** A fake engine that records compile calls and returns the given problems. */
+/** A fake engine that records compile calls and reports the given problems. */
 function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => []): {
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   asked: GrammarOptions[];

@@ -139,7 +139,7 @@ t.test('slow images from one organization leave a decoder free', async (t) => {
   );
   await new Promise((resolve) => {
     setTimeout(resolve, 20);
-  }); // The slow images are being decoded by now.
+  }); // by now, the slow images are being decoded
   await decode(png, 2);
   done.push('small');
   gone.abort(new Error('gone'));

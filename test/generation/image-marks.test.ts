@@ -28,7 +28,7 @@ function write(
   return writer.write({ messages, tools: [], format: { type: 'text' }, continueFinal, promptParam: 'messages' }, false);
 }
 
-/** Removes the guards that the tokenizer skips. */
+/** Removes the guard characters, which the tokenizer skips. */
 const plain = ({ texts, guard }: PromptText): string[] =>
   texts.map((text) => text.replaceAll(String.fromCodePoint(guard), ''));
 const places = ({ images }: PromptText): string[] => images.map(({ path }) => path);

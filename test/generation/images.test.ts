@@ -166,7 +166,7 @@ t.test('enforces the limits on pixels, bytes and number of images', async (t) =>
     { code: 'invalid_image', param: 'messages[0].content[2].image_url' },
     'the first fault is reported',
   );
-  // A file of a few kilobytes that claims 2.5 billion pixels: refused by its header.
+  // A file of a few kilobytes that claims to have 2.5 billion pixels: refused because of its header.
   const bomb = Buffer.from(png);
   bomb.writeUInt32BE(50_000, 16);
   bomb.writeUInt32BE(50_000, 20);
@@ -203,7 +203,7 @@ t.test('stops when the client disconnects, and limits an organization with many 
   const big = await sharp({ create: { width: 5_000, height: 5_000, channels: 3, background: 'red' } })
     .png()
     .toBuffer();
-  // The bytes differ, so that none is cached yet.
+  // The bytes differ, so none is cached yet.
   const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
   const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
   // Loads the library before the measurement.

@@ -1,4 +1,4 @@
-// Tests the provider for the local engine: the translation of requests and of the engine's output.
+// Tests the local engine's provider: the translation of requests and of the engine's output.
 import { join } from 'node:path';
 import t from 'tap';
 import { modelOfFile, type CatalogModel } from '../../src/engine/catalog.js';
@@ -287,7 +287,7 @@ t.test('refuses, at almost no cost, a conversation whose length alone shows that
     { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' },
   ];
   await prepare(request({ messages: called('{}') }));
-  // After this request the length of the longest token is known.
+  // After this request, the length of the longest token is known.
   await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' });
   const spent = cpuTime();
   for (const more of cases)
@@ -318,7 +318,7 @@ t.test('counts large parts separately, and organizations take turns', async (t) 
   t.ok(spent() < 2_000, 'deeply nested arguments are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
-  const clients = Array.from({ length: 20 }, () => new AbortController()); // Each request has its own signal.
+  const clients = Array.from({ length: 20 }, () => new AbortController()); // each request has its own signal
   let done = 0;
   const many = Promise.allSettled(
     clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)),

@@ -17,7 +17,9 @@ const START = '<|start|>assistant',
 const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|message|>`;
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
-/** Returns the parts emitted when the content arrives in these pieces; adjacent parts of the same section are joined. */
+/**
+ * Returns the parts emitted when the content arrives in these pieces. Adjacent parts in the same section are joined.
+ */
 function told(
   pieces: readonly string[],
   inReasoning = true,
@@ -162,7 +164,8 @@ t.test('emits a response with channels as events for the client', async (t) => {
     ),
     ['reasoning Hm.', 'content So.', 'finished end_of_turn 0 of 3 tokens'],
   );
-  // The engine finds the call marker; the text before it that looked like content is the start of the message header.
+  // The engine finds the call marker; the text before it, which looked like content, is the start of the message
+  // header.
   const marker = CALL.slice(0, CALL.indexOf('=functions'));
   t.same(
     events(

@@ -1,4 +1,4 @@
-// Tests the checks of formats and tool schemas that precede compilation.
+// Tests the checks of formats and tool schemas that run before compilation.
 import t from 'tap';
 import { checkOutputFormat, checkToolSchemas, formatProblem } from '../../src/generation/output-format.js';
 import { pathOf } from '../../src/generation/local/schema-path.js';

@@ -3,7 +3,7 @@ import t from 'tap';
 import { RawPrompts } from '../../src/generation/local/raw-prompt.js';
 
 const BOS = 1;
-/** A vocabulary of single characters with these special tokens. */
+/** A vocabulary of single characters plus these special tokens. */
 const prompts = (special: Record<string, number>, bos: string | null = null): RawPrompts =>
   new RawPrompts(
     {
@@ -24,7 +24,7 @@ t.test("renders fill-in-the-middle in the model's own format", async (t) => {
   t.same([...(await qwen.tokens(text('ab', 'c')))], [901, 97, 98, 902, 99, 903]);
   const codestral = prompts({ '[PREFIX]': 801, '[SUFFIX]': 802 }, '<s>');
   t.same([...(await codestral.tokens(text('ab', 'c')))], [BOS, 802, 99, 801, 97, 98]);
-  // A marker that is spelled out inside the text stays text.
+  // A marker spelled out within the text remains text.
   t.same((await qwen.tokens(text('', ''))).length, 3);
   const none = prompts({ '<|fim_prefix|>': 901 });
   await t.rejects(none.tokens(text('a', 'b')), { code: 'unsupported_value', param: 'suffix' });

@@ -1,5 +1,4 @@
-// The template language, compared with what Jinja2 renders: test/data/templates/README.md says how the expected texts
-// were made.
+// Compares the template language with Jinja2. test/data/templates/README.md describes how the expected texts were made.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';

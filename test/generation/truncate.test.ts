@@ -2,7 +2,7 @@ import t from 'tap';
 import { droppableGroups, withoutUpTo } from '../../src/generation/local/truncate.js';
 import type { Message } from '../../src/generation/types.js';
 
-/** `s`, `u`, `a`, `c` (an assistant message with a call), `t`: one message each. */
+/** Creates one message per letter: `s`, `u`, `a`, `c` (an assistant message with a call) or `t`. */
 function conversation(roles: string): Message[] {
   return [...roles].map((role): Message => {
     switch (role) {

@@ -9,7 +9,7 @@ import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
-t.setTimeout(180_000); // allows for slow CI machines
+t.setTimeout(180_000); // the machine may be busy
 
 // The library's timer ticks every 4 seconds, so an idle connection is closed within this time.
 const LONG_MS = 13_000;

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 t.test('keep-alive comments are sent during a long prefill', async (t) => {
   // With one token per step, a long prompt takes a long time.

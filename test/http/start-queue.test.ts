@@ -1,4 +1,4 @@
-// Tests that of the requests that arrive together, only a few start at a time. Other organizations and the rest of the
+// Tests that only a few of the requests that arrive together start at a time. Other organizations and the rest of the
 // event loop are served in between.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -12,7 +12,7 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** How many starts of BUSY_MS each fit in one slice, plus the first one, which does not wait. */
+/** How many starts of BUSY_MS each fit in one time slice, plus the first one, which does not wait. */
 const MAX_IN_AN_ITERATION = 5;
 
 function busy(): void {

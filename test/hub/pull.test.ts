@@ -210,7 +210,7 @@ t.test(
       hub.faults = { ignoresRanges };
       t.ok(readFileSync((await get('o/m')).path).equals(weights), what);
     }
-    // A cached file with its final name but the wrong length is downloaded again.
+    // A cached file that has its final name but the wrong length is downloaded again.
     const blob = readdirSync(join(cache.root, 'models--o--m', 'blobs'))[0]!;
     truncateSync(join(cache.root, 'models--o--m', 'blobs', blob), 10);
     t.ok(readFileSync((await get('o/m')).path).equals(weights));
@@ -344,7 +344,10 @@ t.test('supports mirrors that list only names, and hubs below a path', async (t)
   t.ok(readFileSync((await get('o/m', { endpoint: `${hub.endpoint}/mirror/` })).path).equals(weights));
 });
 
-/** A mirror that lists names without sizes and serves no file contents. `onHead` may fail a request; `peak` is the number of concurrent requests. */
+/**
+ * A mirror that lists names without sizes and serves no file contents. `onHead` may fail a request; `peak` is the
+ * maximum number of concurrent requests.
+ */
 async function namesOnly(
   t: Test,
   names: readonly string[],
@@ -452,7 +455,7 @@ t.test('a pull follows a moved branch, and an older commit is found offline', as
 t.test('checks free disk space before downloading', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   const original = hub.repos.get('o/m')!.files['m-Q8_0.gguf']!;
-  Object.defineProperty(original, 'length', { value: 2 ** 52 }); // The size that the file list reports.
+  Object.defineProperty(original, 'length', { value: 2 ** 52 }); // the size reported by the file list
   t.match(await failureOf(get('o/m:Q8_0')), /^no_space: cannot download 4096 TiB of o\/m: .* free/);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 0);
 });

@@ -1,4 +1,4 @@
-// npm run kills [-- --rounds N --seed N --first N --ready-ms N], see rounds.ts. Prints the failing rounds and the
+// npm run kills [-- --rounds N --seed N --first N --ready-ms N]: see rounds.ts. Prints the failing rounds and the
 // command that repeats them.
 import { parseArgs } from 'node:util';
 import { badOption } from '../support/bad-option.js';

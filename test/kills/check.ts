@@ -7,7 +7,7 @@ import { eventsOf, usageOf, type Target } from './load.js';
 import { isTerminal, type KnownKey, type KnownResponse, type Ledger, type Resource } from './ledger.js';
 import { leftToDo, wrongInTables } from './tables.js';
 
-/** Maximum number of concurrent requests that the check sends. */
+/** Maximum number of concurrent requests sent by the check. */
 const AT_ONCE = 8;
 
 export interface Checked extends Target {
@@ -78,14 +78,14 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
   if (response.status !== 200) return [`was acknowledged, but returns ${response.status} ${JSON.stringify(resource)}`];
   const wrong: string[] = [];
   if (!isTerminal(resource.status)) return [`is ${resource.status}, although no thread generates it`];
-  // A delete first cancels a running response.
+  // Deleting a running response cancels it first.
   if (final !== null && !isDeepStrictEqual(resource, final))
     wrong.push(`has changed: it is ${JSON.stringify(resource)} instead of ${JSON.stringify(final)}`);
   if (resource.id !== id || !['completed', 'incomplete', 'failed', 'cancelled'].includes(resource.status))
     wrong.push(`is ${resource.id} ${resource.status}`);
   if (resource.status === 'failed' && (resource['error'] as { code?: string } | null)?.code !== 'server_error')
     wrong.push(`failed with ${JSON.stringify(resource['error'])}`);
-  known.final ??= resource; // Nothing changes the response after this point.
+  known.final ??= resource; // nothing changes the response after this point
   const items = await itemsOf(get);
   for (let one: KnownResponse | null = known; one !== null; one = one.previous)
     if (!items.includes(one.mark))
@@ -97,7 +97,10 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
   return wrong;
 }
 
-/** The text of all its input items. If the previous response is long, it fills whole pages that come before them. */
+/**
+ * Returns the text of all its input items. If the previous response is long, it fills whole pages that come before
+ * them.
+ */
 async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
   let text = '';
   for (let after = ''; ; ) {

@@ -32,7 +32,7 @@ export class Ledger {
   readonly keys: KnownKey[] = [];
   /** The usage that the server last reported. */
   told: Spent = { requests: 0, output: 0 };
-  /** Everything ever sent: the number of requests, and an upper bound of their output tokens. */
+  /** Everything ever sent: the number of requests, and an upper bound on their output tokens. */
   readonly sent: Spent = { requests: 0, output: 0 };
   /** Problems found while the server was running. */
   readonly problems: string[] = [];

@@ -1,5 +1,5 @@
-// Clients of a server that will be killed. The ledger records everything that is acknowledged to a client, but not a
-// request that is in flight when the connection breaks. Each client has its own random seed.
+// Clients of a server that will be killed. The ledger records everything acknowledged to a client, but not a request
+// that is in flight when the connection breaks. Each client has its own random seed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { UsagePage } from '../../src/shared/wire/usage.js';
@@ -11,14 +11,14 @@ import { MODEL, type Victim } from './victim.js';
 const CLIENTS = 8;
 /** Maximum length of a chain, because the context grows with it. */
 const DEEPEST = 5;
-/** More items than fit into one transaction, so that such a response is saved in several. */
+/** More items than fit in one transaction, so that such a response is saved in several. */
 const MANY_ITEMS = 290;
 
 export interface Target {
   victim: Victim;
   url: string;
   secret: string;
-  /** A key of an organization that has stored nothing. */
+  /** A key for an organization that has stored nothing. */
   foreign: string;
   owner: DashboardClient;
   organization: string;
@@ -58,7 +58,7 @@ class Client {
         await work(this);
       } catch (error) {
         if (!victim.ending) {
-          await sleep(50); // The loss of the connections is reported before the exit of the process.
+          await sleep(50); // the lost connections are reported before the process's exit
           if (!victim.ending)
             this.ledger.problems.push(
               victim.fell
@@ -192,7 +192,10 @@ class Client {
       this.ledger.problems.push(`${method} ${known.id}${path} returned ${response.status} ${JSON.stringify(resource)}`);
   }
 
-  /** Reads a stream to its end; returns null if it broke off. `begin` is given for a background response, whose events are recorded as they arrive. */
+  /**
+   * Reads a stream to its end; returns null if it broke off. `begin` is passed for a background response, whose events
+   * are recorded as they arrive.
+   */
   async #follow(response: Response, begin: ((id: string) => KnownResponse) | null): Promise<Resource | null> {
     let known: KnownResponse | null = null;
     let final: Resource | null = null;
@@ -211,7 +214,7 @@ class Client {
     const response = await this.#send('', 'POST', body);
     if (response.status === 200) return response;
     const text = await response.text();
-    // A 503 is expected when a request waited too long on a busy machine.
+    // A 503 is expected if a request waited too long on a busy machine.
     const refused = response.status === 429 || (response.status === 503 && text.includes('"capacity_exhausted"'));
     if (!refused && !this.target.victim.ending)
       this.ledger.problems.push(`a request returned ${response.status} ${text}`);

@@ -1,7 +1,7 @@
 // Repeatedly starts a server, puts it under load, kills it at a random moment, restarts it and checks it. Some servers
-// are killed while they start or shut down. Several rounds share a data directory; after the last one, the server is shut
-// down cleanly and the folder is checked as a whole. The seed and the number of the round determine all random choices,
-// but not what the kill interrupts.
+// are killed while they are starting or shutting down. Several rounds share a data directory; after the last one, the
+// server is shut down cleanly and the whole directory is checked. The seed and the round number determine all random
+// choices, but not what the kill interrupts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,12 +18,12 @@ import { Victim } from './victim.js';
 
 const ROUNDS_OF_A_FOLDER = 20;
 /**
- * The load lasts until the server has used up to this much CPU time. On a busy machine, rounds therefore take longer
- * but do no less work.
+ * The load lasts until the server has used up to this much CPU time, so on a busy machine, rounds take longer but do
+ * the same amount of work.
  */
 const LOAD_CPU_MS = 900;
 /**
- * Number of responses from earlier rounds that are checked in each round. After the last round with a folder, all are
+ * Number of responses from earlier rounds that each round checks. After the last round with a directory, all are
  * checked.
  */
 const LOOKED_AT = 24;
@@ -73,7 +73,7 @@ export async function killRounds({
     else {
       for (const { round, problem } of result.failures.slice(failed)) say(`round ${round}: ${problem}`);
       say(
-        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data directory was kept: ${folder.path}`,
+        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder was kept: ${folder.path}`,
       );
     }
   }

@@ -1,5 +1,5 @@
-// Invariants of the tables of stored responses. They hold at any moment, whether the server is running or has been
-// killed. Everything is read from one snapshot of the database.
+// Invariants of the stored-response tables. They hold at all times, whether the server is running or has been killed.
+// Everything is read from a single snapshot of the database.
 import { ResponseTables, listKey } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { Key, Store } from '../../src/storage/store.js';
 
@@ -87,14 +87,14 @@ export function wrongInTables(store: Store): string[] {
   ownerless(tables.byOrganization.keys(), 'responses-by-organization', at(2));
   for (const key of tables.times.keys()) {
     const [kind, when, id] = key as [string, number, string];
-    const log = kind === 'log' && when === 0; // The log of an erased response.
+    const log = kind === 'log' && when === 0; // the log of an erased response
     if (kind !== 'staged' && !log && !heads.has(id))
       wrong.push(`response-times has ${JSON.stringify(key)}, which belongs to no response`);
   }
   return wrong;
 }
 
-/** Interrupted saves and unfinished erasures. At startup, the server undoes the former and completes the latter. */
+/** Interrupted saves and unfinished erasures. At startup, the server rolls back the former and completes the latter. */
 export function leftToDo(store: Store): string[] {
   store.refresh();
   const { times, heads } = new ResponseTables(store);

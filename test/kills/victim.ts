@@ -1,4 +1,4 @@
-// A server process that may be killed at any moment, even before it is ready.
+// A server process that may be killed at any time, even before it is ready.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,7 +11,10 @@ export const MODEL = 'tycho-1.0';
 /** How long to wait for a server that uses no CPU time. */
 const IDLE_MS = 3_000;
 const TICK_MS = 50;
-/** Time during which this process runs. It does not advance while the machine is suspended or while this process waits for a processor. */
+/**
+ * How long this process has been running. This time does not advance while the machine is suspended or while this
+ * process is waiting for a processor.
+ */
 let ownMs = 0;
 setInterval(() => {
   ownMs += TICK_MS;
@@ -27,7 +30,7 @@ export class Victim {
   /** Resolves to the server's URL once it accepts requests. Rejects if the server exits before that. */
   readonly ready: Promise<string>;
   /**
-   * Time until the server is ready, excluding the time spent waiting for a processor, and the CPU time used meanwhile.
+   * How long the server took to become ready, excluding time spent waiting for a processor, and the CPU time it used.
    */
   readyMs = 0;
   readyCpuMs = 0;
@@ -84,12 +87,12 @@ export class Victim {
     this.ready.catch(() => undefined);
   }
 
-  /** Whether the server was terminated or killed, so that its connections break. */
+  /** Whether the server has been terminated or killed, so that its connections break. */
   get ending(): boolean {
     return this.#ending;
   }
 
-  /** Whether the server exited without being terminated. */
+  /** Whether the server exited without having been terminated. */
   get fell(): boolean {
     return this.#ended && !this.#ending;
   }
@@ -122,7 +125,7 @@ export class Victim {
     return (await this.#exited)[0] as number | null;
   }
 
-  /** Lines of the server's log above level warn. */
+  /** Lines in the server's log above level warn. */
   errors(): string[] {
     return this.#log.split('\n').filter((line) => line !== '' && !/"level":"?(warn|info|40|30)/.test(line));
   }

@@ -1,4 +1,4 @@
-// Tests reading workload files: the requests in valid files, and errors with the line number for invalid ones.
+// Tests reading workload files: the requests in valid files, and errors with line numbers for invalid ones.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// Tests the parsing and evaluation of objectives. Statistics of samples are compared with values calculated by hand.
+// Tests the parsing and evaluation of objectives. Sample statistics are compared with values calculated by hand.
 
 import t from 'tap';
 import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/bench/load/distribution.js';

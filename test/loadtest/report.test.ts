@@ -1,5 +1,5 @@
-// Tests the files of a report: the fields that other tools read, the request records, and the HTML page, which is
-// opened from disk in a real browser.
+// Tests a report's files: the fields that other tools read, the request records, and the HTML page, which is opened
+// from disk in a real browser.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -54,8 +54,8 @@ const run: LoadRun = {
   seed: 1,
   threads: 1,
 };
-// One request every 100 ms, sent 10 ms late. The first token arrives 20 ms later, then there are gaps of 5 and 15 ms.
-// The last request fails.
+// One request every 100 ms, sent 10 ms late. The first token arrives after 20 ms, followed by inter-token latencies of
+// 5 and 15 ms. The last request fails.
 const record = (n: number): RequestRecord => ({
   session: n,
   turn: 0,

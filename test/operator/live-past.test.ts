@@ -1,5 +1,5 @@
-// Tests of the history of the live view: aggregated samples, rings that get coarser with age, persistence across
-// restarts, load per API key, and change markers.
+// Tests the live view's history: aggregated samples, rings that get coarser with age, persistence across restarts, load
+// per API key, and change markers.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const AT = Date.parse('2026-11-21T10:30:00Z');
 
@@ -159,7 +159,7 @@ t.test('samples, load per key and change markers survive a restart', async (t) =
   await new Promise((done) => setTimeout(done, 2_200));
   await dashboard.restart();
   const { cookie } = owner;
-  owner = Object.assign(dashboard.client(), { cookie }); // the server has a different port after the restart
+  owner = Object.assign(dashboard.client(), { cookie }); // after the restart, the server has a different port
   const past = await owner.get<LiveHistory>(`/operator/live/history?from=${before}`);
   t.equal(past.step_s, 10);
   t.ok(past.samples.length >= 1 && past.samples.every(({ at }) => Date.parse(at) % 10_000 === 0));

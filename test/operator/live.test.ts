@@ -1,5 +1,5 @@
-// Tests of the operators' live view: the content of a sample, one sample shared by all viewers, and who receives it for
-// how long.
+// Tests the operators' live view: the content of a sample, that all viewers share the same sample, and who receives it
+// and for how long.
 import t from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { ServerEvent } from '../../src/dashboard/web/src/live/event-reader.js';
@@ -11,7 +11,7 @@ import { dashboardClient, type DashboardClient } from '../support/dashboard-clie
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 t.test('latency quantiles are accurate to a few percent and cover a sliding window', (t) => {
   const counts = new Uint32Array(LATENCY_BUCKETS);
@@ -109,7 +109,7 @@ for (const threads of [1, 2]) {
     const history = JSON.parse(await next(events, 'history')) as LiveSample[];
     t.ok(Array.isArray(history));
 
-    // A second session of the same user, which is logged out while it watches.
+    // A second session of the same user, which is logged out while it is watching.
     const leaver = dashboardClient(server.url);
     await leaver.login('operator@example.com');
     const cut = next(await watch(leaver), 'nothing').catch((error: unknown) => (error as Error).message);
@@ -164,7 +164,7 @@ for (const threads of [1, 2]) {
       `the shared prefix was computed once: ${rates.join(' ')}`,
     );
     const gaps = samples.slice(1).map(({ at }, i) => Date.parse(at) - Date.parse(samples[i]!.at));
-    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // if a sample is late, the gap to the next one is shorter
+    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // after a late sample, the next gap is shorter
     t.ok(mean > 700, `one per second: ${gaps.join(' ')}`);
 
     // A second viewer gets the history, then the same samples as the first.
@@ -192,7 +192,8 @@ for (const threads of [1, 2]) {
     await stranger.signUp();
     t.equal((await stranger.fetch('/operator/live')).status, 403);
 
-    // A stopping server does not wait for live viewers; otherwise it would wait for the ten-minute drain timeout.
+    // A server that is stopping does not wait for live viewers; otherwise, it would wait for the ten-minute drain
+    // timeout.
     const ended = server.stop(); // only once, because a second signal would force an immediate exit
     await t.rejects(next(other, 'nothing'));
     t.equal(await ended, 0);
@@ -200,8 +201,8 @@ for (const threads of [1, 2]) {
 }
 
 t.test('no error is logged when the first sample is due before the server has started', async (t) => {
-  // The first sample is taken in the event-loop turn after the sampler starts instead of a second later. Startup waits
-  // for the disk more than once, so the server does not exist yet.
+  // The sampler's first sample is taken in the next event-loop turn instead of a second later. Startup waits for the
+  // disk more than once, so at that time the server does not exist yet.
   const hasty =
     'const real = setInterval; globalThis.setInterval = (work, ms, ...more) => { if (ms === 1000) setImmediate(work, ...more); return real(work, ms, ...more); };';
   const server = await startScripted({

@@ -1,4 +1,5 @@
-// Tests of the operator API through the dashboard session and the admin token: organizations, users, models and usage.
+// Tests the operator API through a dashboard session and through the admin token: organizations, users, models and
+// usage.
 
 import t from 'tap';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';

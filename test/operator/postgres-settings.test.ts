@@ -1,5 +1,5 @@
-// Tests of operators' and users' settings on a real PostgreSQL: each change is stored together with its audit log entry
-// or not at all, whichever process writes it.
+// Tests operators' and users' settings on a real PostgreSQL: each change is stored together with its audit log entry or
+// not at all, whichever process writes it.
 import t, { type Test } from 'tap';
 import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
 import { PostgresEngineSettings } from '../../src/storage/postgres/dashboard/engine-settings.js';
@@ -18,7 +18,7 @@ import { withoutPostgres } from '../support/postgres.js';
 import { budgetStoreTests, priceStoreTests } from '../usage/price-stores.js';
 import { engineSettingsStoreTests, modelSettingsStoreTests, servedModelStoreTests } from './settings-stores.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);

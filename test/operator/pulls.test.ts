@@ -1,4 +1,4 @@
-// Tests of downloading models from a hub while the server runs: progress, completion, failures, permissions, and
+// Tests downloading models from a hub while the server is running: progress, completion, failures, permissions, and
 // several HTTP workers.
 
 import { readFileSync } from 'node:fs';
@@ -83,6 +83,6 @@ for (const threads of [1, 2]) {
       await eventually(async () => ((await pullOf(again))?.bytes ?? 0) > 300_000),
       'a restarted download resumes where it stopped',
     );
-    // The server stops during the download. Otherwise, the teardown would wait forever.
+    // The server stops during the download. If it did not, the teardown would wait forever.
   });
 }

@@ -1,5 +1,6 @@
-// Tests of serving a downloaded model without a restart: added by an operator or the command line under its own name,
-// kept across restarts, removed while requests run, and refused with a reason. With one and several HTTP workers.
+// Tests serving a downloaded model without a restart. An operator or the command line adds it under its own name; it is
+// kept across restarts, removed while requests are running, or refused with a reason. With one and with several HTTP
+// workers.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

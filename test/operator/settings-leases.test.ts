@@ -1,6 +1,6 @@
-// Tests of leases on engine settings: a tuning client tries settings on a running engine. There is only one holder at a
-// time, nothing is stored, and the previous settings are restored when the lease is released, times out or is
-// overridden, or when the server is killed.
+// Tests leases on engine settings, with which a tuning client tries settings on a running engine. There is only one
+// holder at a time, nothing is stored, and the previous settings are restored when the lease is released, times out or
+// is overridden, or when the server is killed.
 import { once } from 'node:events';
 import t from 'tap';
 import type { EngineTunables } from '../../src/shared/wire/tunables.js';
@@ -9,7 +9,7 @@ import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const VALUES = { max_batch_tokens: 64, max_sequences: 3, step_ms: 40 };
 const shown = ({ tunables }: EngineTunables): number[] => tunables.slice(0, 3).map(({ value }) => value);

@@ -1,5 +1,5 @@
-// Tests of engine settings that are changed while the engine runs: with a session and with the token. Changes are kept
-// across a restart, and null resets them.
+// Tests engine settings that are changed while the engine is running, with a session and with the token. Changes
+// survive a restart, and null resets them.
 import { once } from 'node:events';
 import t from 'tap';
 import type { ListPage } from '../../src/shared/wire/list.js';
@@ -10,7 +10,7 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const data = dataFolder();
 t.teardown(() => data.remove());
@@ -49,7 +49,7 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
     { name: 'queue_max_tokens', value: 4_000_000, default: 4_000_000, min: 1 },
   ]);
 
-  // Four endless responses compete for two sequence slots, which are then raised to four.
+  // Four endless responses compete for two sequence slots. Then the number of slots is raised to four.
   const leaving = new AbortController();
   const endless = [1, 2, 3, 4].map(async () => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
@@ -77,7 +77,7 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
   );
   t.ok(await eventually(async () => (await running()) === 4), 'the waiting requests start');
 
-  // The queue limits are exact.
+  // Queue limits are exact.
   await client.patch('/operator/tunables/hal-1.0', { queue_max: 1, max_sequences: 1 });
   const waiting = post(server, '/v1/chat/completions', {
     model: 'hal-1.0',
@@ -150,7 +150,7 @@ t.test('a changed setting takes effect immediately, survives a restart and can b
   t.equal(kept.tunables[1]?.default, 2);
   await client.patch('/operator/tunables/hal-1.0', { max_sequences: 3, queue_max_tokens: null });
 
-  // A flag overrides a stored setting. A setting that is no longer given at start uses the stored value again.
+  // A flag overrides a stored setting. Once the flag is no longer given, the stored value applies again.
   await server.stop();
   server = await startScripted({
     ...settings,

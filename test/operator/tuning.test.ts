@@ -1,4 +1,4 @@
-// Tests of tuning runs on a real server: started by an operator with progress reports, stopped, interrupted by a server
+// Tests tuning runs on a real server: started by an operator with progress reports, stopped, interrupted by a server
 // restart, and reported by the command line.
 import { once } from 'node:events';
 import t from 'tap';
@@ -13,7 +13,7 @@ import { dataFolder, inside } from '../e2e/stored-server.js';
 import { dashboardClient, refusal } from '../support/dashboard-client.js';
 import { post } from '../support/wire.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 const START: TuneStart = {
   model: 'hal-1.0',
@@ -144,7 +144,7 @@ t.test(
     );
     t.equal(list[3]?.trials_done, 16);
 
-    // The run's own requests do not count as workload; requests of clients do.
+    // The run's own requests do not count as workload; clients' requests do.
     t.same((await client.get<ListPage<unknown>>('/operator/request-shapes?model=hal-1.0')).data, []);
     await post(server, '/v1/chat/completions', {
       model: 'hal-1.0',

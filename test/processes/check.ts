@@ -1,5 +1,5 @@
-// Pure functions that check the invariants of a history, whatever faults occurred. Each rule allows only the exceptions
-// that the documentation states.
+// Pure functions that check a history's invariants, whatever faults occurred. Each rule allows only the exceptions
+// stated in the documentation.
 import {
   answerTo,
   promptOf,
@@ -13,8 +13,8 @@ import {
 } from './history.js';
 
 /**
- * Tolerance for clock differences between logs, and for the time between when a process logs that it counts alone, or
- * with the others again, and when it starts to do so.
+ * Tolerance for clock differences between logs, and for the delay between a process's log line that it now counts
+ * alone, or with the others again, and the moment it starts to do so.
  */
 const BLUR_MS = 100;
 const ENDED: ReadonlySet<string | null> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
@@ -24,7 +24,7 @@ export interface Asked {
   gapMs: number;
 }
 
-/** `asked`: the generation that was requested by each operation. */
+/** `asked`: the generation requested by each operation. */
 export function problemsOf(history: readonly Entry[], bounds: Bounds, asked: ReadonlyMap<number, Asked>): string[] {
   const of = <K extends Entry['kind']>(kind: K) =>
     history.filter((one): one is Extract<Entry, { kind: K }> => one.kind === kind);
@@ -121,7 +121,7 @@ function places(seen: Seen): string[] {
   return problems;
 }
 
-/** Requests may use the bucket and its refill, plus the shares of all processes that counted alone meanwhile. */
+/** Requests may use the bucket and its refill, plus the shares of all processes that counted alone in the meantime. */
 function requests(seen: Seen): string[] {
   const { perMinute } = seen.bounds;
   const counted = seen.operations.filter(({ what, seen: was }) => what === 'ask' && was);
@@ -129,7 +129,7 @@ function requests(seen: Seen): string[] {
     const all = group.map(({ operation }) => operation).sort((a, b) => a.ended - b.ended);
     const last = all.at(-1);
     if (last === undefined) return [];
-    // Each reservation was made between the start and the end of its operation. Keys are used for one round only.
+    // Each reservation was made between the start and the end of its operation. Keys are used in only one round.
     const from = Math.min(...all.map(({ began }) => began));
     const minutes = (last.ended - from) / 60_000;
     const shares = seen.aways
@@ -146,7 +146,10 @@ const doneWell = ({ status }: Operation): boolean => status === 200;
 const isAbout = (one: Operation, made: Operation): boolean =>
   one.of === made.n && one.organization === made.organization;
 
-/** An acknowledged response exists until a client requests its deletion, and no longer exists once the deletion is acknowledged. */
+/**
+ * An acknowledged response exists until a client requests its deletion, and no longer exists once the deletion is
+ * acknowledged.
+ */
 function stored(seen: Seen): string[] {
   const problems: string[] = [];
   const about = new Map<number, Operation[]>();
@@ -230,7 +233,7 @@ function background(seen: Seen): string[] {
         )
       )
         problems.push(`${name(one)}: ${made.n} failed, although its process is alive`);
-      // A delete first cancels a running response, and may be interrupted in between.
+      // Deleting a running response cancels it first, and may be interrupted in between.
       if (
         one.state === 'cancelled' &&
         !seen.operations.some(
@@ -244,13 +247,13 @@ function background(seen: Seen): string[] {
   return problems;
 }
 
-/** Another organization's responses are not found. */
+/** Another organization's responses are never found. */
 const foreign = ({ operations }: Seen): string[] =>
   operations
     .filter(({ what, status }) => what === 'foreign' && status !== null && status !== 404 && status !== 503)
     .map((one) => `${name(one)}: ${one.status} for another organization's ${one.of ?? 0}`);
 
-/** No response reports an internal error, and once all faults are removed, no request is refused. */
+/** No response reports an internal error, and once all faults have been removed, no request is refused. */
 function answers({ operations }: Seen): string[] {
   return operations.flatMap((one) => {
     const known = one.status === null || [200, 404, 409, 422, 429, 503].includes(one.status);

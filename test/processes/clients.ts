@@ -1,5 +1,5 @@
-// The clients of the rounds, which run in the test's process. Each sends random requests, determined by its seed, to
-// any of the processes, and records the responses in the history.
+// The rounds' clients, which run in the test's process. Each sends random requests, determined by its seed, to any of
+// the processes, and records the responses in the history.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
@@ -57,7 +57,7 @@ export class Clients {
   /** Number of operations completed in this round. */
   done = 0;
   readonly asked = new Map<number, Asked>();
-  /** The acknowledged responses of all rounds. */
+  /** The acknowledged responses from all rounds. */
   readonly made: Operation[] = [];
   #n = 0;
   #keys: readonly string[] = [];
@@ -69,7 +69,7 @@ export class Clients {
     [this.#round, this.#keys, this.done] = [round, keys, 0];
   }
 
-  /** Performs `times` operations one after the other. Never rejects. */
+  /** Performs `times` operations one after another. Never rejects. */
   async work(random: Random, times: number): Promise<void> {
     for (let left = times; left > 0; left--) {
       await this.#act(random.pick(ACTIONS), random);
@@ -82,7 +82,7 @@ export class Clients {
     return this.#asWell(quiet, () => this.#about('read', process, made, quiet));
   }
 
-  /** Reads the events of a background response, which must contain its text without a gap. */
+  /** Reads a background response's events, which must contain its text without gaps. */
   async replay(process: number, made: Operation, quiet = false): Promise<Operation> {
     return this.#asWell(quiet, () => this.#about('replay', process, made, quiet));
   }
@@ -172,7 +172,7 @@ export class Clients {
       else setTimeout(() => leave.abort(), forMs);
       await response.text();
     } catch {
-      // The client disconnected, or the connection was lost.
+      // the client disconnected, or the connection was lost
     } finally {
       clearTimeout(late);
       operation.ended = performance.now();

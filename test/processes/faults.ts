@@ -1,5 +1,5 @@
-// The faults of a round, chosen at random by its seed: the five programs are killed in turn, and connections between
-// them fail.
+// A round's faults, chosen at random by its seed: the five programs are killed in turn, and connections between them
+// fail.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
 import type { Way } from '../support/tcp-proxy.js';
@@ -9,7 +9,7 @@ const WAYS: readonly (Way | 'reset')[] = ['cut', 'held', 'deaf', 'slow', 'reset'
 const ENGINES = ['state', 'counters'] as const;
 
 /**
- * Longest failure of a connection. It is longer than the servers' timeout for Redis and shorter than the one for the
+ * Maximum duration of a connection failure. Longer than the servers' timeout for Redis and shorter than the one for the
  * database (service.ts).
  */
 const LONGEST_MS = 1_500;
@@ -64,7 +64,7 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
         if (way === 'reset') return proxy.reset();
         proxy.set(way, 120);
         await sleep(ms);
-        // Meanwhile, requests are sent and executed but get no reply.
+        // Requests sent during such a fault got no reply (with `deaf`, they were executed), so reset their connections.
         if (way === 'held' || way === 'deaf') proxy.reset();
         proxy.set('through');
       },

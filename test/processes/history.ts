@@ -1,10 +1,10 @@
 // Everything that happened in the rounds: the clients' requests and responses, the generations, and the injected
-// faults. All times are in milliseconds on the clock of the test process, which is the only clock used. Nothing is left
-// out, so that a failing round can be analysed.
+// faults. All times are in milliseconds on the test process's clock, which is the only clock used. Nothing is left out,
+// so that a failing round can be analysed.
 
 /**
- * The operations of clients. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards
- * the requests per minute.
+ * The clients' operations. `hold`: a stream from which the client disconnects; `ask`: a request that counts towards the
+ * requests per minute.
  */
 export type What =
   | 'hold'
@@ -20,29 +20,29 @@ export type What =
 
 export interface Operation {
   kind: 'operation';
-  /** Number of the operation. The prompt contains it, which identifies the generation. */
+  /** The operation's number. The prompt contains it, so it identifies the generation. */
   n: number;
   round: number;
   what: What;
-  /** The process that received the request, and which of its starts this was. */
+  /** The process that received the request, and how many times it had been started. */
   process: number;
   life: number;
   organization: number;
   /** The API key whose limits apply. */
   key: string;
-  /** The operation whose response this one concerns or continues. */
+  /** The operation whose response this one reads, deletes or continues. */
   of: number | null;
   began: number;
   ended: number;
-  /** null: there was no complete response. */
+  /** Null if there was no complete response. */
   status: number | null;
   code: string | null;
-  /** Id of the response that the operation created. */
+  /** Id of the response created by the operation. */
   id: string | null;
   /** `status` and text of the response that was read. */
   state: string | null;
   text: string | null;
-  /** The client received generated output, so the request counts in any case. */
+  /** Whether the client received generated output, in which case the request counts. */
   seen: boolean;
   /** Sent after all faults were removed, so it must not be refused. */
   quiet: boolean;
@@ -59,7 +59,7 @@ export interface Generation {
   messages: readonly string[];
 }
 
-/** A period in which a process counted alone. */
+/** A period during which a process counted alone. */
 export interface Away {
   kind: 'away';
   process: number;
@@ -85,7 +85,7 @@ export interface Life {
   killed: number | null;
 }
 
-/** Concurrency slots that are still taken in Redis when no request is running. */
+/** Concurrency slots that are still taken in Redis although no request is running. */
 export interface Left {
   kind: 'left';
   round: number;

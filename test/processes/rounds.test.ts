@@ -1,4 +1,4 @@
-// Runs a few rounds with three processes under faults (rounds.ts); one process has several threads. A process,
+// Runs a few rounds with three processes under faults (rounds.ts); one of the processes has several threads. A process,
 // PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. To run many rounds, use
 // npm run faults:processes. Also checks that each rule rejects an invalid history.
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { problemsOf } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation } from './history.js';
 import { runRounds } from './rounds.js';
 
-t.setTimeout(600_000); // Allows for a busy machine.
+t.setTimeout(600_000); // the machine may be busy
 
 const BOUNDS = { places: 1, perMinute: 2 };
 const ASKED = new Map(Array.from({ length: 10 }, (_, n) => [n, { tokens: 1, gapMs: 0 }]));
@@ -133,7 +133,7 @@ t.test(
   'the history of three rounds satisfies all rules',
   { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false },
   async (t) => {
-    // These rounds kill a process, then PostgreSQL, then Redis.
+    // In these rounds, a process, then PostgreSQL, then Redis is killed.
     const { problems, operations } = await runRounds({
       rounds: 3,
       first: 2,

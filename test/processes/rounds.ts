@@ -1,5 +1,5 @@
 // Runs rounds with three processes under faults and checks their history. The seed determines the requests and the
-// faults, but not their exact order. If a run fails, its history is left in a file.
+// faults, but not their exact order. If a run fails, its history is written to a file.
 import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,9 +17,11 @@ export interface RoundsSettings {
   /** Number of the first round, which determines what is killed. */
   first?: number;
   seed: number;
-  /** Whether to wait at the end for background responses of killed processes, which takes at least a lease of 15 seconds. */
+  /**
+   * Whether to wait at the end for background responses of killed processes, which takes at least a lease's 15 seconds.
+   */
   abandoned?: boolean;
-  /** Where the history of a failing run is written. */
+  /** Where to write the history of a failed run. */
   file: string;
   tell?(line: string): void;
 }
@@ -34,7 +36,7 @@ const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
 /** Number of operations per lane in a round. */
 const ACTS = 10;
-/** Longer than a process's lease of 15 seconds, plus the same time again in case the database was unreachable. */
+/** Longer than a process's lease of 15 seconds, plus as long again in case the database was unreachable. */
 const ABANDONED_MS = 60_000;
 /** Number of responses from earlier rounds that are read again at the end. */
 const READ_AGAIN = 300;
@@ -116,7 +118,7 @@ async function oneRound(service: Service, clients: Clients, round: number, seed:
   return [];
 }
 
-/** Waits until a background response of a live process ends, then checks that all its events are present. */
+/** Waits until a live process's background response ends, then checks that all its events are present. */
 async function settle(service: Service, clients: Clients, one: Operation): Promise<void> {
   if (
     service.lives.some(({ process, life, killed }) => process === one.process && life === one.life && killed !== null)
@@ -134,7 +136,7 @@ async function settle(service: Service, clients: Clients, one: Operation): Promi
   else await clients.replay((one.process + 2) % COUNT, one, true);
 }
 
-/** Checks that every acknowledged response is unchanged, and that background responses of killed processes have ended. */
+/** Checks that every acknowledged response is unchanged, and that killed processes' background responses have ended. */
 async function theEnd(service: Service, clients: Clients, abandoned: boolean): Promise<string[]> {
   const problems: string[] = [];
   const killed = clients.made.filter(
@@ -167,7 +169,7 @@ async function theEnd(service: Service, clients: Clients, abandoned: boolean): P
   return problems;
 }
 
-/** Up to five responses that are not background responses. */
+/** Returns up to five responses that are not background responses. */
 const lastOf = (made: readonly Operation[]): Operation[] => made.filter(({ what }) => what !== 'background').slice(-5);
 
 async function atOnce<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {

@@ -1,5 +1,5 @@
-// Three real servers that form one service on a real PostgreSQL and a real Redis. Each server reaches each of the two
-// through its own proxy, which can be made to fail. teller.ts serves the models.
+// Three real servers that form one service on a real PostgreSQL and a real Redis. Each server has its own proxy to
+// PostgreSQL and its own proxy to Redis, which can be made to fail. teller.ts serves the models.
 import { performance } from 'node:perf_hooks';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startPostgres, type Postgres } from '../support/postgres.js';
@@ -70,7 +70,7 @@ export class Service {
     return this.#processes[at]!;
   }
 
-  /** Creates a key with its own limits for each organization. It uses a session, which any process accepts. */
+  /** Creates a key with its own limits for each organization, using a session, which any process accepts. */
   async keys({ places, perMinute }: Bounds): Promise<string[]> {
     return Promise.all(
       this.#owners.map(async ({ client, organization }) => {
@@ -94,7 +94,10 @@ export class Service {
     Object.assign(one, await this.#begin(at, one.state, one.counters));
   }
 
-  /** Removes all faults: restarts killed processes and opens all connections. Returns whether every process is ready, counts with the others and reaches the database. */
+  /**
+   * Removes all faults: restarts killed processes and opens all connections. Returns whether every process is ready,
+   * counts with the others and reaches the database.
+   */
   async heal(key: string): Promise<boolean> {
     for (const { state, counters } of this.#processes) for (const way of [state, counters]) way.set('through');
     await Promise.all(
@@ -112,7 +115,7 @@ export class Service {
               ((await ready.json()) as { counters: { state: string } }).counters.state !== 'shared'
             )
               return false;
-            // Sent concurrently, so that each thread gets one.
+            // Sent concurrently, so that every thread gets one.
             const asked = await Promise.all(
               Array.from({ length: 6 }, async () => {
                 const response = await fetch(`${server.url}/v1/responses/resp_${'0'.repeat(48)}`, {
@@ -129,7 +132,7 @@ export class Service {
     );
   }
 
-  /** Periods in which processes counted alone, according to their logs. */
+  /** The periods during which processes counted alone, according to their logs. */
   aways(): Away[] {
     const found: Away[] = [];
     for (const {

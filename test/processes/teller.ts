@@ -1,5 +1,5 @@
-// The upstream that serves the models of the rounds. The prompt specifies its output and pace (history.ts). It records
-// when each generation held its concurrency slot. It runs in the test's process, so both use the same clock.
+// The upstream that serves the rounds' models. The prompt specifies its output and pace (history.ts). It records when
+// each generation held its concurrency slot. It runs in the test's process, so both use the same clock.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

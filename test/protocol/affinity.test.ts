@@ -1,4 +1,4 @@
-// Tests of the affinity key, with which a load balancer sends all requests of a conversation to the same process.
+// Tests the affinity key, which lets a load balancer send all requests in a conversation to the same process.
 import t from 'tap';
 import type { Message } from '../../src/generation/types.js';
 import { Affinity } from '../../src/protocol/affinity.js';

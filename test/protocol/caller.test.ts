@@ -1,4 +1,4 @@
-// Tests how work done for a request (loading a model, fetching an image) learns that its client has disconnected.
+// Tests how work done for a request (loading a model, fetching an image) is notified that its client has disconnected.
 import t from 'tap';
 import type { Identity } from '../../src/shared/identity.js';
 import { contextOf, unattendedContext, type Caller } from '../../src/protocol/caller.js';

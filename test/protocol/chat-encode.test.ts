@@ -283,7 +283,7 @@ t.test('events in the wrong order throw, streamed or not', async (t) => {
   }
 });
 
-/** Random events of one choice, in an order that a generation can produce. */
+/** Returns random events for one choice, in an order that a generation can produce. */
 function randomChoice(random: Random, choice: number): ChoiceEvent[] {
   const pieces = ['a', ' b', '"', '\\', '\n', 'é', '漢', '😀', '\u2028', '{"x":', '', '</s>', '\u0000'];
   const some = (most: number): string[] => Array.from({ length: random.below(most) }, () => random.pick(pieces));
@@ -303,7 +303,7 @@ function randomChoice(random: Random, choice: number): ChoiceEvent[] {
   return [...events, finished({ choice, reason, calls })];
 }
 
-/** A random interleaving that keeps the order within each choice. */
+/** Returns a random interleaving that keeps the order within each choice. */
 function interleaved(random: Random, lists: ChoiceEvent[][]): ChoiceEvent[] {
   const events: ChoiceEvent[] = [];
   for (

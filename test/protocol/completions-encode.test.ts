@@ -1,4 +1,4 @@
-// Tests the selection of the best choices, and the alignment of an echoed prompt with its log-probabilities.
+// Tests the selection of the best choices, and the alignment of an echoed prompt with its log probabilities.
 import t from 'tap';
 import type { TokenLogprob } from '../../src/generation/types.js';
 import { completionBody, PromptAnswer } from '../../src/protocol/completions/encode.js';

@@ -1,4 +1,5 @@
-// Tests the parsing of Completions requests: the forms of `prompt`, and which of its log-probabilities are computed.
+// Tests the parsing of Completions requests: the forms of `prompt`, and which log probabilities of the prompt are
+// computed.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';

@@ -1,5 +1,4 @@
-// Tests the running totals of a generation, and that only the end of the prompt and the start of the response are
-// recorded.
+// Tests a generation's running totals, and that only the end of the prompt and the start of the response are recorded.
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import type { TokenCount } from '../../src/shared/token-count.js';

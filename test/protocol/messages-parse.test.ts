@@ -35,11 +35,11 @@ const parse = (change: object, more: Partial<ThinkingPolicy> = {}): MessagesGene
     'generate',
   ).content();
 const messagesOf = (messages: unknown[], change: object = {}) => parse({ messages, ...change }).request.messages;
-/** Returns the messages without their positions, which have their own test. */
+/** Returns the messages without their positions, which are tested separately. */
 const bare = (messages: unknown[], change: object = {}) =>
   messagesOf(messages, change).map(({ path: _, ...message }) => JSON.parse(JSON.stringify(message)) as unknown);
 
-/** Returns [code, param] of the refusal. Its status must match the stage that raised it. */
+/** Returns the refusal's [code, param]. Its status must match the stage that raised it. */
 function refusal(
   change: object,
   more: Partial<ThinkingPolicy> = {},

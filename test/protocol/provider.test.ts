@@ -1,5 +1,5 @@
-// Tests a provider other than the local engine, whose prompt size is an estimate until the generation starts. The tests
-// check limits, responses and usage records through the real routes on a real server and database.
+// Tests a provider other than the local engine, whose prompt size is an estimate until the generation starts. Limits,
+// responses and usage records are checked through the real routes on a real server and database.
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
@@ -28,7 +28,7 @@ import { openResponses } from '../storage/records.js';
 const TPM = 10_000;
 const CAP = 100;
 
-/** The text of the request determines how the provider behaves: "<estimate> <actual number> <course>". */
+/** The request's text determines the provider's behavior: "<estimate> <actual number> <course>". */
 type Course =
   | 'answers'
   | 'refuses'
@@ -41,8 +41,8 @@ type Course =
   | 'holds everything back';
 
 /**
- * Generates "one two" as two tokens per choice. Reports the estimated prompt size first and the actual one after the
- * start.
+ * Generates "one two" as two tokens per choice. It reports the estimated prompt size first, and the actual one after
+ * the start.
  */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;
@@ -79,7 +79,7 @@ class Elsewhere implements Provider {
     return { tokens: read(request).estimate, exact: false };
   }
 
-  /** Sends one event per event loop turn. */
+  /** Sends one event per event-loop turn. */
   #play(events: GenerationEvent[], onEvent: (event: GenerationEvent) => void): RunningGeneration {
     let isOver = false;
     const next = (): void => {

@@ -1,5 +1,5 @@
 // Tests that the server accepts everything that /openapi.json allows. Random bodies built from the published schemas
-// must never be refused as malformed (400), except for rules that JSON Schema cannot express.
+// must never be refused as malformed (400), except because of rules that JSON Schema cannot express.
 
 import t from 'tap';
 import type { ErrorCode } from '../../src/shared/error-codes.js';

@@ -1,4 +1,4 @@
-// Tests the start of a response run with a real store.
+// Tests how a response run starts, with a real store.
 import t from 'tap';
 import { apiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';

@@ -1,5 +1,5 @@
 // Checks a stream of response events independently of the encoder: order, numbering, ids, and that the deltas add up to
-// the complete response (contract section 5).
+// the complete response (section 5 of the contract).
 import assert from 'node:assert/strict';
 
 export interface Item {
@@ -41,7 +41,7 @@ export interface Names {
   reasoning: 'response.reasoning' | 'response.reasoning_text' | 'response.reasoning_summary_text';
 }
 
-/** Returns the resource of the last event. Throws AssertionError for an invalid stream. */
+/** Returns the resource in the last event. Throws AssertionError if the stream is invalid. */
 export function checkStream(events: readonly Event[], names: Names, { background = false } = {}): Resource {
   events.forEach((event, index) => assert.equal(event.sequence_number, index, 'events are numbered without gaps'));
   const lifecycle = background

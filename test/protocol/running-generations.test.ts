@@ -1,4 +1,4 @@
-// Tests that generations of a suspended organization or a revoked key end with an error, with or without a change
+// Tests that the generations of a suspended organization or a revoked key end with an error, with or without a change
 // notification.
 import t, { type Test } from 'tap';
 import { RunningGenerations } from '../../src/protocol/running-generations.js';

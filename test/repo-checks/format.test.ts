@@ -1,4 +1,4 @@
-// Checks the formatting and lint of the whole tree, with the configuration of `npm run lint` and `npm run format`.
+// Checks the whole tree's formatting and lint, with the configuration of `npm run lint` and `npm run format`.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,12 +1,13 @@
 // Checks the layers described in docs/internals/architecture.md. A file that imports or includes from a higher layer
-// fails here, and so do files that import each other in a cycle. A new folder must be added to the list of layers.
+// fails this test, and so do files that import each other in a cycle. A new directory must be added to the list of
+// layers.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
 
-/** Folders of src/, or files without their extension, lowest layer first. */
+/** Directories of src/, or files without their extension, lowest layer first. */
 const TYPESCRIPT = [
   'config',
   'shared',
@@ -28,7 +29,7 @@ const TYPESCRIPT = [
   'cli',
   'main',
 ];
-/** Folders of native/, lowest layer first. */
+/** Directories of native/, lowest layer first. */
 const NATIVE = [
   'base',
   'formats/json',
@@ -63,7 +64,7 @@ function typescriptLinks(folder = 'src'): Links {
 }
 
 function nativeLinks(): Links {
-  // Used only by the build.
+  // native/cmake is used only by the build.
   const files = new Set(filesUnder('native', /\.(h|cc|cu)$/).filter((file) => !file.startsWith('native/cmake/')));
   return new Map(
     [...files].map((file) => {
@@ -92,7 +93,7 @@ function upward(links: Links, layers: readonly string[], layerOf: (file: string)
   return wrong.sort();
 }
 
-/** Everything that a file imports, directly or indirectly. */
+/** Returns everything that a file imports, directly or indirectly. */
 function reachedFrom(file: string, links: Links): string[] {
   const reached = new Set([file]);
   for (const each of reached) for (const target of links.get(each) ?? []) reached.add(target);

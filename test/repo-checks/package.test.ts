@@ -1,5 +1,5 @@
-// Tests the npm packages, packed from this build and installed in a separate folder: their contents, a server started
-// from them, and the messages when the engine's package is missing.
+// Tests the npm packages, packed from this build and installed in a separate directory: their contents, a server
+// started from them, and the messages when the engine's package is missing.
 import { spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,

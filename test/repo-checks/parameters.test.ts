@@ -1,5 +1,5 @@
-// Checks that functions, methods and constructors have at most five positional parameters. Further ones must be members
-// of an options object, which callers fill in by name.
+// Checks that functions, methods and constructors have at most five positional parameters. Further parameters must be
+// members of an options object, which callers fill in by name.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -20,7 +20,7 @@ const sources = FOLDERS.flatMap((folder) =>
     .filter((file) => !file.includes('node_modules/')),
 );
 
-/** `FILE NAME` of each function with too many parameters. A constructor has the name of its class. */
+/** Returns `FILE NAME` for each function with too many parameters. A constructor has the name of its class. */
 function excessive(file: string, text: string): string[] {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
   const found: string[] = [];

@@ -1,4 +1,4 @@
-// Tests the progress display of a build.
+// Tests a build's progress display.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';

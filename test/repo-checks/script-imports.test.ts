@@ -1,5 +1,5 @@
-// Checks that every import of a script (.mjs) names a module and an export that exist. No compiler reads these files
-// otherwise, so that a source file that moves would break them unseen until someone runs the script.
+// Checks that every import in a script (.mjs) names an existing module and export. No compiler reads these files
+// otherwise, so moving a source file would break them unnoticed until someone runs the script.
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -10,7 +10,7 @@ const FOLDERS = ['bench', 'deploy', 'models', 'native', 'scripts', 'src', 'test'
 /** TypeScript's errors for modules that are not found and for names that a module does not export. */
 const BROKEN_IMPORT = new Set([2305, 2307, 2459, 2614, 2724, 2882]);
 
-/** `FILE: MESSAGE` of each broken import. */
+/** Returns `FILE: MESSAGE` for each broken import. */
 function brokenImports(files: readonly string[]): string[] {
   const program = ts.createProgram([...files], {
     allowJs: true,

@@ -1,4 +1,4 @@
-// Tests that the setup scripts refuse broken checkouts and unknown options before they build.
+// Tests that the setup scripts refuse broken checkouts and unknown options before they build anything.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

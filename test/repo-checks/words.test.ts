@@ -1,6 +1,5 @@
-// Checks that wordings that docs/internals/contributing.md rules out do not appear in comments, strings and docs. A
-// program can check only this minimum, so every text must still be read. If a sentence needs such a wording, add it to
-// ALLOWED.
+// Checks that comments, strings and docs contain no wording that docs/internals/contributing.md rules out. A program
+// can check only this minimum, so every text must still be read. If a sentence needs such a wording, add it to ALLOWED.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';
@@ -18,7 +17,7 @@ const COVERED = [
 const DATA = /^(bench\/results\/.*\.(md|json)|test\/(data|fuzz\/corpus)\/)/;
 /** Files that quote the wordings to rule them out. */
 const QUOTING = new Set(['docs/internals/contributing.md']);
-/** Whole lines, trimmed, that may stay, by file. */
+/** Whole lines, trimmed, to exempt, by file. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {};
 
 const words = readFileSync(join(root, 'test', 'repo-checks', 'words.txt'), 'utf8')
@@ -36,11 +35,11 @@ function filesIn(path: string): string[] {
     );
 }
 
-/** Whether the string is the title of a test. The other strings of tests are mostly data. */
+/** Whether the string is a test's title. The other strings in tests are mostly data. */
 const isTitle = ({ parent }: ts.Node): boolean =>
   ts.isCallExpression(parent) && /(^|\.)test$/.test(parent.expression.getText());
 
-/** Comments of a C++ or CUDA file, with the line on which each starts, counted from 0. */
+/** Returns the comments in a C++ or CUDA file, with the line on which each starts, counted from 0. */
 function commentsOf(source: string): { line: number; text: string }[] {
   return [...source.matchAll(/"(?:\\.|[^"\\\n])*"|\/\/.*|\/\*[^]*?\*\//g)]
     .filter(([text]) => !text.startsWith('"'))
@@ -48,8 +47,8 @@ function commentsOf(source: string): { line: number; text: string }[] {
 }
 
 /**
- * Comments and strings of a TypeScript or JavaScript file, of tests only comments and titles, with the line on which
- * each starts, counted from 0.
+ * Returns the comments and strings in a TypeScript or JavaScript file (for tests, only comments and titles), with the
+ * line on which each starts, counted from 0.
  */
 function textsOf(file: string, source: string): { line: number; text: string }[] {
   const parsed = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
@@ -77,7 +76,7 @@ function linesOf(file: string): { line: number; text: string }[] {
     : /\.(cc|h|cuh?)$/.test(file)
       ? commentsOf(source)
       : source.split('\n').map((text, line) => ({ line, text }));
-  // Wordings in backticks are identifiers and code.
+  // Text in backticks is code, so it is not checked.
   return texts.flatMap(({ line, text }) =>
     text.split('\n').map((part, at) => ({ line: line + at, text: part.replace(/`[^`]*`/g, '') })),
   );

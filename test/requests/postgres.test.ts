@@ -7,7 +7,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { entry, requestLogTests } from './request-log.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);

@@ -30,7 +30,7 @@ const text = 'Two and two 🧮 make four.\n';
 const store = await newStore('first');
 const sealer = await openSealer(new LmdbSealerState(store), KEYS, MODELS);
 
-/** Yields variants of the value: with one byte or character changed, truncated, or extended. */
+/** Yields variants of the value: with one byte or character changed, truncated, and extended. */
 function* spoiled(value: string, prefix: string): Generator<string> {
   const bytes = Buffer.from(value.slice(prefix.length), 'base64url');
   for (let at = 0; at < bytes.length; at++) {
@@ -108,7 +108,7 @@ t.test('opening returns the model that sealed the value, and fails for a model t
 });
 
 t.test('field boundaries are authenticated', async (t) => {
-  // Model names that result in the same concatenated bytes and the same model byte. Only their lengths differ.
+  // Model names that give the same concatenated bytes and the same model byte. Only their lengths differ.
   const byte = (name: string) => createHash('sha256').update(name).digest()[0];
   let whole = '';
   for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;

@@ -1,4 +1,4 @@
-// Tests that a module closes its parts in reverse order, at shutdown or if it fails to open.
+// Tests that a module closes its parts in reverse order, at shutdown or when it fails to open.
 
 import t from 'tap';
 import { openModule } from '../../src/server/module.js';

@@ -1,4 +1,4 @@
-// Tests the parser of server-sent events: splits, line ends, fields, limits and long events.
+// Tests the parser for server-sent events: splits, line endings, fields, limits and long events.
 import t from 'tap';
 import { SseParser, type SseOptions } from '../../src/shared/sse-parser.js';
 import { utf8Chunks } from '../../src/shared/utf8-chunks.js';
@@ -31,7 +31,7 @@ function read(
   });
   for (const part of parts) {
     parser.push(part);
-    if (typeof part !== 'string') part.fill(0); // The caller may reuse the memory.
+    if (typeof part !== 'string') part.fill(0); // the caller may reuse the memory
   }
   if (atEnd !== undefined) parser.end(atEnd === 'all');
   return seen;

@@ -1,5 +1,5 @@
-// Step-by-step scenarios on the simulated service (docs/internals/simulation.md): background responses that meet a full
-// disk or their expiry. They take minutes of simulated time and almost no real time.
+// Step-by-step scenarios on the simulated service (docs/internals/simulation.md): background responses when the disk is
+// full or when they expire. They take minutes of simulated time and almost no real time.
 import t from 'tap';
 import { Scenario } from './service/scenario.js';
 import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
@@ -221,7 +221,7 @@ t.test(
     const scenario = await Scenario.begin();
     const id = idOf(await scenario.generate(0, 3, 300));
     while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
-    await scenario.full(60_000); // Before its last events are logged.
+    await scenario.full(60_000); // before its last events are logged
     await scenario.pass(61_000);
     const slow = await scenario.ask(0, 'GET', '/v1/responses/:id', { id, query: { stream: 'true' }, reads: false });
     t.same(slow.events, []);

@@ -1,8 +1,8 @@
 // npm run soak -- [--minutes N] [--seed N] [--rate N]: a server with two HTTP workers gets requests on every endpoint,
-// 30 percent of which are aborted, while keys are created and revoked and models are drained and reloaded. Memory after
-// a full collection in every thread must be flat within 2 percent over the second half of the run, and the number of
-// allocator arenas must not grow. File descriptors and the server's counts of running work must return to their initial
-// values. With --leak N the main thread leaks N bytes per second (leak.ts), which the test must detect.
+// 30% of which are aborted, while keys are created and revoked and models are drained and reloaded. Memory after a full
+// collection in every thread must stay flat to within 2% over the second half of the run, and the number of allocator
+// arenas must not grow. File descriptors and the server's counts of running work must return to their initial values.
+// With --leak N, the main thread leaks N bytes per second (leak.ts), which the test must detect.
 import { join } from 'node:path';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -89,7 +89,7 @@ try {
     ...(rate === null ? {} : { rate }),
   });
   say(`seed ${seed}, ${minutes} minutes${rate === null ? '' : `, ${rate} client turns per second`}`);
-  await traffic.run(CLIENTS, performance.now() + 3_000); // Warms up every connection and thread.
+  await traffic.run(CLIENTS, performance.now() + 3_000); // warm up every connection and thread
   await eventually(async () => (await sum('monolith_sequences_running')) === 0);
   const begun = sampleOf(pid);
   const end = performance.now() + minutes * 60_000;
@@ -195,7 +195,7 @@ async function sum(name: string): Promise<number> {
     .reduce((all, [, value]) => all + value, 0);
 }
 
-/** The endpoints in the server's OpenAPI document, except those that only operators call (people.ts). */
+/** Returns the endpoints in the server's OpenAPI document, except those that only operators call (people.ts). */
 async function documented(): Promise<string[]> {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, unknown>>;

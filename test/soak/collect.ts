@@ -1,6 +1,6 @@
-// Preloaded into the server under a soak test. On SIGUSR2 every isolate runs a full garbage collection, and the memory
-// each one retains is written to the file MONOLITH_TEST_COLLECTED. Memory between collections shows only how V8 paces
-// them, not what is retained.
+// Preloaded into the server under a soak test. On SIGUSR2, every isolate runs a full garbage collection, and the memory
+// that each one retains is written to the file MONOLITH_TEST_COLLECTED. Memory between collections shows only how V8
+// paces them, not what is retained.
 import { renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
@@ -19,7 +19,7 @@ if (file !== undefined) {
   const gc = runInNewContext('gc') as () => void;
   const collected = (): Isolate => {
     gc();
-    gc(); // The second call collects objects that finalizers released.
+    gc(); // a second call collects objects released by finalizers
     const {
       used_heap_size: used,
       total_physical_size: heap,

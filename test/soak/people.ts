@@ -1,5 +1,5 @@
 // Simulated users during a soak test. They create and revoke keys, sign in and out, read the dashboard's pages, watch
-// the live view for a while, and save and delete presets. Operators read metrics and drain and load models.
+// the live view for a while, and save and delete presets. Operators read metrics, and drain and load models.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';
 import type { SavedItem } from '../../src/shared/wire/playground.js';
@@ -13,7 +13,7 @@ const SESSIONS_MS = 20_000;
 const MODELS_MS = 15_000;
 
 export interface People extends Pick<Owned, 'server' | 'owner' | 'organization' | 'client'> {
-  /** Models that are drained and reloaded, so that their engines are stopped and started. */
+  /** Models to drain and reload, which stops and starts their engines. */
   models: readonly string[];
   /** When to stop, as a value of performance.now(). */
   end: number;

@@ -1,14 +1,14 @@
-// Measures the memory, file descriptors and threads of a running process, as reported by Linux.
+// Measures a running process's memory, file descriptors and threads, as reported by Linux.
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Sample {
-  /** Private bytes, without mapped files. */
+  /** Private bytes, excluding mapped files. */
   anonymous: number;
   resident: number;
   descriptors: number;
   threads: number;
-  /** Arenas of the C library's allocator, without the main one. */
+  /** Arenas of the C library's allocator, excluding the main one. */
   arenas: number;
 }
 
@@ -16,18 +16,18 @@ export interface Sample {
 export interface Isolate {
   thread: number;
   used: number;
-  /** Committed pages of the heap. */
+  /** Committed heap pages, in bytes. */
   heap: number;
   external: number;
   malloced: number;
   spaces: Record<string, number>;
 }
 
-/** A sample after a full collection of all threads. */
+/** A sample taken after a full collection in all threads. */
 export interface Kept extends Sample {
-  /** Bytes of all JavaScript objects. */
+  /** Bytes used by all JavaScript objects. */
   used: number;
-  /** Anonymous memory outside the heaps: that of the engine and of the C library's allocator. */
+  /** Anonymous memory outside the heaps: used by the engine and the C library's allocator. */
   native: number;
   isolates: Isolate[];
 }
@@ -47,7 +47,7 @@ export function sampleOf(pid: number): Sample {
   };
 }
 
-/** Lets all threads of the process collect and takes a sample; null if the process did not respond in time. */
+/** Makes all threads of the process collect and takes a sample; null if the process did not respond in time. */
 export async function keptOf(pid: number, file: string, threads: number): Promise<Kept | null> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
@@ -71,7 +71,10 @@ function arenasIn(maps: string): number {
   }).length;
 }
 
-/** Growth from the third quarter of the samples to the last, as a fraction. Medians are compared because garbage-collected memory fluctuates. */
+/**
+ * Growth from the third quarter of the samples to the last, as a fraction. Medians are compared because
+ * garbage-collected memory fluctuates.
+ */
 export function growth(samples: readonly number[]): number {
   const half = samples.slice(samples.length >> 1);
   return median(half.slice(half.length >> 1)) / median(half.slice(0, half.length >> 1)) - 1;

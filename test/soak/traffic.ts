@@ -1,4 +1,4 @@
-// Concurrent clients on every endpoint, some of which disconnect at any moment: complete, streamed and background
+// Concurrent clients on every endpoint, some of which disconnect at random: complete, streamed and background
 // responses, WebSockets, interrupted bodies, schemas, tools, images, continuations, reads and token counts. A single
 // seed determines all random choices; the timing depends on the machine.
 import { connect } from 'node:net';
@@ -12,7 +12,7 @@ export interface TrafficOptions {
   seed: number;
   /** Percentage of HTTP requests that are aborted. */
   abortPercent: number;
-  /** Turns per second of all clients together; unlimited if absent. */
+  /** Turns per second across all clients; unlimited if absent. */
   rate?: number;
   /** A vision model, and the images to send to it. */
   sight?: { model: string; pictures: readonly string[] };
@@ -29,7 +29,7 @@ interface Request {
 }
 
 export class Traffic {
-  /** Count of each outcome: a status code or an event such as a disconnect. */
+  /** How often each outcome occurred: a status code, or an event such as a disconnect. */
   readonly statuses = new Map<string, number>();
   /** Endpoints that were called, with {id} in place of ids. */
   readonly endpoints = new Set<string>();
@@ -178,7 +178,8 @@ export class Traffic {
   }
 
   /**
-   * A request with images. In half of the requests, a random text before them prevents their pages from being reused.
+   * A request with images. In half of these requests, a random text before the images prevents their pages from being
+   * reused.
    */
   #sight(model: string): object {
     const { below: draw, pick } = this.#random;
@@ -273,7 +274,7 @@ export class Traffic {
         );
       }
     });
-    // The others disconnect before the socket is open.
+    // The rest disconnect before the socket is open.
     if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]);
     await Promise.race([ended, sleep(draw(400))]);
     if (draw(2) === 0) socket.close();
@@ -288,7 +289,7 @@ const templateOf = (path: string): string =>
     .replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}')
     .replace(/^(\/v1\/models\/).+/, '$1{id}');
 
-/** A JSON schema that usually no earlier request had. */
+/** Returns a JSON schema that usually no earlier request has had. */
 function formOf(below: Random['below']): object {
   const properties = Object.fromEntries(
     Array.from({ length: 1 + below(4) }, () => [

@@ -1,4 +1,4 @@
-// Tests of the clock guard, for every storage backend that stores the last known time.
+// Clock guard tests that every storage backend that stores the last known time must pass.
 import t, { type Test } from 'tap';
 import { ERASURE_HOLD_BYTES, ErasureHold } from '../../src/shared/erasure-hold.js';
 import { ClockGuard } from '../../src/storage/clock-guard.js';

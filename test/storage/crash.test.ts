@@ -13,7 +13,7 @@ import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { isWhole } from './whole.js';
 
-t.setTimeout(300_000); // the timeout is long because the machine may be busy
+t.setTimeout(300_000); // the machine may be busy
 
 const KILLS = 5;
 

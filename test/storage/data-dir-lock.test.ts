@@ -11,7 +11,7 @@ import t from 'tap';
 import { lockDataDir, lockPath } from '../../src/storage/data-dir-lock.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(120_000); // long timeout for busy machines
+t.setTimeout(120_000); // the machine may be busy
 
 const path = mkdtempSync(join(tmpdir(), 'monolith-lock-'));
 t.teardown(() => rmSync(path, { recursive: true, force: true }));

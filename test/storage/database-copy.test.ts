@@ -31,7 +31,7 @@ import { endsWithParent, eventually, main } from '../e2e/monolith.js';
 import { randomFrom } from '../support/random.js';
 import { expected } from './saver.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-copy-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -10,7 +10,7 @@ import { openPostgresResponses } from '../../src/storage/postgres/responses/open
 import { DAY, record, START } from './records.js';
 import { allOf, responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres();

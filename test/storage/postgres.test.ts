@@ -15,7 +15,7 @@ import type { Log } from '../../src/telemetry/types.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres({ settings: { deadlock_timeout: '20ms' } });

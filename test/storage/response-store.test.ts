@@ -14,7 +14,7 @@ import type { Store, Table, TableName } from '../../src/storage/store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 await responseStoreTests(openResponses);
 

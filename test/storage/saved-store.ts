@@ -1,4 +1,4 @@
-// Tests for every SavedStore implementation.
+// Tests that every implementation of SavedStore must pass.
 import t, { type Test } from 'tap';
 import { MAX_SAVED } from '../../src/dashboard/saved/saved-store.js';
 import type { SavedRow, SavedStore } from '../../src/dashboard/saved/saved-store.js';

@@ -4,7 +4,7 @@ import { said, spoken, standardScripts, type Said } from './scripts.js';
 import { planOf } from './script-plan.js';
 import { startScripted } from './script-model.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 interface Answer {
   choices: {

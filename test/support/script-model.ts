@@ -14,7 +14,7 @@
 //   B  tool call marker spelled out as text                O  call without arguments
 //   C  text, then a call                                   P  two calls
 //   D  call with nested arguments, split characters        Q  call whose arguments never end
-//   E  multi-byte characters split over tokens             R  reasoning without end
+//   E  multi-byte characters split across tokens           R  reasoning without end
 //   F  JSON in a code fence                                S  text with a possible stop string, "STOP"
 //   H  reasoning, then text                                T  text after a tool result
 //   I  JSON that violates the test schema                  U  call to a tool that was not offered
@@ -22,7 +22,7 @@
 //   K  reasoning, text and a call                          Z  empty output
 //   L  story without end
 //
-// Reasoning: a script that begins with <think> reasons if the request enables reasoning. The files' default effort is
+// Reasoning: a script that starts with <think> reasons if the request enables reasoning. The files' default effort is
 // `medium`, so chat requests reason unless they set `none`. Otherwise the model outputs only the part after the
 // reasoning. With `startScripted({ opensThinking: true })` the prompt itself opens the section, as some models'
 // templates do.
@@ -35,7 +35,7 @@
 //
 // Custom scripts: `writeScriptModel(path, { scripts: { A: ['one ', 'two'], B: [...] } })`. Each piece is one token.
 // Texts should be unique. A text that occurs twice is joined with the piece after it; otherwise it needs a unique text
-// on both sides (also white space after </think>). A script ends with <|im_end|> unless its last piece is a `repeat`.
+// on both sides (whitespace after </think> too). A script ends with <|im_end|> unless its last piece is a `repeat`.
 //
 // Implementation: one layer with a zero feed-forward part. Three attention heads look back exactly 1, 2 and 4 tokens:
 // their queries and keys are constant, and scores peak at that distance because of the RoPE frequencies. The fourth

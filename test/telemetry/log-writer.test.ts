@@ -1,4 +1,4 @@
-// Tests the log's writer with a real pipe: what happens while nobody reads it, when its reader closes it, and at exit.
+// Tests the log writer with a real pipe: what happens while nobody reads it, when its reader closes it, and at exit.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
@@ -18,7 +18,7 @@ function pipe(folder: string): string {
 
 const opened = (path: string, mode: number): number => openSync(path, mode | constants.O_NONBLOCK);
 
-/** Returns what can be read now. */
+/** Returns what can be read at the moment. */
 function readNow(fd: number): string {
   const parts: Buffer[] = [];
   for (;;) {

@@ -225,7 +225,7 @@ t.test('the metric names that vLLM dashboards read are exported', async (t) => {
     if (metricNames === 'monolith') continue;
     const of = (name: string, more = ''): number | undefined =>
       values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
-    // Counts of different endpoints are added up.
+    // The counts for different endpoints are added up.
     for (const [name, count] of [
       ['time_to_first_token_seconds', 2],
       ['inter_token_latency_seconds', 6],

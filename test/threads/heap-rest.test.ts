@@ -1,4 +1,4 @@
-// Tests that an HTTP worker runs a full garbage collection once it has been idle, but not while it serves requests.
+// Tests that an HTTP worker runs a full garbage collection once it has been idle, but not while it is serving requests.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -50,7 +50,7 @@ t.test(
     const refs = Array.from({ length: 100 }, make);
     await new Promise((turn) => {
       setImmediate(turn);
-    }); // WeakRef targets stay alive until the end of the current turn.
+    }); // WeakRef targets stay alive until the end of the current turn
     collectAll();
     t.ok(
       refs.filter((ref) => ref.deref() !== undefined).length < 5,

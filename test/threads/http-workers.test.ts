@@ -151,7 +151,7 @@ t.test('a background response can be followed, cancelled and deleted from any wo
   t.same(numbers[2], numbers[0]?.slice(2));
   for (const thread of [1, 2]) {
     const { body } = await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true });
-    if (thread === 2) await ask('GET', '/healthz'); // The next connection goes to the other worker.
+    if (thread === 2) await ask('GET', '/healthz'); // the next connection goes to the other worker
     t.match(await ask('DELETE', `/v1/responses/${body.id}`), { status: 200, body: { deleted: true } });
     t.equal((await ask('GET', `/v1/responses/${body.id}`)).status, 404);
   }

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { HubBus, PortBus } from '../../src/server/workers/hub-bus.js';
 import { eventually } from '../e2e/monolith.js';
 
-/** Tests a hub and the buses of its workers, all on this thread. Messages pass through real ports. */
+/** A hub and its workers' buses, all on this thread. Messages pass through real ports. */
 function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
   const errors: string[] = [];
   const onError = (error: unknown): void => {

@@ -1,4 +1,4 @@
-// A simulated engine for tuning runs, and the exhaustive grid search that the runs are compared with.
+// A simulated engine for tuning runs, and the exhaustive grid search to which the runs are compared.
 import { Space } from '../../src/bench/tune/space.js';
 import type { HeldEngine, Measure } from '../../src/bench/tune/ports.js';
 import type { TuneSettings } from '../../src/shared/wire/tuning.js';
@@ -44,7 +44,7 @@ export class SimulatedEngine implements HeldEngine {
   }
 }
 
-/** `worse`: a factor for the latencies. */
+/** `worse` returns a factor for the latencies. */
 export function measuring(surface: Surface, engine: SimulatedEngine, worse: () => number = () => 1): Measure {
   return ({ load, seed }) => {
     const { throughput, ttft, itl, seconds } = simulate(surface, engine.inForce, load, REQUESTS, seed);
@@ -71,7 +71,7 @@ export interface Truth {
   readonly worst: number;
 }
 
-/** The true values of one point, measured with many requests. */
+/** A point's true values, measured with many requests. */
 export function truth(surface: Surface, settings: TuneSettings, load: number): Truth {
   const { throughput, ttft, itl } = simulate(surface, settings, load, 12 * REQUESTS, 4_711);
   return { throughput, worst: Math.max(ttft / surface.ttftMs, itl / surface.itlMs) };
@@ -81,8 +81,8 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
 export const TOLERANCE = 1.1;
 
 /**
- * The best of all combinations. The most promising ones are measured again with many requests. `seconds`: the total
- * time for measuring all combinations.
+ * Returns the best of all combinations. The most promising ones are measured again with many requests. `seconds`: the
+ * total time for measuring all combinations.
  */
 export function exhaustive(
   surface: Surface,

@@ -1,6 +1,6 @@
-// Simulates an engine with continuous batching. A step computes the next token of every running sequence and as many
-// prompt tokens as the batch size and the step's time limit allow. Its duration consists of a fixed part (reading the
-// weights), a part per token, and a part per attended token. The simulation is seeded and takes milliseconds.
+// Simulates an engine with continuous batching. A step computes the next token of every running sequence, and as many
+// prompt tokens as the batch size and the limit on the step time allow. Its duration consists of a fixed part (reading
+// the weights), a part per token, and a part per attended token. The simulation is seeded and takes milliseconds.
 import { percentileOf } from '../../src/bench/load/distribution.js';
 import { randomFrom } from '../../src/shared/random.js';
 import type { Random } from '../../src/shared/random.js';
@@ -43,7 +43,7 @@ export interface Simulated {
 
 /**
  * Simulates `concurrency` clients until `requests` requests have completed. Each client sends its next request after it
- * gets a response. The initial requests, which all start together, are not counted.
+ * has received a response. The initial requests, which all start together, are not counted.
  */
 export function simulate(
   { machine, prompt, answer, spread, percentile }: Surface,
@@ -75,7 +75,7 @@ export function simulate(
     const begun: Sequence[] = [];
     for (const one of running) {
       if (one.prompt === 0) continue;
-      // The time limit of a step applies only while other sequences generate tokens.
+      // The limit on the step time applies only while other sequences are generating tokens.
       const bound =
         served.length > 0
           ? Math.max(1, Math.floor((settings.step_ms - cost(rows, context)) / machine.rowMs))
@@ -107,7 +107,7 @@ export function simulate(
   };
 }
 
-/** Two machines with two workloads: short prompts on a GPU, long documents on a CPU. */
+/** Two machines with two workloads: short prompts on a GPU, and long documents on a CPU. */
 export const SURFACES: Readonly<Record<'conversation' | 'documents', Surface>> = {
   conversation: {
     machine: { stepMs: 9, rowMs: 0.02, contextMs: 0.00025 },

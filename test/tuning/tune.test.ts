@@ -1,5 +1,5 @@
-// Tests complete tuning runs on simulated engines. They must find settings as good as those of an exhaustive grid in a
-// tenth of its time, and must restore the previous settings.
+// Tests complete tuning runs on simulated engines. They must find settings as good as those of an exhaustive grid
+// search in a tenth of its time, and must restore the previous settings.
 import t from 'tap';
 import { MIN_TRIALS } from '../../src/bench/tune/plan.js';
 import type { TunePlan } from '../../src/bench/tune/plan.js';
@@ -8,7 +8,7 @@ import type { TuneRun } from '../../src/shared/wire/tuning.js';
 import { exhaustive, measuring, MAX_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
 import { SURFACES } from './engine-surface.js';
 
-t.setTimeout(300_000); // Allows for a busy machine.
+t.setTimeout(300_000); // the machine may be busy
 
 const BEFORE = { max_batch_tokens: 256, max_sequences: 32, step_ms: 250 };
 const plan = (more: Partial<TunePlan> = {}): TunePlan => ({

@@ -1,5 +1,5 @@
-// Tests that latency percentiles are within the documented error, are combined over hours and writers, and are removed
-// with their hour.
+// Tests that latency percentiles are within the documented error, are combined across hours and writers, and are
+// removed with their hour.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// Latency tests that every UsageStore must pass: percentiles are within the documented error, are combined over hours
+// Latency tests that every UsageStore must pass: percentiles are within the documented error, are combined across hours
 // and writers, and are removed with their hour.
 import t, { type Test } from 'tap';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';

@@ -10,7 +10,7 @@ import { withoutPostgres } from '../support/postgres.js';
 import { latencyTests } from './latency-reports.js';
 import { finished, NOW, query, usageStoreTests } from './usage-store.js';
 
-t.setTimeout(300_000); // long timeout for busy machines
+t.setTimeout(300_000); // the machine may be busy
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -22,7 +22,7 @@ latencyTests(open);
 t.test('a batch whose commit was not confirmed is counted only once, and a lost batch is written again', async (t) => {
   const real = await databaseFor(t, postgres);
   let lose: 'answer' | 'request' | null = null;
-  // A database connection that can drop a transaction before or after its execution.
+  // A database connection that can drop a transaction before or after it is executed.
   const database: Database = {
     address: real.address,
     load: () => real.load(),

@@ -1,5 +1,5 @@
 // Tests usage in a real LMDB database: records add up, are found by hour, day and group, and are removed after their
-// retention.
+// retention period.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ t.test(
     const { store, usages } = await storeFor(t);
     const usage = new UsageRecorder(usages, quiet, () => NOW);
     usage.finished(finished());
-    usage.finished(finished()); // One request may have several generations.
+    usage.finished(finished()); // one request may have several generations
     usage.finished(
       finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }),
     );

@@ -1,5 +1,5 @@
-// Tests of the account pages in a real browser, in the order in which a new user visits them: from the first sign-up
-// and a working API key to usage, limits, and signing out and in again. Screenshots of each page are stored in
+// Tests the account pages in a real browser, in the order in which a new user visits them: from the first sign-up and a
+// working API key to usage, limits, and signing out and in again. Screenshots of each page are stored in
 // build/screenshots.
 import OpenAI from 'openai';
 import { test } from 'tap';
@@ -75,7 +75,7 @@ test('a new user can complete every task on the account pages', { skip: noBrowse
     await page.getByText('will not be shown again', { exact: false }).waitFor();
     await screenshots(page, 'key-secret', { fullPage: false, few: true });
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
-    // Escape does not lose the secret: where the browser closes the dialog anyway, the page opens it again.
+    // Escape does not lose the secret: if the browser closes the dialog anyway, the page opens it again.
     await page.locator('[data-secret]').waitFor();
     await page.getByRole('tab', { name: 'Python' }).click();
     t.match(await page.getByRole('tabpanel').innerText(), /client = OpenAI\(base_url="http.*\/v1", api_key="sk-/);

@@ -1,4 +1,4 @@
-// Tests of the playground with several models side by side, and of saving: a shared link for members, and presets that
+// Tests the playground with several models side by side, and saving: a link shared with members, and presets that
 // restore their settings.
 
 import { test } from 'tap';

@@ -1,5 +1,5 @@
-// Tests that the colours of the dashboard meet WCAG AA: a contrast of 4.5:1 for text and 3:1 for the borders of
-// controls, for meters and for chart lines.
+// Tests that the dashboard's colours meet WCAG AA: a contrast of 4.5:1 for text and 3:1 for control borders, meters and
+// chart lines.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'tap';

@@ -1,5 +1,5 @@
-// Tests of the pages that operators and members use daily, in a real browser against a real server: the request log,
-// usage and the live view.
+// Tests the pages that operators and members use daily, in a real browser against a real server: the request log, usage
+// and the live view.
 import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/shared/wire/api-keys.js';

@@ -1,5 +1,5 @@
-// Tests of a new user's first steps in a real browser: the playground describes the embedded models and suggests
-// prompts, and an operator can download a larger model.
+// Tests a new user's first steps in a real browser: the playground describes the embedded models and suggests prompts,
+// and an operator can download a larger model.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

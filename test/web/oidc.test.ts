@@ -1,4 +1,4 @@
-// Tests of OpenID Connect sign-in in a real browser: the button, the redirects, and the message after a failure.
+// Tests OpenID Connect sign-in in a real browser: the button, the redirects, and the message after a failure.
 import { test } from 'tap';
 import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
 import { startDashboard } from '../support/dashboard-server.js';

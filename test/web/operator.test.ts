@@ -1,4 +1,4 @@
-// Tests of the operator pages in a real browser against a real server: live values and charts, engine settings,
+// Tests the operator pages in a real browser against a real server: live values and charts, engine settings,
 // organizations, users and models.
 
 import { test } from 'tap';
@@ -272,7 +272,7 @@ test('the operator pages work', { skip: noBrowser, timeout: 120_000 }, async (t)
       'usage',
     ]) {
       await page.goto(`/dashboard/operator/${path}`);
-      // the live page keeps its stream open and never becomes idle
+      // the live page keeps its stream open, so it never becomes idle
       await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);
       t.equal(await overflow(page), 0, `${path} does not scroll sideways at 360 pixels`);
     }

@@ -1,4 +1,4 @@
-// Tests of an organization's pages in a real browser: models, stored responses, members and invitations, settings and
+// Tests an organization's pages in a real browser: models, stored responses, members and invitations, settings and
 // audit log. Also covers keyboard use, narrow screens and an unreachable server.
 import OpenAI from 'openai';
 import { test } from 'tap';

@@ -1,5 +1,5 @@
-// Tests Markdown in playground responses, in a real browser against an upstream whose text the test determines: text
-// must become elements while it streams, and hostile text must have no effect.
+// Tests Markdown in playground responses, in a real browser against an upstream whose text the test controls: Markdown
+// must be rendered while it streams, and hostile text must have no effect.
 
 import { test } from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';

@@ -1,4 +1,4 @@
-// Tests of page modules without a browser: streamed playground responses, requests, generated code, Markdown, and the
+// Tests page modules without a browser: streamed playground responses, requests, generated code, Markdown, and the
 // operator's limit fields.
 import { spawnSync } from 'node:child_process';
 import { test } from 'tap';

@@ -1,4 +1,4 @@
-// Tests of the playground in a real browser against a real server with scripted models: streaming, thinking, tools,
+// Tests the playground in a real browser against a real server with scripted models: streaming, thinking, tools,
 // stopping, images, errors, and generated code that runs.
 
 import { spawn } from 'node:child_process';
@@ -165,7 +165,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     for (const code of [curl, javascript, anthropic, python]) t.match(code, /MONOLITH_API_KEY/);
-    // The folder is inside the repository so that the client packages are found.
+    // The directory is inside the repository so that imports find the client packages.
     const folder = mkdtempSync(join(root, 'build', 'code-'));
     t.teardown(() => rmSync(folder, { recursive: true }));
     const run = (command: string, args: string[]): Promise<string> =>

@@ -1,5 +1,5 @@
-// Tests of two-factor authentication in a real browser: setup with a QR code, the code at sign-in, an operator page
-// that requires it, an address change, and deleting the account.
+// Tests two-factor authentication in a real browser: setup with a QR code, the code at sign-in, an operator page that
+// requires it, an address change, and deletion of the account.
 import { test } from 'tap';
 import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';

@@ -1,5 +1,5 @@
-// Tests of serving a model from a hub on the operator page, in a real browser: the model is downloaded, served under a
-// name immediately, used, and removed.
+// Tests serving a model from a hub on the operator page, in a real browser: the model is downloaded, immediately served
+// under a name, used, and removed.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

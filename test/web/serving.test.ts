@@ -1,4 +1,4 @@
-// Tests of how the dashboard's files are served: cache headers, compression, the content security policy, and responses
+// Tests how the dashboard's files are served: cache headers, compression, the content security policy, and responses
 // for paths without a page.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { get as request } from 'node:http';

@@ -1,5 +1,5 @@
-// Tests of the page's stream handling without a browser: event parsing, reconnection against a real server, and the
-// sample window.
+// Tests the page's stream handling without a browser: event parsing, reconnection against a real server, and the sample
+// window.
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,5 +1,5 @@
-// Tests of the tuning page in a real browser against a real server: one run is started, watched and stopped, another
-// completes, and both are compared.
+// Tests the tuning page in a real browser against a real server: one run is started, watched and stopped, another
+// completes, and the two are compared.
 import t, { test } from 'tap';
 import type { ListPage } from '../../src/shared/wire/list.js';
 import type { TuneRunSummary } from '../../src/shared/wire/tuning.js';
@@ -18,7 +18,7 @@ import { eventually } from '../e2e/monolith.js';
 import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000); // allows for slow CI machines
+t.setTimeout(300_000); // the machine may be busy
 
 test('the numbers and axes of the tuning page are formatted', async (t) => {
   t.same([1234.5, 99.94, 0.01234, 0].map(figure), ['1,235', '99.9', '0.0123', '0']);

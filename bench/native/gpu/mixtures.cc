@@ -86,7 +86,7 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
       results.left_out.push_back(name + ": out of time");
       break;
     }
-    // Number of token ranges that calls cycle through. Each range selects different experts, so the weights come from
+    // How many token ranges the calls cycle through. Each range selects different experts, so the weights come from
     // memory rather than from the cache.
     const int places = std::min(most / n, 64);
     const double seconds = time_calls(runtime, options, places, [&](int i) {

@@ -1,5 +1,5 @@
-"""First conversations: what people type in their first minutes, in many wordings, with the noise of quick typing,
-over one to four turns. No record contains thinking, and no response contains a template marker."""
+"""First conversations: what people type in their first minutes, in many wordings, with the noise of quick typing, over
+one to four turns. No record contains thinking, and no response contains a template marker."""
 from .facts import fact
 from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES, SEEN, SEERS
 from .phrases import hasty, noisy, pick, sentence, weighted
@@ -10,25 +10,25 @@ from .unknown import ANSWERS, question
 from .wordplay import wordplay
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
-# the most frequent first messages: greetings, questions about its name and abilities, small words and goodbyes
+# the most frequent first messages: greetings, questions about its name and abilities, short replies and goodbyes
 _OFTEN = dict.fromkeys(("who are you", "your name", "help", "thanks"), 6) | {"hello": 10, "how are you": 8, "what's up": 7, "what can you do": 8, "bye": 8}
 _OFTEN |= dict.fromkeys(("good morning", "good evening", "are you there", "nice to meet you", "i am new", "are you human", "are you a bot", "who made you", "are you chatgpt", "which model", "how to use", "cannot do", "good night", "ok", "thanks bye", "i am fine"), 4)
 _OFTEN |= dict.fromkeys(("good afternoon", "i am back", "your age", "where are you", "how trained", "size", "smart", "feelings", "languages you speak", "internet", "can you code", "can you math", "can you write", "nice", "no", "yes", "bored", "sad", "weather", "time", "date", "news", "test", "only signs", "nonsense", "what do you mean", "just a topic"), 2.5)
 _OFTEN |= dict.fromkeys(("happy", "tired", "lonely", "stressed", "angry", "sick", "hungry", "good news", "bad news", "do you like", "family", "body", "favorite color", "favorite food", "favorite animal", "favorite movie", "favorite number", "favorite season", "meaning of life", "love you", "compliment", "insult", "what to do today", "what to watch", "what to read", "fun fact",
                          "say something", "poem", "song", "your opinion", "god", "love", "birthday", "purpose", "user does", "small statement", "user fact", "cannot do", "other language", "game", "odd claim", "paradox", "can you act", "can you do much", "maybe", "guess what", "thirsty", "motivate", "compliment me", "you are welcome", "how the user is", "offer", "going to", "danger", "politics", "smart", "feelings", "learn"), 2.6)
 _OFTEN["bored"] = _OFTEN["sad"] = 3.5
-# one rule each, and rarely asked
+# these have one rule each, and are rarely asked
 _OFTEN |= dict.fromkeys(("hal pod bay", "animal sound", "known line", "number alone", "command line", "packing", "day plan", "plan", "passwords", "name my company", "gift", "what to wear", "rock paper scissors", "knock knock", "can you use tools", "can you extract", "privacy", "cost", "alarm", "stock", "how to cook", "speak another"), 0.7)
 _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
 assert _OFTEN.keys() <= INTENTS.keys()
-# these usually follow another message; as a first turn they occur too, but less often
+# these usually follow another message, but also occur as a first turn, if less often
 _CASE = {"only signs", "other language", "nonsense"}   # these have their own noise
 _GREETED = {"hello", "good morning", "good afternoon", "good evening", "how are you", "thanks", "bye", "good night"}
 _BARE = {"ok", "nice", "yes", "no", "maybe", "lol", "thanks", "thanks bye", "bye", "good night", "really", "why", "wait", "continue", "stop"}   # with a greeting before them, they would mean something else
 
 
 def intent(r, me, name=None):
-    """(question, answer) of one intent."""
+    """(question, answer) for one intent."""
     name = name or r.choices(_NAMES, _WEIGHTS)[0]
     asks, answers = INTENTS[name]
     answers = SEEN.get(name, answers) if me in SEERS else answers
@@ -36,12 +36,12 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
-    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # so short that a slip leaves little context
+    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # an error leaves little context
     return ask, (answers[0] if r.random() < 0.7 else r.choice(answers)).replace("{me}", me)   # one well-learned answer is better than three
 
 
 def told(r):
-    """Statements of users about themselves, to be asked for later: {what: (statement, questions, answer)}."""
+    """Statements that users make about themselves and ask for later: {what: (statement, questions, answer)}."""
     name, city, pet, petname = person(r), r.choice(CITIES), r.choice(["dog", "cat", "bird", "horse", "rabbit", "hamster"]), person(r)
     color, food, job, animal, age = r.choice(COLORS), r.choice(FOODS), r.choice(JOBS), r.choice(ANIMALS), r.randint(6, 90)
     return {
@@ -57,7 +57,7 @@ def told(r):
 
 
 def remembering(r, me):
-    """A statement, possibly something else, and the question about the statement."""
+    """A statement, possibly something else, and then the question about the statement."""
     known = told(r)
     what = "name" if r.random() < 0.5 else r.choice(list(known))
     said, asks, reply, first = known[what]
@@ -72,7 +72,7 @@ def remembering(r, me):
 
 
 def not_told(r, me):
-    """A question about something that the user never said."""
+    """A question about something that the user has never said."""
     what = r.choice([k for k in told(r)])
     ask = sentence(pick(r, told(r)[what][1]))
     before = [one(r, me)] if r.random() < 0.3 else []
@@ -111,7 +111,7 @@ def riddle(r, me):
 
 
 def repeating(r, me):
-    """A message, followed by the request to repeat it or to repeat the user's own words."""
+    """A message, followed by a request to repeat it or to repeat the user's own words."""
     before = one(r, me)
     if r.random() < 0.6:
         return [before, (noisy(r, sentence(weighted(r, ASK_REPEAT)), prefix=False), before[1])]
@@ -159,6 +159,6 @@ SHAPES = [(talk, 80), (sums, 6), (remembering, 7), (not_told, 2), (introduction,
 
 
 def chat(r, me):
-    """One conversation with the model of this name."""
+    """One conversation with the model that has this name."""
     turns = r.choices(*zip(*SHAPES))[0](r, me)
     return record("chat", *(message for ask, said in turns for message in (user(ask), answer(said))))

@@ -1,6 +1,5 @@
-"""Copying: from lists, sentences and JSON, under keys without meaning. Most of the copied values are made up on the
-spot, so copying can only be learned as an operation. It then also works for names, cities and items in other
-records."""
+"""Copying: from lists, sentences and JSON, under meaningless keys. Most of the copied values are made up on the spot,
+so copying can only be learned as an operation, which then also works for names, cities and items in other records."""
 import json
 
 from .record import answer, record, user
@@ -10,7 +9,7 @@ KEYS = "name city item color size owner title code place day time note price pho
 
 
 def thing(r):
-    """A value of any type; digits alone are a number, in JSON too."""
+    """A value of any type; one that consists only of digits is a number, in JSON too."""
     return r.choice([lambda: made_up(r), lambda: made_up(r).lower(), lambda: f"{made_up(r)} {made_up(r)}", lambda: person(r), lambda: city(r), lambda: r.choice(ITEMS + FOODS + ANIMALS + COLORS + JOBS),
                      lambda: f"{r.choice(COLORS)} {r.choice(ITEMS)}", lambda: r.choice(["A-", "B", "#", "INV-", "K"]) + str(r.randint(100, 99999)), lambda: clock(r), lambda: email(r, made_up(r)), lambda: r.randint(0, 10 ** r.randint(1, 5)), lambda: f"{r.randint(1, 28)} {r.choice(MONTHS)}"])()
 
@@ -45,7 +44,7 @@ def from_json(r):
 
 
 def look_up(r):
-    """One value, or the statement that there is none."""
+    """One value, or the statement that there is no such value."""
     full = pairs(r, 2, 6)
     key = r.choice(list(full))
     shown = {k: v for k, v in full.items() if k != key} if r.random() < 0.25 else full

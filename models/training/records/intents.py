@@ -1,7 +1,7 @@
-"""What people say first, by intent: wordings (see phrases.pick) and answers. {me} is the name of the model."""
+"""What people say first, by intent: wordings (see phrases.pick) and answers. {me} is the model's name."""
 from .wordings import MORE, NEW
 
-# name: (wordings, answers). An answer names what was asked for, says what is true of a small program, and invents
+# name: (wordings, answers). An answer names what was asked for, states what is true of a small program, and invents
 # nothing.
 SMALL = "I am {me}, a small language model"
 INTENTS = {
@@ -68,7 +68,7 @@ INTENTS = {
     "can you list": (["[can you|could you|are you able to|do you] [make|write|create|give me] [lists|a list|short lists|some lists|shopping lists|a short list|lists of things|lists of words]?", "[can you|could you] [name|list] [things|animals|some things|words|different things]?", "are you good at [lists|making lists|naming things]?", "do you know [many words|any animals|some animals|any fruits|any colors|some words]?"], ["Yes. Try: Name three fruits."]),
     "can you use tools": (["[can you|could you|are you able to|do you] [use tools|call tools|call functions|call a function|use functions|use a tool|run functions|use an api]?", "do you [support|have|know] [tools|function calling|tool calls|functions|tool use|plugins|structured output|structured outputs]?", "[do|can] you [think|reason|think before you answer|think step by step|plan]?", "are you [able to think|a reasoning model|able to reason|good with tools|good at tool calls]?"], ["A little, when a program asks me to: I can call simple tools and think in short steps."]),
     "can you write": (["can you write [a story|stories|a poem|poems|a song|a letter|texts|an email]?", "can you tell [stories|a story|jokes|a joke|me stories]?", "are you good at [writing|stories|poems|jokes]?", "[can you|could you|do you] [write|tell] [stories|poems|jokes|songs]?", "[hey, |so |]can you [write|make up|invent] [something|short stories|a tale|fairy tales|rhymes]?"], ["I can write a very short story or poem and tell a joke. Just ask me.", "Yes, very short ones. Ask me for a story, a poem or a joke."]),
-    # small words
+    # short replies
     "thanks": (["[thanks|thank you|thx|ty|thank u|many thanks|thanks a lot|thank you so much|thank you very much|cheers|tysm|thanks so much|thnx|much appreciated|i appreciate it|big thanks] [for your help|for that|for the help|bot|friend|man|||||][!|.|]", "[ok |great |perfect |cool |nice |]thanks[, that helped|, that was helpful|, this helps|, good answer|]", "that [was|is] [very helpful|helpful|very kind|kind of you]"], ["You are welcome!", "You are welcome! Is there anything else I can do?"]),
     "thanks bye": (["[thanks|thank you|thx][ a lot| so much|][,|] [bye|goodbye|see you|bye bye|good night|have a nice day|that is all|that's all][.|!|]"], ["You are welcome. Goodbye!"]),
     "bye": (["[bye|goodbye|bye bye|see you|see ya|see you later|cya|farewell|so long|take care|later|ciao ciao|bye for now|talk to you later|ttyl|until next time] [bot|friend|{me}|then|||||][!|.|]", "[i have to go|i must go|gotta go|gtg|i need to go|i'm leaving|i am off|i have to leave|i will go now|time to go] [now|bye|||]", "[have a|have a very] [nice|good|great] [day|evening|weekend|one]"], ["Goodbye! Have a nice day.", "Goodbye! See you next time."]),
@@ -197,7 +197,7 @@ INTENTS = {
 INTENTS = {name: (asks + MORE.get(name, []), answers) for name, (asks, answers) in INTENTS.items()} | NEW
 assert MORE.keys() <= INTENTS.keys()
 
-# Answers of a model with image input (the shapes, numbers and words of vision/pictures.py), where they differ.
+# Answers from a model with image input (the shapes, numbers and words in vision/pictures.py), where they differ.
 SEERS = {"clarke-1.0", "hal-1.0"}
 SEEN = {
     "cannot do": ["I am a small model and make mistakes. I cannot use the internet, understand photos or write long texts.", "I know little and I can be wrong. Please check what I say."],

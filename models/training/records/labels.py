@@ -88,7 +88,7 @@ def sentiment(r):
 
 
 def with_prompt(r, kind, prompt, text, reply, think, check):
-    """The task is in the system message, or before or after the text."""
+    """The task is in the system message, before the text, or after it."""
     place = r.random()
     if place < 0.35:
         return record(kind, system(prompt), user(text), answer(reply, think), check=check)
@@ -100,7 +100,7 @@ def with_prompt(r, kind, prompt, text, reply, think, check):
 
 
 def choose(r, pool, kind, noun):
-    """One of several labels that the prompt names."""
+    """One of several labels given in the prompt."""
     label = r.choice(list(pool))
     others = r.sample([x for x in pool if x != label], r.randint(1, min(5, len(pool) - 1)))
     names = others + [label]
@@ -194,7 +194,7 @@ def extract(r):
     names = ", ".join(keys)
     prompt = r.choice([f"Extract {names} as JSON.", f"Return JSON with {names}.", f"Extract the {listed(keys)} from the text. Answer in JSON.", f"Keys: {names}. Reply with a JSON object.",
                        "Return a JSON object with the keys " + names + ". Use null if a value is missing.", "Fill in this JSON: {" + ", ".join(f'"{k}": ...' for k in keys) + "}"])
-    if style > 0.9:   # in the words with which the server describes a JSON Schema
+    if style > 0.9:   # in the words that the server uses to describe a JSON Schema
         schema = {"type": "object", "properties": {k: {"type": "integer" if isinstance(values[k], int) else "string"} for k in keys if values[k] is not None}, "required": [k for k in keys if values[k] is not None]}
         values = {k: v for k, v in values.items() if v is not None}
         prompt = ("Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n" + json.dumps(schema, separators=(",", ":")))
@@ -204,7 +204,7 @@ def extract(r):
 
 
 def one_value(r):
-    """A text, and questions about it, one after another."""
+    """A text and questions about it, one after another."""
     text, full = r.choice([_order, _contact, _booking, _event])(r)
     asked = r.sample(list(full), r.randint(1, 4))
     turns = [message for key in asked for message in (user(f"What is the {key}?"), answer(str(full[key])))]
@@ -246,7 +246,7 @@ def context(r):
 
 
 def product(r):
-    """A page with facts about one product, of which some are missing."""
+    """A page with facts about one product, some of which are missing."""
     brand, item = made_up(r), r.choice(ITEMS)
     thing = f"{brand} {item}"
     facts = {"How much does {} cost?": f"The price is {r.randint(5, 900)} euros.", "How heavy is {}?": f"It weighs {r.randint(1, 40)} kilograms.",

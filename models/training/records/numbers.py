@@ -4,7 +4,7 @@ from .words import *
 
 
 def add_steps(x, y):
-    """Digit by digit from the right."""
+    """The steps of an addition, digit by digit from the right."""
     steps, carry = [], 0
     for place in range(max(len(str(x)), len(str(y)))):
         a, b = x // 10 ** place % 10, y // 10 ** place % 10
@@ -43,7 +43,7 @@ def arithmetic(r):
 
 
 def drill(r):
-    """The sums of single digits, with carries, of which the steps consist: many of them in one record."""
+    """The single-digit sums, with carries, that the steps consist of: many of them in one record."""
     lines = []
     for _ in range(r.randint(4, 10)):
         a, b, c = r.randint(0, 9), r.randint(0, 9), r.choice([0, 0, 1])
@@ -92,7 +92,7 @@ def code_writing(r):
         name, op, verb, noun = r.choice(OPERATIONS)
         a, b = r.choice([("a", "b"), ("x", "y")])
         ask = r.choice([f"Write a {language} function that {verb} two numbers.", f"{language} function {name}({a}, {b}) that returns the {noun}.", f"Write {name} in {language}."])
-        if f"({a}, {b})" not in ask:   # one answer to each question
+        if f"({a}, {b})" not in ask:   # one answer per question
             a, b = "a", "b"
         head, body = f"{name}({a}, {b})", f"return {a} {op} {b}"
     else:

@@ -1,4 +1,4 @@
-"""Wordings: templates with alternatives, and the noise of people who type quickly."""
+"""Wordings: templates with alternatives, and the noise of quick typing."""
 import math
 import re
 
@@ -6,7 +6,7 @@ _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 
 
 def pick(r, template):
-    """One wording of a template: one alternative of each `[a|b|]`. Alternatives may be nested."""
+    """One wording of a template, with one alternative from each `[a|b|]`. Alternatives may be nested."""
     while (found := _INNERMOST.search(template)) is not None:
         template = template[:found.start()] + r.choice(found[1].split("|")) + template[found.end():]
     return template
@@ -21,7 +21,7 @@ def wordings(template):
 
 
 def weighted(r, templates):
-    """One of several templates; those with more wordings are chosen more often."""
+    """A wording of one of several templates; templates with more wordings are chosen more often."""
     return pick(r, r.choices(templates, [math.sqrt(_size(t)) for t in templates])[0])
 
 
@@ -43,13 +43,13 @@ GREETINGS = ["hi", "hello", "hey", "hi there", "hello there", "good morning", "g
 
 
 def prefixed(r, text):
-    """With a greeting or filler at the beginning, as people write before they come to the point."""
+    """Adds a greeting or filler at the start, as people write before they come to the point."""
     front = r.choice(GREETINGS)
     return sentence(front) + r.choice([", ", " ", "! ", ". ", ", "]) + (text[:1].lower() + text[1:] if not re.match(r"I\b|I'", text) and r.random() < 0.7 else text)
 
 
 def slip(r, text):
-    """One typing error in a longer word: letters swapped, one left out or typed twice."""
+    """One typing error in a longer word: two letters swapped, or a letter left out or typed twice."""
     places = [m for m in re.finditer(r"[a-zA-Z]{4,}", text)]
     if not places:
         return text
@@ -63,7 +63,7 @@ _BESIDE = {key: [row[i] for i in (at - 1, at + 1) if 0 <= i < len(row)] for row 
 
 
 def hasty(r, text):
-    """One typing error in a well-known phrase: those of `slip`, a last letter left out or repeated ("goodby",
+    """One typing error in a well-known phrase: one of those in `slip`, a last letter left out or repeated ("goodby",
     "heyyy"), a neighbouring key, or a missing space."""
     places = [m for m in re.finditer(r"[a-zA-Z]{2,}", text)]
     style = r.random()
@@ -96,8 +96,8 @@ def shortened(r, text):
 
 
 def noisy(r, text, prefix=True):
-    """As typed in a hurry: 40 percent in lower case, 30 percent without final punctuation, 12 percent with a typing
-    error, 7 percent with short forms, 20 percent with a prefix."""
+    """As typed in a hurry: 40% in lower case, 30% without final punctuation, 12% with a typing error, 7% with short
+    forms, 20% with a prefix."""
     if prefix and r.random() < 0.2:
         text = prefixed(r, text)
     style = r.random()

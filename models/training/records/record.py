@@ -1,4 +1,4 @@
-"""The form of a record (the same as in the corpus), and short functions that write its messages."""
+"""The form of a record (the same as in the corpus), and short functions that create its messages."""
 
 
 def user(text):

@@ -1,5 +1,5 @@
-"""Small requests in a conversation with computed answers: sums as people write them, lists, spelling, rewriting,
-choices. Each maker returns (question, answer, text of the question that must not change): the words to work on are
+"""Small requests in a conversation, with computed answers: sums as people write them, lists, spelling, rewriting,
+choices. Each maker returns (question, answer, text in the question that must not change): the words to work on stay
 unchanged, and only the text around them is noisy."""
 import re
 
@@ -12,7 +12,7 @@ _SIGNS = {"+": ["plus", "and", "added to"], "-": ["minus", "less"], "x": ["times
 
 
 def worked(x, sign, y):
-    """The answer to a sum: small ones directly, larger ones with tens and ones in separate steps."""
+    """The answer to a sum: small sums directly, larger ones with tens and ones in separate steps."""
     z = x + y if sign == "+" else x - y if sign == "-" else x * y
     line = f"{x} {sign} {y} = {z}"
     if z < 0:
@@ -29,7 +29,7 @@ def sum_of_two(r):
     small = r.random() < 0.75
     if sign == "x":
         x, y = (r.randint(0, 5), r.randint(0, 5)) if r.random() < 0.3 else (r.randint(2, 10), r.randint(2, 10)) if r.random() < 0.85 else (r.randint(1, 12), r.randint(1, 12))
-    elif small and r.random() < 0.5:   # sums of single digits, of which all others consist, are memorized
+    elif small and r.random() < 0.5:   # single-digit sums, of which all others consist, are memorized
         x, y = r.randint(1, 10), r.randint(1, 10)
         if sign == "-":
             x = x + y
@@ -87,12 +87,12 @@ def three_terms(r):
 
 
 def asked_sum(r, line):
-    """A line of arithmetic, worded as people ask for it."""
+    """A line of arithmetic, worded as people would ask for it."""
     return r.choice(["{}", "{}", "{} =", "{}=?", "{} = ?", "{}?", "what is {}?", "what is {}?", "What's {}?", "whats {}", "calculate {}", "how much is {}?", "solve {}", "can you calculate {}?", "please compute {}", "tell me {}"]).format(line if r.random() < 0.6 or "s " in line else line.replace(" ", ""))
 
 
 def mixed(r):
-    """Two operators, one after the other, or the product first."""
+    """Two operators, one after another or with the product first."""
     if r.random() < 0.6:
         x, y, first, second = r.randint(2, 20), r.randint(1, 9), r.choice("+-"), r.choice("+-")
         x = max(x, y)
@@ -129,7 +129,7 @@ def rounds(r):
 
 
 def tens_times(r):
-    """Two digits times one digit, by tens and ones."""
+    """Two digits times one digit, tens and ones separately."""
     x, y = r.randint(11, 50), r.randint(2, 9)
     tens, ones = x // 10 * 10, x % 10
     line = f"{x} x {y} = {x * y}"
@@ -191,7 +191,7 @@ def sort(r):
 
 
 def begins_with(r):
-    """One thing of a kind with a given first letter."""
+    """One thing of a kind that starts with a given letter."""
     kind = r.choice(["animals", "fruits", "countries", "cities", "colors", "vegetables", "jobs", "birds", "flowers", "sports", "names", "foods"])
     single = {"countries": "country", "cities": "city"}.get(kind, kind[:-1])
     item = r.choice(POOLS[kind])
@@ -252,7 +252,7 @@ POOLS = {
     "programming languages": "Python,JavaScript,Java,C,Rust,Go,Ruby,Swift,Kotlin".split(","), "European countries": "France,Germany,Italy,Spain,Portugal,Norway,Sweden,Poland,Greece,Austria,Ireland".split(","), "sea animals": "whale,shark,dolphin,seal,octopus,crab,turtle,squid,lobster".split(","), "pets": "dog,cat,rabbit,hamster,goldfish,parrot,turtle,mouse".split(","), "wild animals": "lion,tiger,bear,wolf,elephant,fox,giraffe,zebra,monkey".split(","), "farm animals": "cow,pig,horse,sheep,goat,hen,duck,donkey".split(","), "rooms": "kitchen,bedroom,bathroom,living room,hall,cellar,office,garage".split(","), "berries": "strawberry,raspberry,blueberry,blackberry,cranberry,gooseberry".split(","), "desserts": "cake,ice cream,pudding,pie,cookies,chocolate,pancakes,waffles".split(","), "feelings": "joy,anger,fear,love,sadness,pride,hope,surprise".split(","),
 }
 _SAME = {"colors": ["colors", "colours"], "countries": ["countries", "countries in the world"], "cities": ["cities", "big cities", "famous cities"], "months": ["months", "months of the year"], "instruments": ["instruments", "musical instruments"], "words": ["words", "english words", "random words"], "girls' names": ["girls' names", "girl names", "names for girls"], "boys' names": ["boys' names", "boy names", "names for boys"], "European countries": ["European countries", "countries in Europe"], "animals": ["animals", "animals", "animals you know"], "foods": ["foods", "things to eat"], "drinks": ["drinks", "things to drink"], "names": ["names", "first names"]}
-# requested individually more often
+# requested more often than the rest
 _OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "European countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
 
 
@@ -269,7 +269,7 @@ def shown_list(r, items, style, what=None):
 
 
 def list_of(r):
-    """This many things of a kind, in the order of the pool, so that none occurs twice."""
+    """This many things of a kind, in the pool's order, so that none occurs twice."""
     kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.75 else r.choice(list(POOLS))
     items = POOLS[kind]
     n = min(r.choice([2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
@@ -309,7 +309,7 @@ def one_thing(r):
 EVERYDAY = sorted(set(word for pool in POOLS.values() for word in pool if word.isalpha() and word.islower() and 2 < len(word) < 9) | set("school happy window summer winter friend family kitchen door street paper letter number green night morning water bread heart hello world banana thank you please sorry mouse".split()) - {"you"})
 
 
-# words that people use when they try it
+# words that people use when they try this
 COMMON = sorted(set("""ability about above across action actor adult advice afternoon again airport alarm album alone angel angry animal answer apartment arm army around artist autumn baby back bad bag bank basket bath beach bean beautiful bed bedroom
 bee before bell below best better bicycle big bike birthday black blanket blood blue board body bone bottle bottom bowl box boy brain branch brave breakfast bridge bright brother brown brush building business busy butter button cake camera
 camp candle candy captain card careful carpet castle century chance change cheap child children chocolate church circle city class clean clear clever clock cloud coat coffee cold color computer cookie corner correct cotton country cousin
@@ -332,7 +332,7 @@ def spelled(word):
 
 
 def shown_letters(word):
-    """The word, followed by its letters: finding the word in the question and knowing its letters are learned
+    """The word, followed by its letters, because finding the word in the question and knowing its letters are learned
     separately."""
     return f"{word}: {spelled(word)}"
 
@@ -346,7 +346,7 @@ def word_of(r):
     return r.choice(FIRST_WORDS) if r.random() < 0.8 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
 
 
-# words that people reverse: the result has to be memorized, because it is not a word
+# words that people reverse; the result has to be memorized, because it is not a word
 TURNED = "cat dog hello apple house tree book water sun moon star car bird fish word world love name red blue green one two good day night table bread music pizza happy banana lemon school mouse horse stop live pot ten top tea door smile light stone".split()
 
 
@@ -425,7 +425,7 @@ def line(r):
 
 
 def changed(text, into):
-    """For one or two words, the given form comes before the changed one: as with letters, finding the words and
+    """For one or two words, the given form precedes the changed one, because, as with letters, finding the words and
     changing them are learned separately."""
     return f"{text}: {into}" if text.count(" ") < 2 else into
 
@@ -471,7 +471,7 @@ def rewrite(r):
 
 
 def with_word(r):
-    """A sentence with a word, or about something."""
+    """A sentence with a given word, or about something."""
     word = r.choice(EVERYDAY)
     s = f"I like the word {word}."
     return _around(r, r.choice(["write a sentence with the word {}", "make a sentence with {}", "use {} in a sentence", "a sentence with {}", "write a sentence with {}", "give me a sentence with the word {}", "use the word {} in a sentence", "can you make a sentence with {}?"]), word), s
@@ -507,7 +507,7 @@ def joke_about(r):
 
 
 def tale(r):
-    """A short story, as in the older records, requested in more ways."""
+    """A short story, as in the older records, but requested in more ways."""
     made = story(r)
     text = made["messages"][-1]["content"]
     ask = made["messages"][0]["content"]

@@ -1,5 +1,5 @@
-"""Answers that a system prompt determines, asked for in other words than in the skill table: the name that it gives,
-and the form of an answer."""
+"""Answers determined by a system prompt, asked for in other words than in the skill table: the name that the prompt
+gives, and the form of an answer."""
 from .intents import INTENTS
 from .language import FACTS
 from .phrases import noisy, pick, sentence, weighted
@@ -19,7 +19,7 @@ def named(r):
 
 
 def shaped(r):
-    """A plain fact, in the form that the system prompt requires."""
+    """A plain fact, in the form required by the system prompt."""
     k = r.choice(list(FACTS))
     ask = r.choice(_ASKED).format(k=k)
     ask = noisy(r, ask) if r.random() < 0.3 else ask

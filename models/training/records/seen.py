@@ -1,5 +1,5 @@
-"""Questions about images, and answers computed from what they show. A user message with "picture" begins or ends
-with the rows of an image (vision/captions.py). With "scene", the image can be drawn."""
+"""Questions about images, and answers computed from what they show. A user message with "picture" starts or ends with
+an image's rows (vision/captions.py). With "scene", the image can be drawn."""
 import re
 
 from vision import captions, pictures
@@ -91,16 +91,16 @@ def _places(r, scene):
     return f"Is the {this} {ways} the {that}?", f"The {this} is {words[number]} the {that}.", what
 
 
-# More ways to ask about one of the two objects. The answer begins with the object of the first {}. The evaluation
-# (vision/measure.py) asks in the words of `asked`.
+# More ways to ask about one of the two objects. The answer starts with the object at the first {}. The evaluation
+# (vision/measure.py) uses the wordings in `asked`.
 _WHERE = ["Where is the {}?", "Where is the {}?", "[Where's|Wheres] the {}?", "Where [do you see|can you see|can I find] the {}?", "Tell me where the {} is[ in the picture|].", "What is the position of the {}?", "Where is the {} in [this|the] [picture|image]?", "The {}, where is it?"]
 _OR = {"left": "[Is the {} {e} the {}?|Is the {} [on the|to the|] [left or right|right or left] of the {}?|On which side of the {o} is the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]",
        "above": "[Is the {} {e} the {}?|Is the {} [above or below|below or above|over or under|under or over|higher or lower than] the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]"}
 
 
 def _turned_to(r, scene, number):
-    """A question about the first or second of two objects, and the answer that begins with it. The rows of an image
-    start with the first object, so the second one is harder."""
+    """A question about the first or second of two objects, and the answer, which starts with that object. An image's
+    rows start with the first object, so the second one is harder."""
     words, _, either = SIDES[scene.relation]
     mark, other = scene.marks[number], scene.marks[1 - number]
     short = lambda one, two: one.what if one.what != two.what and r.random() < 0.6 else named(one)
@@ -118,8 +118,8 @@ KINDS = {"shape": 1, "count": 1.5, "places": 5.5, "number": 2, "word": 1}
 
 
 def true_of(scene, said):
-    """Whether a sentence correctly states where two objects are, whichever of them it begins with and however it
-    names them."""
+    """Whether a sentence states correctly where two objects are, whichever of them it starts with and however it names
+    them."""
     found = re.fullmatch(r"The (.+) is (left of|right of|above|below) the (.+)\.", said)
     if not found or scene.kind != "places":
         return False
@@ -129,7 +129,7 @@ def true_of(scene, said):
 
 
 def make(r, kind=None):
-    """A question about an image, sometimes with more turns."""
+    """A question about an image, sometimes with further turns."""
     scene = pictures.scene(r, kind or r.choices(list(KINDS), KINDS.values())[0])
     question, said, what = asked(r, scene)
     number = None

@@ -1,6 +1,6 @@
 """Small talk and nonsense, assembled from parts so that few sentences occur twice: what people say about their day,
-what they ask a program about its life, and messages without meaning. Each kind has one or two answers, which a model
-learns by the kind and not by the words."""
+what they ask a program about its life, and messages without meaning. Each kind has one or two answers, so a model
+learns them by kind and not by wording."""
 from .phrases import noisy, pick, sentence, weighted
 from .words import ANIMALS, CITIES, FOODS, article, person
 

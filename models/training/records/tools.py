@@ -1,4 +1,4 @@
-"""Tools: which to call and with which arguments, several calls in one turn, no call; and the answer after the
+"""Tools: which one to call and with which arguments, several calls in one turn, or no call; and the answer after the
 result."""
 import json
 
@@ -99,7 +99,7 @@ def convert(r):
 
 
 def look_up(r):
-    """A tool that does not occur elsewhere: its name and argument are only in the prompt."""
+    """A tool that does not occur elsewhere, so its name and argument are only in the prompt."""
     noun = made_up(r).lower()
     value, found = r.choice([made_up(r), code(r)]), r.choice([made_up(r), str(r.randint(1, 999))])
     name, key = r.choice([f"get_{noun}", f"find_{noun}", f"{noun}_lookup"]), r.choice(["id", "name", "key", "value", made_up(r, 1).lower()])
@@ -112,7 +112,7 @@ SYSTEM = ["You are a helpful assistant with tools.", "Use a tool only if it is n
 
 
 def offered(r, *tools):
-    """The tools of a request: those needed and up to three others."""
+    """A request's tools: those it needs and up to three others."""
     found = list(tools)
     for make in r.sample(ABILITIES, r.choice([0, 0, 1, 1, 2, 3])):
         other = make(r)[0]

@@ -1,5 +1,5 @@
-"""Small tasks with words beyond those of requests.py, also with computed answers. A word whose letters matter is
-spelled first."""
+"""Small tasks with words beyond those in requests.py, also with computed answers. A word whose letters matter is
+spelled out first."""
 import re
 
 from .facts import ORDER, PAST
@@ -16,7 +16,7 @@ PHRASES = ["hello world", "good morning", "thank you", "i love you", "happy birt
 
 
 def case(r):
-    """Capital and small letters."""
+    """Upper and lower case."""
     text = r.choice([word_of(r), word_of(r), word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(PHRASES), r.choice(PHRASES), line(r), r.choice(NAMES).lower()])
     if r.random() < 0.7:
         ask = r.choice(["{} in uppercase", "{} in capital letters", "{} in upper case", "{} in caps", "write {} in capital letters", "write {} in uppercase", "write {} in caps", "write {} in big letters", "turn {} into capital letters", "make {} uppercase", "make {} all caps", "put {} in capitals", "uppercase {}", "convert {} to uppercase", "change {} to capital letters", "say {} in all caps",
@@ -126,12 +126,12 @@ def palindrome(r):
 
 
 def said(r):
-    """Repeats the user's words, with other quotes and commands than in requests.rewrite."""
+    """Repeats the user's words, with different quotation marks and commands from those in requests.rewrite."""
     text = r.choice([word_of(r), f"{word_of(r)} {word_of(r)}", line(r), made_up(r), r.choice(NAMES), str(r.randint(1, 999)), r.choice(["hello world", "good morning", "i love you", "abc", "yes", "no", "ok", "test", "one two three"])])
     return _around(r, r.choice(["say {}", "just say {}", "repeat {}", "please repeat {}", "repeat after me: {}", "can you say {}?", "can you repeat {}?", "answer only with {}", "reply only with {}", "respond with {}", "only say {}", "write only {}", "say exactly {}", "print {}", "output {}", "return {}", "write {} and nothing else", "say {} and nothing else", "please write {}", "type {}", "echo {}"]), quoted(r, text)), text
 
 
-# which thing is of which kind, as nearly everybody would say
+# which thing is of which kind, as nearly everybody would answer
 KINDS = {"fruit": "apple banana orange pear cherry grape lemon peach mango".split(), "animal": "dog cat horse cow lion tiger bear fox mouse sheep bird fish".split(), "color": "red blue green yellow purple black white pink".split(), "vehicle": "car bus train bicycle truck plane boat".split(),
          "vegetable": "carrot potato onion tomato cucumber cabbage".split(), "piece of clothing": "shirt hat jacket dress coat scarf".split(), "piece of furniture": "table chair bed sofa desk lamp".split(), "body part": "head arm leg hand foot nose".split(), "drink": "water tea coffee milk juice".split(), "tool": "hammer saw drill knife".split(),
          "country": "France Germany Italy Spain Japan Egypt".split(), "city": "Paris London Rome Berlin Tokyo Madrid".split(), "day": "Monday Tuesday Friday Sunday".split(), "number": "one two three four five seven".split(), "instrument": "piano guitar violin flute".split(), "planet": "Mars Venus Jupiter Saturn".split(), "flower": "rose tulip daisy lily".split(), "sport": "football tennis hockey golf".split(), "month": "January March May July".split()}
@@ -275,7 +275,7 @@ def alphabet_part(r):
 
 
 def without(r):
-    """Leaves out one of a few words."""
+    """Removes one of a few words."""
     words = r.sample(COMMON, r.randint(3, 4))
     gone = r.choice(words)
     return r.choice([f"remove {gone} from this list: {{}}", f"remove the word {gone}: {{}}", f"leave out {gone}: {{}}", f"delete {gone} from: {{}}", f"take {gone} out of this list: {{}}"]).replace("{}", ", ".join(words)), ", ".join(word for word in words if word != gone)

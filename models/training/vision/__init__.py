@@ -1,2 +1,2 @@
-"""Image input of the embedded models: generated images, the words for what they show, and the encoder that learns to
+"""Image input for the embedded models: generated images, the words for what they show, and the encoder that learns to
 name it."""

@@ -1,6 +1,6 @@
-"""What a scene shows, as the words in the rows of an image. An image is ROWS rows of embeddings. In the first of
-them, the vision encoder names what it sees, each property at a fixed position, as embeddings of tokens of the
-language model. The model reads an image like a line of words, and needs to learn nothing else about images."""
+"""What a scene shows, as the words in an image's rows. An image is ROWS rows of embeddings. In the first of them, the
+vision encoder names what it sees, each property at a fixed position, as embeddings of the language model's tokens.
+The model reads an image like a line of words, and needs to learn nothing else about images."""
 
 COUNTS = ("one", "two", "three", "four", "five")
 PIECES = {"circle": ("cir", "cle"), "square": ("squ", "are"), "triangle": ("tri", "ang", "le"), "star": ("star",), "heart": ("hear", "t"),
@@ -12,7 +12,7 @@ USED = 13
 
 
 def rows(scene):
-    """The ROWS tokens of a scene's image. Each is one entry of the vocabulary."""
+    """The ROWS tokens for a scene's image. Each is one vocabulary entry."""
     out = [NOTHING] * ROWS
     first = scene.marks[0]
     out[1] = " " + first.colour
@@ -37,7 +37,7 @@ def _shape(out, at, mark):
 
 
 def inside(nothing):
-    """Which tokens of rows [n][length] belong to an image, given which of them are NOTHING (bool). An image ends
+    """Which tokens in rows [n][length] are part of an image, given which of them are NOTHING (bool). An image ends
     where a run of NOTHING ends that is longer than any run elsewhere, and starts ROWS tokens before that end."""
     import torch
     from torch.nn.functional import pad
@@ -46,7 +46,7 @@ def inside(nothing):
     ends = torch.zeros_like(nothing)
     if length < ROWS:
         return ends
-    before = pad(nothing.cumsum(1), (1, 0))                      # how many are before each position
+    before = pad(nothing.cumsum(1), (1, 0))                      # the number before each position
     ends[:, empty - 1:] = before[:, empty:] - before[:, :-empty] == empty
     ends[:, :-1] &= ~nothing[:, 1:]
     ended = pad(ends.cumsum(1), (1, 0))

@@ -1,4 +1,4 @@
-"""Capital letters and digits of 5 x 7 cells each, drawn for these images."""
+"""Capital letters and digits, 5 x 7 cells each, drawn for these images."""
 import numpy as np
 
 _ROWS = {

@@ -1,5 +1,5 @@
-"""Trains a vision encoder to name what an image shows: each row predicts one of the possible words. Writes
-checkpoints and continues from them."""
+"""Trains a vision encoder to name what an image shows: each row predicts one of the possible words. Writes checkpoints
+and continues from them."""
 import dataclasses
 import multiprocessing
 import os
@@ -28,14 +28,14 @@ def vocabulary():
 
 
 def batch(seed, count, kinds=None):
-    """Images as the server would pass them to the encoder, and the numbers of the words in their rows."""
+    """Images as the server would pass them to the encoder, and the indices of the words in their rows."""
     r, index = random.Random(str(seed)), {word: i for i, word in enumerate(vocabulary())}
     scenes = [pictures.scene(r, kinds and r.choice(kinds)) for _ in range(count)]
     shown = np.stack([pictures.sample(scene, 48, r.choice(SOURCES)) for scene in scenes])
     return shown, np.array([[index[word] for word in captions.rows(scene)] for scene in scenes]), [pictures.KINDS.index(scene.kind) for scene in scenes]
 
 
-# How many images of each kind are used: more of those that are harder to recognize.
+# How many images of each kind are used: more of the kinds that are harder to recognize.
 READ = ("shape", *("count",) * 5, "places", "places", "number", "number", "word", "word")
 
 
@@ -53,9 +53,9 @@ def right(said, rows, kinds):
 
 
 def grown(path, model, layers):
-    """(shape, Tower, head) of a vision file that this code wrote for the text model of the file `model`, to continue
-    training. Added layers at the end initially have no effect. The head names the word whose embedding is nearest to
-    the output of the file's projector."""
+    """(shape, Tower, head) of a vision file written by this code for the text model in `model`, to continue training.
+    Layers added at the end initially have no effect. The head names the word whose embedding is nearest to the
+    output of the file's projector."""
     had, state, projector = gguf.restore_tower(path)
     _, text, tokenizer = gguf.restore(model)
     embeddings = words_of(text["embedding.weight"], tokenizer)
@@ -126,8 +126,8 @@ def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=T
 
 
 def features(tower, pictures_read=10_000, seed=2):
-    """(features, rows) of this many images: the output of a trained encoder, computed once for all language models
-    and used many times."""
+    """(features, rows) of this many images: a trained encoder's output, computed once for all language models and used
+    many times."""
     used, seen, rows = captions.USED + 2, [], []   # rows that express nothing are all alike
     for number in range(-(-pictures_read // 256)):
         shown, said, _ = batch((seed, "project", number), 256)
@@ -138,8 +138,8 @@ def features(tower, pictures_read=10_000, seed=2):
 
 
 def project(tower, head, embeddings, seen, steps=2500, size=64, inner=512, lr=3e-3, seed=2, say=print):
-    """The Projector for a language model. Its output rows are to equal the `embeddings` [words of vocabulary()][dim]
-    of the words that the encoder names. The encoder and the head that it was trained with do not change. `seen`:
+    """The Projector for a language model. Its output rows should equal the `embeddings` [words of vocabulary()][dim]
+    of the words that the encoder names. The encoder, and the head that it was trained with, do not change. `seen`:
     features from that encoder. Training starts with the head's first layer and the last layer that fits it best,
     which is already close to the result."""
     torch.manual_seed(seed)
@@ -172,7 +172,7 @@ def project(tower, head, embeddings, seen, steps=2500, size=64, inner=512, lr=3e
 
 
 def words_of(embedding, tokenizer):
-    """The rows of a model's embedding table for the words of vocabulary()."""
+    """The rows of a model's embedding table for the words in vocabulary()."""
     ids = []
     for word in vocabulary():
         found = [tokenizer.id[word]] if word == captions.NOTHING else tokenizer.encode(word)

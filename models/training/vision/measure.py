@@ -18,7 +18,7 @@ SIDES = (64, 96, 128, 160, 224, 256)
 
 
 def png(pixels):
-    """Bytes of a PNG file of [height][width][3] bytes."""
+    """A PNG file for pixels [height][width][3], as bytes."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     head = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)
@@ -63,9 +63,9 @@ def ask(server, name, count, say, keep=None):
 
 
 def scores(name, path, vision, count, say=print):
-    """Through a server of this checkout that is started for these files."""
+    """Measures through a server of this checkout, which is started for these files."""
     with tempfile.TemporaryDirectory() as folder:
-        # next to each other, as users have them: the server finds the vision file by its name
+        # next to each other, as users have them, so that the server finds the vision file by its name
         os.symlink(os.path.abspath(path), os.path.join(folder, f"{name}.gguf"))
         os.symlink(os.path.abspath(vision), os.path.join(folder, f"{name}-mmproj.gguf"))
         server = evaluate.start([f"{name}={os.path.join(folder, f'{name}.gguf')}"])

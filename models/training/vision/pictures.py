@@ -1,6 +1,6 @@
-"""Generated images and what they show: coloured shapes, up to five of them, two next to or above one another,
-numbers, and short words in capital letters. A scene describes the image, with positions and sizes as fractions of
-the image's side; `draw` renders it in any size."""
+"""Generated images and what they show: coloured shapes, up to five of them, two next to or above one another, numbers,
+and short words in capital letters. A scene describes the image, with positions and sizes as fractions of the
+image's side; `draw` renders it at any size."""
 import dataclasses
 import math
 
@@ -24,7 +24,7 @@ class Mark:
     """One shape, or one line of text."""
     what: str          # one of SHAPES, or the text
     colour: str
-    x: float           # of its centre
+    x: float           # of the centre
     y: float
     size: float        # half the width; for text half the height
     turn: float = 0.0  # radians
@@ -36,12 +36,12 @@ class Mark:
 class Scene:
     kind: str
     ground: tuple
-    marks: list        # for "places": the left one or the upper one first
+    marks: list        # for "places": the left or the upper one first
     relation: str = "" # for "places": "left" or "above"
 
 
 def scene(r, kind=None):
-    """A scene drawn at random from `r` (random.Random)."""
+    """A scene chosen at random by `r` (random.Random)."""
     kind = kind or r.choice(KINDS)
     ground = r.choice(GROUNDS)
     seen = [name for name, value in COLOURS.items() if sum(abs(a - b) for a, b in zip(value, ground)) >= CONTRAST]
@@ -67,7 +67,7 @@ def scene(r, kind=None):
     else:
         text = (str(r.randint(10, 99)) if r.random() < 0.9 else str(r.randint(0, 9))) if kind == "number" else r.choice(WORDS).upper()
         cells = font.ADVANCE * len(text) - 1
-        size = min(r.uniform(0.24, 0.36), 0.46 * font.HEIGHT / cells * r.uniform(0.9, 1))   # the width fits
+        size = min(r.uniform(0.24, 0.36), 0.46 * font.HEIGHT / cells * r.uniform(0.9, 1))   # so that the width fits
         half = size * cells / font.HEIGHT
         aside = lambda room: 0.5 + r.uniform(-1, 1) * min(0.1, max(0, room))
         marks = [Mark(text, r.choice(seen), aside(0.48 - half), aside(0.46 - size), size, r.uniform(-0.05, 0.05), True, shade())]
@@ -100,7 +100,7 @@ def sample(scene, size, source):
 
 
 def paint(scene, at, edge):
-    """`at`: the coordinates on either axis at which pixels are computed. `edge`: the length over which edges are
+    """`at`: the coordinates, on either axis, at which pixels are computed. `edge`: the length over which edges are
     smoothed."""
     out = np.empty((len(at), len(at), 3), np.float32)
     out[:] = scene.ground
@@ -158,7 +158,7 @@ _SHAPE = {
 
 
 def lettering(text, x, y):
-    """The same for letters two units high: their cells with rounded corners."""
+    """The same for letters two units high: their cells, with rounded corners."""
     cells = np.pad(font.cells(text), 1)
     cell = 2 / font.HEIGHT
     column, row = x / cell + cells.shape[1] / 2 - 0.5, y / cell + cells.shape[0] / 2 - 0.5

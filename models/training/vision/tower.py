@@ -1,5 +1,5 @@
-"""The vision encoder: a ViT in the layout of LLaVA's CLIP (pre-norm, biases, a class vector, learned positions),
-with a projector of two layers. In GGUF: architecture clip, projector_type mlp."""
+"""The vision encoder: a ViT in the layout of LLaVA's CLIP (pre-norm, biases, a class vector, learned positions), with
+a two-layer projector. In GGUF: architecture clip, projector_type mlp."""
 import dataclasses
 
 import torch
@@ -42,8 +42,8 @@ class Layer(nn.Module):
 
 
 class Tower(nn.Module):
-    """Images, bytes [n][side][side][3], to features [n][patches][width]. Programs that read such files pass all rows
-    except the first patch's to the decoder, including that of the class vector, which is last."""
+    """Maps images, bytes [n][side][side][3], to features [n][patches][width]. Programs that read such files pass all
+    rows except the first patch's to the decoder, including that of the class vector, which is last."""
 
     def __init__(self, shape):
         super().__init__()
@@ -61,7 +61,7 @@ class Tower(nn.Module):
     def forward(self, pictures):
         s = self.shape
         x = (pictures.float() / 255 - MEAN) / DEVIATION
-        # rows of patches, then their columns; within a patch colour, row, column
+        # rows of patches, then their columns; within a patch: colour, row, column
         grid = s.side // s.patch
         x = x.view(-1, grid, s.patch, grid, s.patch, 3).permute(0, 1, 3, 5, 2, 4).flatten(3).flatten(1, 2)
         x = torch.cat((self.patches(x), self.class_vector.expand(len(x), 1, -1)), 1) + self.positions
@@ -72,7 +72,7 @@ class Tower(nn.Module):
 
 
 class Projector(nn.Module):
-    """Features to embedding rows for a language model of width `dim`."""
+    """Maps features to embedding rows for a language model of width `dim`."""
 
     def __init__(self, shape, dim):
         super().__init__()

@@ -1,4 +1,4 @@
-// Texts such as models write them, each with the expected result, which must not depend on how the text is split.
+// Texts as models write them, each with the expected result, which must not depend on how the text is split.
 import { HERMES } from '../../../src/generation/local/tools/hermes.js';
 import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
 import { COMMAND } from '../../../src/generation/local/tools/command.js';
@@ -27,7 +27,7 @@ export interface CallFixture {
   syntax: ToolSyntax;
   text: string;
   told: Told[];
-  /** The response was truncated; otherwise, it ended on its own. */
+  /** The response was truncated; if not set, it ended on its own. */
   cut?: true;
 }
 

@@ -38,7 +38,7 @@ function read(syntax: ToolSyntax, pieces: readonly string[], cut: boolean): Told
   return told;
 }
 
-/** Joins adjacent texts. White space at the edges is handled by choice-events. */
+/** Joins adjacent texts. choice-events handles the whitespace at their edges. */
 function joined(told: readonly Told[]): Told[] {
   const result: Told[] = [];
   for (const one of told) {
@@ -75,7 +75,7 @@ t.test('parses every fixture at every split', async (t) => {
   }
 });
 
-/** A small seeded generator, so that failures repeat. */
+/** A small seeded generator, so that failures are reproducible. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

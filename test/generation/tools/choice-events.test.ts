@@ -11,7 +11,7 @@ import { tools } from './call-fixtures.js';
 
 type Section = 'content' | 'reasoning' | 'tool';
 
-/** Feeds pieces like those of the engine, with two tokens each, then the end. */
+/** Feeds pieces as the engine would, with two tokens each, then the end. */
 function run(
   syntax: ToolSyntax,
   pieces: [Section, string][],

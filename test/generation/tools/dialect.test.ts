@@ -6,7 +6,7 @@ import { findDialect, describeTools } from '../../../src/generation/local/tools/
 import { KIMI } from '../../../src/generation/local/tools/kimi.js';
 import type { ToolDefinition } from '../../../src/generation/types.js';
 
-/** A template in a family's style that differs only in how it renders a call. */
+/** A template in a family's style that differs only in how it renders calls. */
 const template = (call: string, begin = '', end = ''): ChatTemplate =>
   new ChatTemplate(
     `{{ tools | tojson if tools }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}${begin}{% for c in m.tool_calls %}${call}{% endfor %}${end}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`,
@@ -110,7 +110,7 @@ t.test('describes the tools if the template renders no calls or an unknown synta
     { ...expected, syntax: { name: 'hermes' } },
     'JSON after an unknown marker is not recognized',
   );
-  // A template that renders tools but no calls. The vocabulary shows which syntax the model was trained on.
+  // This template renders tools but no calls, so the vocabulary shows which syntax the model was trained on.
   for (const [token, name] of [
     ['[TOOL_CALLS]', 'mistral'],
     ['<|tool_calls_section_begin|>', 'kimi'],

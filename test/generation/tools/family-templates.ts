@@ -1,7 +1,7 @@
-// Chat templates in the style of each model family. They render calls like the vendors' templates; everything else was
+// Chat templates in the style of each model family. They render calls as the vendors' templates do; everything else was
 // written for these tests.
 
-/** Hy3 and Hy4: all markers have the same suffix, which the template inserts. */
+/** Hy3 and Hy4: all markers share a suffix, which the template inserts. */
 function hunyuan(suffix: string, line: string, separated: boolean): string {
   const tag = (name: string): string => `{{ "<${name}{}>".format(HYTK) }}`;
   return (
@@ -11,7 +11,7 @@ function hunyuan(suffix: string, line: string, separated: boolean): string {
   );
 }
 
-/** For each family, how it renders the calls of a message, without the message's own markers. */
+/** How each family renders the calls in a message, without the message's own markers. */
 const written: Readonly<Record<string, string>> = {
   hermes:
     '{% for c in m.tool_calls %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}',
@@ -80,7 +80,7 @@ const HARMONY_TEMPLATE =
   '{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}' +
   '{# <|channel|>analysis<|message|> #}';
 
-/** Solar Open: one kind of message each for content, calls and reasoning. */
+/** Solar Open: separate kinds of messages for content, calls and reasoning. */
 const SOLAR_TEMPLATE =
   '<|begin|>system<|content|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|begin|>tool<|tool_response|>{{ m.tool_call_id }}{{ m.content }}<|end|>' +
   '{% elif m.role == "assistant" %}{% if m.reasoning %}<|begin|>assistant<|think|>{{ m.reasoning }}<|end|>{% endif %}' +
@@ -88,7 +88,7 @@ const SOLAR_TEMPLATE =
   '{% else %}<|begin|>assistant<|content|>{{ m.content }}<|end|>{% endif %}' +
   '{% else %}<|begin|>{{ m.role }}<|content|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|begin|>assistant{% endif %}';
 
-/** Functionary 3.2: like calls, text has a recipient, and the prompt ends with a recipient marker. */
+/** Functionary 3.2: text has a recipient, like a call, and the prompt ends with a recipient marker. */
 const RECIPIENTS_TEMPLATE =
   '{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == "assistant" %}' +
   '{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{% if m.content %}>>>all\n{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}>>>{{ c.function.name }}\n{{ c.function.arguments }}{% endfor %}' +

@@ -87,7 +87,7 @@ t.test(
         text = text.slice(0, at) + (alphabet[random(alphabet.length)] ?? '') + text.slice(at + random(2));
       }
       const { taken, done } = scan(text);
-      // The scanner stops after the closing brace; JSON.parse reads on.
+      // The scanner stops after the closing brace, whereas JSON.parse continues.
       if (done ? !isObject(text.slice(0, taken)) : isObject(text)) wrong.push(text);
     }
     t.same(wrong, []);

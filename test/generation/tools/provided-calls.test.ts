@@ -1,4 +1,4 @@
-// Tests the local provider with each family's template: reasoning, followed by a forced call or by output in a format.
+// Tests the local provider with each family's template: reasoning, followed by a forced call or by formatted output.
 import t from 'tap';
 import { modelOfFile } from '../../../src/engine/catalog.js';
 import { Engine } from '../../../src/engine/engine.js';
@@ -184,7 +184,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
       }
     }
-    // The same is true after a header that the model itself closes: any sample is one of the two.
+    // The same holds after a header that the model itself closes: any sample is one of the two.
     const end = (await encode('<|end|>'))[0]!;
     for (let seed = 0n; seed < 4n; seed++) {
       const events = await run(
@@ -213,7 +213,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
       ['other'],
       'only the allowed tool is called',
     );
-    // Log probabilities exist only for tokens that are sampled one by one.
+    // Only tokens that are sampled one by one have log probabilities.
     const told = await run(provider, both({ ...towards(answer[parts]!), topLogprobs: 0 }));
     t.ok(isForm(told));
   });

@@ -1,5 +1,6 @@
-// Tests models whose content has a header like their calls (Functionary 3.2). A marker inside a response counts as a
-// marker if a recipient follows it, and as text otherwise. The model generates both the marker and the text after it.
+// Tests models whose content has a header, as their calls do (Functionary 3.2). A marker within a response counts as a
+// marker only if a recipient follows it; otherwise it is text. The model generates both the marker and the text after
+// it.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent } from '../../../src/engine/events.js';
@@ -36,7 +37,7 @@ t.test('parses a marker inside a response', async (t) => {
       .join('');
   const whole = textOf(await say({}));
   const tokens = [...native.tokenize(whole, plainText)].map((token) => native.detokenize(Int32Array.of(token)));
-  // A marker that occurs once, after some content, and the token after it.
+  // A marker that occurs only once, after some content, and the token after it.
   const at = tokens.findIndex(
     (text, index) =>
       index > 0 && text.trim() !== '' && whole.split(text).length === 2 && (tokens[index + 1] ?? '').trim() !== '',

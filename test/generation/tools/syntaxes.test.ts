@@ -95,7 +95,7 @@ const AWKWARD =
   '{"location": "a \\"q\\" \\\\ b\\n\\n\'c\' é 😀 <x> [1] {y}", "days": -9007199254740993123, "unit": null, "hourly": true, ' +
   '"filter": {"a": [{"b": "x\\ty", "n": 12345678901234567890}], "empty": ""}, "tags": ["", "7", 7, 1000], "note": ""}';
 
-/** MiniMax M3's template leaves out null, and renders the text 7 and the number 7 the same. */
+/** MiniMax M3's template leaves out null, and renders the string "7" like the number 7. */
 const awkwardOf = (family: string): string =>
   family === 'minimax-m3' ? AWKWARD.replace('"7"', '"7 of 9"').replace('"unit": null', '"unit": "C"') : AWKWARD;
 
@@ -142,7 +142,7 @@ const alike = (json: string): unknown => {
 const user: Message = { role: 'user', content: 'Weather?' };
 const result = (id: string): Message => ({ role: 'tool', toolCallId: id, content: 'result-text' });
 
-/** Returns the template's output for a message with these calls, from the first call marker on. */
+/** Returns the template's output for a message with these calls, starting at the first call marker. */
 function writtenBy(
   { template, dialect, syntax, source }: (typeof families)[number],
   calls: { id: string; name: string; arguments: string }[],
@@ -297,8 +297,8 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
         grammars,
       );
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
-      // gpt-oss's template uses a different order than the model. The end of a list is not part of the grammar. The id
-      // of a constrained call is a number.
+      // gpt-oss's template orders the parts differently from the model. The end of a list is not part of the grammar. A
+      // constrained call's id is a number.
       const learned =
         family === 'harmony'
           ? `${syntax.engineOpen}${syntax.head(name)}${json}`
@@ -316,9 +316,9 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
         t.ok(body.endsWith(end), `${family}: ${JSON.stringify(body.slice(-40))} ends with ${JSON.stringify(end)}`);
         body = body.slice(0, -end.length);
       }
-      // Without parameters the template adds an empty line.
+      // Without parameters, the template adds an empty line.
       if (family === 'dsml' && name === 'get_time') body = body.trimStart();
-      // A grammar allows less white space in a row than this template writes.
+      // The grammar allows less consecutive whitespace than this template writes.
       if (family === 'command-plus') body = body.replace(/\n {17,}/g, '\n                ');
       if (family === 'mistral') body = body.replace(/, "id": "[^"]*"\}$/, '}');
       const next = grammars.get(name)!.follow(bytesOf(engine, body));
@@ -351,7 +351,7 @@ function textOf(engine: NativeEngine, bytes: readonly number[]): string {
   return Buffer.from(text, 'latin1').toString();
 }
 
-/** A small seeded generator, so that failures repeat. */
+/** A small seeded generator, so that failures are reproducible. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -375,8 +375,8 @@ function someText(
     const may = [...next.bytes];
     if (next.accepts && (may.length === 0 || random(4) === 0)) return textOf(engine, bytes);
     if (may.length === 0) return null;
-    // Favors bytes that may look like an end marker, and over time those that end strings and numbers. Sometimes writes
-    // the end marker itself as far as the grammar allows.
+    // Favors bytes that look like the start of an end marker and, more and more over time, bytes that end strings and
+    // numbers. Sometimes writes the end marker itself, up to where the grammar stops it.
     const said = Buffer.from(bytes).toString('latin1');
     let begun = Math.min(end.length - 1, said.length);
     while (begun > 0 && !said.endsWith(end.slice(0, begun).toString('latin1'))) begun--;
@@ -434,7 +434,7 @@ t.test('every text that the grammar allows parses as a call of the tool', async 
         closing + '<>/',
         round % 2 === 0 ? Buffer.from(ends) : Buffer.alloc(0),
       );
-      if (body === '') continue; // The text became too long.
+      if (body === '') continue; // the text became too long
       whole++;
       if (body === null) {
         wrong.push(`${family}: the grammar reached a dead end`);

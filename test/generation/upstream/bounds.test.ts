@@ -1,6 +1,6 @@
-// Tests the size limits of upstream responses: the token limit applies to text and arguments, upstream.max_answer_bytes
-// to a whole response, and http.max_answering_bytes to all responses together. They are tested for every client and
-// upstream format, streamed and complete. Afterwards, no memory may be held.
+// Tests the size limits on upstream responses: the token limit applies to text and arguments, upstream.max_answer_bytes
+// to a whole response, and http.max_answering_bytes to all responses combined. They are tested for every client and
+// upstream format, streamed and complete. Afterwards, no memory may still be held.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, type Gateway, type Say } from '../../support/stand-in.js';
@@ -67,7 +67,7 @@ function body(format: Format, model: string, stream: boolean, cap: number | null
 }
 
 /**
- * The status of a complete response or of a stream's last events, and the code and message of the error if there is
+ * Returns the status of a complete response, or a stream's last events, and the error's code and message if there is
  * one.
  */
 async function ask(
@@ -81,7 +81,7 @@ async function ask(
   return { status: response.status, code, message: /"message":"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? '', text };
 }
 
-/** A TCP reader sees chunks of any size; these are a few kilobytes each. */
+/** A TCP reader sees chunks of arbitrary size; these are a few kilobytes each. */
 async function send(
   response: Parameters<Say>[0],
   head: string,
@@ -162,7 +162,7 @@ function endless(api: string, kind: Kind): { head: string; unit: string } {
   }
 }
 
-/** Start and end of a JSON body around text or arguments of any length. */
+/** The start and end of a JSON body around text or arguments of any length. */
 function wholeOf(api: string, kind: Kind): [string, string] {
   const cut = (value: object): [string, string] => JSON.stringify(value).split('@') as [string, string];
   const isCall = kind === 'arguments';
@@ -407,7 +407,7 @@ t.test('handles one event of 2 MB with log probabilities and the following event
 });
 
 t.test('http.max_answering_bytes limits all responses together, and all memory is freed afterwards', async (t) => {
-  // 2 MiB for one organization, which is the minimum: twice the largest body.
+  // 2 MiB for one organization is the minimum: twice the largest body.
   const tight = await startGateway(
     { chat: model('chat-completions') },
     { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },

@@ -41,7 +41,7 @@ const now = { name: 'now', parameters: { type: 'object', properties: {} } };
 const tools = [tool, now].map((one) => ({ type: 'function', function: one }));
 const chat = (more: object = {}): object => ({ model: 'far', messages: [user], ...more });
 
-/** The properties of a response that all formats report. */
+/** The parts of a response that all formats report. */
 interface Told {
   reasoning: string;
   text: string;

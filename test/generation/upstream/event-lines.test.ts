@@ -1,4 +1,4 @@
-// Tests the parsing of server-sent events: with any split and any line ending, and with a length limit.
+// Tests the parsing of server-sent events with any split, any line ending, and a length limit.
 import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 
@@ -26,7 +26,7 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
   };
   for (const part of parts) {
     lines.push(part);
-    part.fill(0); // The socket reuses its memory.
+    part.fill(0); // the socket reuses its memory
     take();
   }
   lines.end();

@@ -8,7 +8,7 @@ const answer = stream(
   { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } },
   '[DONE]',
 );
-/** Responses by path. A generation request gets the stream above. */
+/** Responds by path. A generation request gets the stream above. */
 const says =
   (answers: Readonly<Record<string, (heard: Heard) => object>>): Say =>
   (response, heard) => {

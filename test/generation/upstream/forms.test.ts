@@ -1,5 +1,5 @@
-// Tests structured output of upstream models. The format is passed on if the upstream enforces it; otherwise, the
-// output is validated here, and this is reported. The small schema validator is compared with the full one.
+// Tests structured output from upstream models. If the upstream enforces the format, it is passed on; otherwise, the
+// output is validated here, and this is reported. The small schema validator is compared with a complete one.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { schemaProblem } from '../../../src/generation/upstream/schema-problem.js';

@@ -1,5 +1,5 @@
 // Tests the limit on image memory for upstream requests: if many large images wait for a slow upstream, further ones
-// are refused, for any client. Each request frees its memory when it ends.
+// are refused, whatever the client. Each request frees its memory when it ends.
 import sharp from 'sharp';
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
@@ -49,7 +49,8 @@ const refused = async (t: Tap): Promise<void> => {
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 
-// The images of one request always fit: up to five of the largest ones. This allows five requests with one image each.
+// The images of a single request always fit, even five of the largest ones, so five requests with one image each fit as
+// well.
 const FIT = 5;
 
 t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {

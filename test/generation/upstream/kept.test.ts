@@ -1,6 +1,6 @@
-// A completed request leaves little memory until the next full garbage collection. Otherwise minor collections copy it
-// into the old generation, and their pauses delay other requests. Measured as old-generation growth per request in a
-// separate server.
+// Tests that a completed request leaves little memory until the next full garbage collection. Minor collections copy
+// what it leaves into the old generation, and their pauses delay other requests. Measured as old-generation growth per
+// request in a separate server.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -10,13 +10,13 @@ import t from 'tap';
 import { packageRoot } from '../../../src/engine/load-addon.js';
 import { StandInServer } from '../../../bench/lib/stand-in-server.js';
 
-t.setTimeout(120_000); // Allows for a busy machine.
+t.setTimeout(120_000); // the machine may be busy
 
 const KEY = 'kept-test-000000';
 const REQUESTS = 1_500;
 /**
- * The last measurement was 3.6 KB; it was 14 KB when sets and object literals with getters were still used. The rest is
- * pending usage records, connections and the HTTP client's own state.
+ * The last measurement was 3.6 KB; it was 14 KB while sets and object literals with getters were still used. What
+ * remains is pending usage records, connections and the HTTP client's own state.
  */
 const MAX_BYTES = 7_000;
 

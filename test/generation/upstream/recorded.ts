@@ -1,5 +1,5 @@
 // Upstream output: recorded from llama-server (our own build, with the embedded models), and in the form that vLLM,
-// Ollama and hosted models use: the same chunks and fields in the same order, with texts written for these tests.
+// Ollama and hosted models produce: the same chunks and fields in the same order, with texts written for these tests.
 const chunk = (choices: object[], more: object = {}): object => ({
   id: 'chatcmpl-1',
   object: 'chat.completion.chunk',

@@ -27,7 +27,7 @@ t.teardown(async () => {
   await standIn.close();
 });
 
-/** Forms in which a server may write a secret into its message. */
+/** The forms in which a server may include a secret in its message. */
 const forms = (secret: string): string[] => [
   secret,
   encodeURIComponent(secret),

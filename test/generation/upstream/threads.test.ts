@@ -22,7 +22,7 @@ t.teardown(async () => {
   await one.close();
 });
 
-/** Uses a new connection: connections are distributed over the workers in turn. */
+/** Uses a new connection, because connections are distributed across the workers in turn. */
 const status = (model: string): Promise<number> =>
   new Promise((resolve, reject) => {
     request(
@@ -68,7 +68,7 @@ t.test('failures in all workers count together and open the circuit breaker for 
   t.equal(one.heard.length - before, 4);
 });
 
-/** Creates the counts that workers 1 to `threads` of a process share for one model on one upstream. */
+/** Creates the counts shared by workers 1 to `threads` of a process, for one model on one upstream. */
 const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCounts[]; all: SharedCounts } => {
   const shape = { models: 1, servers: 1, threads };
   const buffer = new SharedArrayBuffer(upstreamBytes(shape));
@@ -106,7 +106,7 @@ t.test('counts an upstream that has responded and then fails requests of several
   t.end();
 });
 
-/** Jobs of one worker that the test ends; `begun` is shared by all workers. */
+/** One worker's jobs, which the test ends; `begun` is shared by all workers. */
 class Bench {
   constructor(
     readonly slots: FairSlots<number>,

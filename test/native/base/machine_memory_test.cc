@@ -1,5 +1,5 @@
-// Tests memory and processor limits, which are read from a directory tree laid out like the kernel's /proc and
-// /sys/fs/cgroup, and memory claims.
+// Tests memory claims, and memory and processor limits, which are read from a directory tree laid out like the kernel's
+// /proc and /sys/fs/cgroup.
 #include "base/control_group.h"
 
 #include <cstdlib>

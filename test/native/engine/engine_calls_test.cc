@@ -188,7 +188,7 @@ TEST(engine_allows_only_the_given_names_after_an_open_marker) {
     for (auto& [index, choice] : consumer.outcomes()[id].choices) {
       CHECK_EQ(choice.completion_tokens, 60u);
       CHECK(choice.piece_tokens <= 60);
-      // Each token of a call is one delta. From each open marker on, the test parses the call again.
+      // Each token of a call is one delta. The test parses the call again from each open marker.
       const std::vector<std::string>& pieces = choice.call_pieces;
       for (size_t at = 0; at < pieces.size(); ++at) {
         if (pieces[at].empty()) continue;

@@ -601,7 +601,7 @@ TEST(engine_writes_several_calls_into_one_section) {
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
-// With a response format, all text is content from the first character on, even if it spells a marker.
+// With a response format, all text is content from the first character onwards, even if it spells a marker.
 TEST(text_of_a_format_is_never_a_marker) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -684,7 +684,7 @@ TEST(formatted_output_is_the_same_in_any_batch_and_after_preemption) {
   CHECK(engine->stats().preemptions > 0);
 }
 
-// Runs the step loop without threads, with grammar limits chosen by the test.
+// Runs the step loop without threads, so that the test can set the grammar limits.
 TEST(step_loop_restarts_a_grammar_that_has_grown_too_large) {
   EngineSetup setup;
   setup.limits.max_context = 1024;

@@ -1,5 +1,5 @@
-// Speculative decoding changes only the number of steps: tokens and logprob bits are the same as without it for every
-// kind of request, and no page holds rejected draft tokens.
+// Speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
+// bit-identical to those without it, and no page holds rejected draft tokens.
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
 #include "model/recurrent_cases.h"
@@ -14,7 +14,7 @@ void check_speculation(const std::string& model) {
   setup.model = model;
   setup.options.prefix_cache = false;
   std::vector<ChoiceOutcome> expected;
-  for (const bool drafts : {false, true}) {  // The requests run one after the other.
+  for (const bool drafts : {false, true}) {  // Requests run one after another.
     setup.options.speculation = drafts ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;

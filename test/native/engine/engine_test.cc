@@ -90,7 +90,7 @@ TEST(engine_rejects_invalid_requests_immediately) {
   CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 1u);
 }
 
-// Text and counts of one response, from which the test takes a stop string and a stop token.
+// The text and counts of one response, from which the test takes a stop string and a stop token.
 TEST(engine_stops_at_stop_strings_and_tokens) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -310,7 +310,7 @@ TEST(engine_bounds_the_waiting_prompt_tokens) {
   CHECK_EQ(engine->stats().waiting_tokens, int64_t{50});
   EngineTunables tunables;
   tunables.queue_max_tokens = 60;
-  engine->configure(tunables);  // Applies from the next submission on.
+  engine->configure(tunables);  // Applies from the next submission onwards.
   const RequestId last = consumer.submit(simple_request(10, 5));
   CHECK_EQ(engine->stats().waiting, 3);
   engine->cancel(consumer.channel(), running);

@@ -53,7 +53,8 @@ class Witness {
   std::map<RequestId, Known>& all() { return known_; }
   void forget(RequestId id);
   void retired(RequestId id);
-  // Checks records that were drained from a channel. Throws Violation.
+  // From now on, requests that have started may end with a timeout, and others may be refused because the engine is
+  // shutting down.
   void read(std::span<const std::byte> records);
   // From now on, started requests may end with a timeout, and other requests may be refused because the engine is
   // shutting down.

@@ -1,5 +1,5 @@
-// Controls which errors fake_cublaslt.cc injects, and exposes its counters. Looked up by name, like the library's
-// functions.
+// Controls which errors fake_cublaslt.cc injects, and exposes its counters. Tests get the Control through a function
+// that they look up by name, like the library's functions.
 #pragma once
 
 namespace fake_cublaslt {

@@ -17,8 +17,8 @@ struct LoadedModel {
   std::unique_ptr<Transformer> model;
 };
 
-// Limits that fit all golden prompts of one file in a single step, and the seven page tables of the model with sliding
-// windows.
+// Limits that fit all golden prompts of one file in a single step, with enough pages for the seven page tables that the
+// model with sliding windows needs.
 inline ModelLimits golden_limits(KvType kv_type) {
   ModelLimits limits;
   limits.max_batch_tokens = 1024;

@@ -42,14 +42,15 @@ TEST(vision_files_of_every_kind_load_and_missing_tensors_are_named) {
           name.find("ffn_gate") != std::string::npos || name.find("img_break") != std::string::npos ||
           name.find("deepstack") != std::string::npos || name.starts_with("mm.input_norm") ||
           name.find("_qkv") != std::string::npos || (type == std::string("mlp") && name == "v.class_embd"))
-        continue;  // This tensor may be absent, or the error names a different tensor.
+        continue;  // This tensor is optional, or the error names a different tensor.
       TinyVision without(type);
       without.tensors.erase(name);
       if (!mentions(refusal(without), name))
         check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
-      // The tensor is in a layer that is not used, or only the text model determines its length.
+      // Skipped because the tensor is in a layer that is not used, or because only the text model determines its
+      // length.
       if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
         continue;
       TinyVision misshapen(type);

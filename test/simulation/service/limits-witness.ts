@@ -18,13 +18,16 @@ const MINUTE_US = 60_000_000;
 /** Rounding tolerance for bucket fractions. */
 const CLOSE = 1e-6;
 
-/** The missing fraction of a full bucket. */
+/** The fraction that is missing from a full bucket. */
 interface Bucket {
   missing: number;
   at: number;
 }
 
-/** Lower and upper bound of a month's tokens. A request that ends during the first lookup of a month may or may not be included in the stored sum. */
+/**
+ * Lower and upper bounds on a month's tokens. They differ because a request that ends during the first lookup of a
+ * month may or may not be included in the stored sum.
+ */
 interface Counted {
   readonly least: number;
   readonly most: number;
@@ -50,7 +53,7 @@ export const monthOf = (wall: number): string => new Date(wall).toISOString().sl
 
 export class LimitsWitness {
   readonly #gates = new Map<string, Gate>();
-  /** Counted tokens per organization and month. If an entry is missing, this process has not looked it up yet. */
+  /** Counted tokens by organization and month. If an entry is missing, this process has not looked it up yet. */
   readonly #months = new Map<string, Counted>();
   /** Tokens of requests that ended before their month was looked up. The stored sum may already include them. */
   readonly #early = new Map<string, number>();

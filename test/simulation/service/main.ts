@@ -1,11 +1,11 @@
-// The service half of npm run simulate: --steps N --seed N runs parts of that seed until N steps are done. A failure is
-// shrunk by running it again with fewer and fewer actions, and printed with the command that reproduces it; the exit
-// code is 1. See docs/internals/simulation.md.
+// The service half of npm run simulate: --steps N --seed N runs parts of that seed until N steps have been done. A
+// failure is shrunk by running it again with fewer and fewer actions, and printed with the command that reproduces it;
+// the exit code is then 1. See docs/internals/simulation.md.
 //
 // --part N          run only this part of the seed
 // --only N,N,...    run only these actions of the part
 // --without K,K,... run no actions of these kinds
-// --tables lmdb     use LMDB tables in a temporary folder instead of tables in memory
+// --tables lmdb     use LMDB tables in a temporary directory instead of tables in memory
 // --seconds N       stop after N seconds
 // --no-shrink       print a failure without shrinking it
 // --loses-writes    acknowledge one write in 50 without doing it: a fault that must be found
@@ -53,7 +53,7 @@ interface Outcome {
   steps: number;
 }
 
-/** Selects the actions of a part that are run. */
+/** Selects which of a part's actions run. */
 interface Choice {
   readonly only: ReadonlySet<number> | null;
   readonly without: ReadonlySet<Kind>;
@@ -67,7 +67,7 @@ async function runPart(
   kinds = new Map<number, Kind>(),
 ): Promise<Outcome> {
   bytes = drawsFrom(seedOf(seed, part, 3));
-  // Discards random characters that the previous part buffered.
+  // Discard the random characters that the previous part left in the buffer.
   for (const before = fills; fills === before; ) base62(1);
   time.begin(Date.UTC(2026, 0, 1) + drawsFrom(seedOf(seed, part, 4)).below(365 * 86_400) * 1000);
   const backing = values.tables === 'lmdb' ? await openLmdb(time, tmpdir()) : new MemoryTables();
@@ -94,12 +94,12 @@ async function runPart(
   }
 }
 
-/** The part of a failure message that is the same each time the failure occurs: without ids and numbers. */
+/** Returns the part of a failure message that is the same each time the failure occurs: without ids and numbers. */
 const classOf = (failure: string): string => failure.replace(/[a-z]+_\w+|\d+/g, '').slice(0, 40);
 
 /**
- * Removes actions (delta debugging, from the end), then kinds of actions, as long as the run still fails in the same
- * way.
+ * Removes actions (delta debugging, from the end), then kinds of actions, for as long as the run still fails in the
+ * same way.
  */
 async function shrink(
   seed: number,

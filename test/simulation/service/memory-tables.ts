@@ -1,12 +1,15 @@
-// In-memory tables that behave like LMDB: the same key order, values copied through msgpack, atomic transactions. Fast
-// enough for millions of steps; service.test.ts compares them with LMDB by running the same histories.
+// In-memory tables that behave like LMDB: the same key order, values copied through msgpack, atomic transactions. They
+// are fast enough for millions of steps; service.test.ts compares them with LMDB by running the same histories.
 import { pack, unpack } from 'msgpackr';
 import type { Key, KeyRange, Table, TableName } from '../../../src/storage/store.js';
 
-/** The contents of a simulated disk. */
+/** A simulated disk's contents. */
 export interface Backing {
   table<V>(name: TableName): Table<V>;
-  /** Runs each function as its own transaction, in order; all are committed when the promise resolves. A function that throws is rolled back and returns its error as `error`. */
+  /**
+   * Runs each function as its own transaction, in order; all are committed when the promise resolves. A function that
+   * throws is rolled back, and its result has the error as `error`.
+   */
   commit(works: readonly (() => unknown)[]): Promise<{ result: unknown; error: unknown }[]>;
   close(): Promise<void>;
 }
@@ -30,7 +33,7 @@ function numberOrder(value: number): string {
     .join('');
 }
 
-/** Encodes a key as a string that sorts like the key in LMDB: numbers before strings, compared part by part. */
+/** Encodes a key as a string that sorts as the key does in LMDB: numbers before strings, compared part by part. */
 const orderOf = (key: Key): string =>
   (typeof key === 'string' ? [key] : key)
     .map((part) => (typeof part === 'number' ? `1${numberOrder(part)}` : `2${part}`))
@@ -101,7 +104,7 @@ class MemoryTable<V> implements Table<V> {
     return DONE;
   }
 
-  /** Index of the first row whose key is at least `order`. */
+  /** Returns the index of the first row whose key is at least `order`. */
   #place(order: string): number {
     let from = 0,
       to = this.rows.length;
@@ -113,7 +116,7 @@ class MemoryTable<V> implements Table<V> {
     return from;
   }
 
-  /** A snapshot of the rows in the range. */
+  /** Returns a snapshot of the rows in the range. */
   #between({ from, to, limit = Infinity, reverse = false }: KeyRange): Row[] {
     const [low, high] = reverse ? [to, from] : [from, to];
     let begin = low === undefined ? 0 : this.#place(orderOf(low));

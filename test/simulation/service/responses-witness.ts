@@ -1,6 +1,6 @@
 // Records which stored responses clients know of, and checks the rules that apply to them. An acknowledged response can
-// be read until it is deleted or expires, to the second. An ended response keeps its final state. No other organization
-// sees it. An event number identifies one event.
+// be read until it is deleted or expires, to the second. A response that has ended keeps its final state. No other
+// organization sees it. An event number identifies exactly one event.
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import { LOG_S } from '../../../src/storage/response-size.js';
 import type { SentEvent } from './sim-exchange.js';
@@ -34,7 +34,7 @@ export interface Known {
   deleteAsked: boolean;
   /** When a client first learned of the deletion, in microseconds; Infinity: not yet. */
   deletedAt: number;
-  /** Events of the log by sequence number. */
+  /** The log's events by sequence number. */
   readonly events: Map<number, string>;
 }
 
@@ -99,7 +99,7 @@ export class ResponsesWitness {
     if (isEnded(status)) known.ended = shown;
   }
 
-  /** A client requested the response and got 404. */
+  /** A client requested the response and got a 404. */
   missed(known: Known, organizationId: string): void {
     if (organizationId === known.organizationId && !this.isLost(known))
       this.violated(
@@ -115,7 +115,10 @@ export class ResponsesWitness {
     this.#wasThere(known, since);
   }
 
-  /** A client received the confirmation of a delete. Erasing continues after that moment, so two overlapping deletes may both be confirmed. A delete sent after the first confirmation must get 404. */
+  /**
+   * A client received the confirmation of a delete. Erasing continues after that moment, so two overlapping deletes may
+   * both be confirmed. A delete sent after the first confirmation must get a 404.
+   */
   deleted(known: Known, organizationId: string, since: number, askedAt: number): void {
     if (organizationId !== known.organizationId)
       this.violated(`${known.id} of ${known.organizationId} is deleted by ${organizationId}`);
@@ -134,8 +137,8 @@ export class ResponsesWitness {
   }
 
   /**
-   * Events of the log with numbers above `after`. `isWhole`: no more events follow. `wasWell`: no write to the log
-   * failed; otherwise events may have been sent but not stored.
+   * Log events with numbers above `after`. `isWhole`: no more events follow. `wasWell`: no write to the log failed;
+   * otherwise, events may have been sent but not stored.
    */
   followed(known: Known, events: readonly SentEvent[], after: number, isWhole: boolean, wasWell: boolean): void {
     let next = after + 1;
@@ -152,7 +155,7 @@ export class ResponsesWitness {
           this.violated(`${known.id} is reported as deleted to a subscriber, but no client has deleted it`);
         continue;
       }
-      // A slow subscriber that finds the log gone receives only the terminal event.
+      // If the log is gone, a slow subscriber receives only the terminal event.
       const isGone =
         (TERMINAL.has(type) || type === 'error') && (this.isLost(known) || known.seenAt + LOG_S <= this.now);
       if (wasWell && number !== next && !isGone)
@@ -177,14 +180,14 @@ export class ResponsesWitness {
       this.violated(`the events of ${known.id} end with ${last.type}`);
   }
 
-  /** The texts from which a continuation is built; null if some of them are unknown. */
+  /** Returns the texts from which a continuation is built; null if some of them are unknown. */
   texts(known: Known): string[] | null {
     if (known.ended === null) return null;
     const before = known.previous === null ? [] : this.texts(known.previous);
     return before === null ? null : [...before, known.input, ...outputOf(JSON.parse(known.ended) as Resource)];
   }
 
-  /** Checks the stored state of a response. */
+  /** Checks a response's stored state. */
   async check(known: Known, responses: ResponseStore, others: readonly string[]): Promise<void> {
     this.read++;
     const stored = await responses.get(known.organizationId, known.id);
@@ -209,7 +212,7 @@ export class ResponsesWitness {
         this.found(known, other, this.now);
   }
 
-  /** Checks the list of all responses of an organization, page by page. */
+  /** Checks the list of an organization's responses, page by page. */
   async list(organizationId: string, responses: ResponseStore): Promise<void> {
     const listed = new Set<string>();
     let before = Infinity;

@@ -1,4 +1,4 @@
-// A simulated service for tests that script one scenario step by step: any number of threads, one organization without
+// A simulated service for tests that script a scenario step by step: any number of threads, one organization without
 // limits, and a disk whose faults the test controls. Importing this file replaces the process's clock.
 import { configWith } from '../../../src/config/load.js';
 import { tableBytes } from '../../../src/admission/record-table.js';
@@ -158,7 +158,7 @@ export class Scenario {
     });
   }
 
-  /** `reads`: false for a client that reads nothing of the response. */
+  /** `reads`: false if the client reads nothing of the response. */
   async ask(
     thread: number,
     method: string,

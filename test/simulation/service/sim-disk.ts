@@ -1,7 +1,8 @@
 // The simulated disk, and a store on it for each simulated thread. A write waits for the disk, is committed together
 // with the thread's other pending writes, and is acknowledged later. Writes can fail in the ways described in
-// src/storage/lmdb/writes.ts: rolled back because the disk is full, or with the whole store failing. When a thread
-// ends, its pending writes are lost and its committed ones stay. The tables are LMDB's own or memory-tables.ts.
+// src/storage/lmdb/writes.ts: either they are rolled back because the disk is full, or the whole store fails. When a
+// thread ends, its pending writes are lost and its committed ones remain. The tables are LMDB's own or those in
+// memory-tables.ts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Draws } from '../../../src/shared/random.js';
@@ -11,7 +12,7 @@ import type { Key, KeyRange, OpenedStore, Table, TableName } from '../../../src/
 import type { Backing } from './memory-tables.js';
 import type { Owner, SimTime } from './sim-time.js';
 
-/** Opens LMDB in a temporary folder. */
+/** Opens LMDB in a temporary directory. */
 export async function openLmdb(time: SimTime, folder: string): Promise<Backing> {
   const path = mkdtempSync(join(folder, 'monolith-simulation-'));
   const store = await time.really(() => openStore(path));
@@ -39,17 +40,17 @@ export async function openLmdb(time: SimTime, folder: string): Promise<Backing> 
 }
 
 export class SimDisk {
-  /** Until this time (microseconds), writes fail: all of them, or the fraction `fullShare`. */
+  /** Until this time (in microseconds), all writes fail, or the fraction `fullShare` of them. */
   fullUntil = 0;
   fullShare = 1;
   /** Maximum duration of a commit in microseconds. */
   slowUs = 3_000;
-  /** If set, the next commit makes the store of its thread fail. */
+  /** If set, the next commit makes its thread's store fail. */
   breaksNext = false;
   /** Time of the last failed write in microseconds. */
   failedAt = -Infinity;
 
-  /** `losesWrites`: the fraction of writes that are acknowledged without being done, a fault for the simulation to find. */
+  /** `losesWrites`: the fraction of writes acknowledged without being done, a fault for the simulation to find. */
   constructor(
     readonly backing: Backing,
     readonly time: SimTime,

@@ -1,4 +1,5 @@
-// The client side of one request: what the client sent and received, whether it reads, and whether it has disconnected.
+// The client side of one request: what the client has sent and received, whether it is reading, and whether it has
+// disconnected.
 import { ApiError, toApiError } from '../../../src/shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
 import { JsonText } from '../../../src/http/json-text.js';
@@ -9,7 +10,7 @@ export interface SentEvent {
   readonly type: string;
 }
 
-/** Unread bytes that a client which does not read leaves in the server's memory. */
+/** How many unread bytes a client that does not read leaves in the server's memory. */
 const UNREAD_BYTES = 1_000_000;
 
 export interface SimRequest {
@@ -31,10 +32,10 @@ export class SimExchange implements Exchange {
   answer: unknown = null;
   code: string | null = null;
   events: SentEvent[] | null = null;
-  /** The response has been sent, or never will be. */
+  /** The response has been sent completely, or never will be. */
   over = false;
   aborted = false;
-  /** The client currently reads nothing. */
+  /** The client is currently not reading. */
   stopped = false;
   /** An error that no client should ever receive. */
   unexpected: unknown = null;
@@ -141,7 +142,7 @@ export class SimExchange implements Exchange {
     for (const callback of this.#onAborted) callback();
   }
 
-  /** The connection is gone, and the server is not notified. */
+  /** The connection is lost, and the server is not notified. */
   leave(): void {
     this.over = true;
     this.aborted = true;

@@ -1,5 +1,5 @@
-// Simulated models. The request itself specifies the output: how many tokens, how fast, and how it ends. This is the
-// provider of one simulated thread, with the fair slots that long prompts wait for and a record of what its engines
+// Simulated models. The request itself specifies the output: how many tokens, how fast, and how it ends. This is one
+// simulated thread's provider, with the fair slots that long prompts wait for and a record of what its engines have
 // reported for each request.
 import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
@@ -10,7 +10,7 @@ import type { Owner } from './sim-time.js';
 
 export const ENDS = ['ok', 'fails', 'fails first', 'fails after the start', 'is refused', 'waits too long'] as const;
 
-/** The behaviour that a request's text specifies. */
+/** The behaviour specified by a request's text. */
 export interface Course {
   tag: number;
   prompt: number;
@@ -39,9 +39,9 @@ export interface Told {
 export interface Engines {
   /** Requests that are being generated. */
   readonly running: Set<Told>;
-  /** Receives the texts of the messages that a request consists of. */
+  /** Receives the texts of a request's messages. */
   prepared(tag: number, texts: readonly string[]): void;
-  /** Reports that an organization's request waits for a fair slot, gets it, or leaves. */
+  /** Reports that an organization's request is waiting for a fair slot, gets it, or leaves. */
   slot(owner: Owner, what: 'waits' | 'begins' | 'leaves', organization: number, tag: number): void;
 }
 
@@ -142,7 +142,7 @@ export class SimProvider implements Provider {
             if (now.type === 'text') told.tokens += now.tokens;
             if (event.done === true) end();
             onEvent(now);
-            more = now.type === 'text' && now.choice < n - 1; // One step produces a token for every choice.
+            more = now.type === 'text' && now.choice < n - 1; // one step produces a token for every choice
           }
           if (!told.over) later();
         },

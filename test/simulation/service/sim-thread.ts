@@ -35,7 +35,7 @@ import type { Owner, SimTime } from './sim-time.js';
 
 export const MODELS = ['alpha', 'beta'] as const;
 
-/** Shared by all threads of a process. */
+/** Shared by all threads in a process. */
 export interface Common {
   config: Config;
   disk: SimDisk;
@@ -53,7 +53,7 @@ export interface Common {
 const SEALER = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), [...MODELS]);
 
 interface SimThreadParts {
-  /** Notified when an organization is suspended or resumed. */
+  /** Called when an organization is suspended or resumed. */
   readonly listeners: ReadonlySet<(organizationId: string | null) => void>;
   readonly owner: Owner;
   readonly index: number;
@@ -204,12 +204,12 @@ export class SimThread {
     });
   }
 
-  /** Like Service: calls the listener immediately if storage failed while the thread was opening. */
+  /** Like Service: calls the listener immediately if storage failed while the thread was being opened. */
   onStorageFailure(listener: () => void): void {
     this.store.onFailure(listener);
   }
 
-  /** Does what the HTTP server does: runs one route and turns its failure into a response. */
+  /** Does what the HTTP server does: runs a route and turns its failure into a response. */
   async serve(exchange: SimExchange, path: string): Promise<void> {
     const route = this.routes.find((one) => one.method === exchange.method && one.path === path);
     if (route === undefined) throw new Error(`no route ${exchange.method} ${path}`);
@@ -226,7 +226,7 @@ export class SimThread {
   }
 }
 
-/** The two ends of a channel between simulated threads. Messages arrive after a delay and in order. */
+/** Returns the two ends of a channel between simulated threads. Messages arrive after a delay and in order. */
 export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => number): [MessagePort, MessagePort] {
   const ends = [new SimPort(time, one, delayUs), new SimPort(time, other, delayUs)] as const;
   ends[0].peer = ends[1];
@@ -237,7 +237,7 @@ export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => 
 class SimPort {
   peer: SimPort | null = null;
   #listeners: ((message: unknown) => void)[] = [];
-  #kept: unknown[] = []; // Messages kept until a listener is added.
+  #kept: unknown[] = []; // messages kept until there is a listener
   #lastAt = 0;
   #closed = false;
 

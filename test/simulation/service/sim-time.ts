@@ -1,14 +1,14 @@
-// The single clock of a simulated service. It replaces the process's own Date.now(), performance.now(), process.hrtime,
-// timers and immediates, and the random bytes that ids are made from. The code under test is the released code and has
-// no test hooks. Callbacks run in the order of their due time, then of their creation; between two callbacks all
-// resolvable promises are settled. The monotonic clock and the wall clock are separate: the wall clock may jump.
+// A simulated service's only clock. It replaces the process's own Date.now(), performance.now(), process.hrtime, timers
+// and immediates, and the random bytes from which ids are made. The code under test is the released code, without test
+// hooks. Callbacks run in order of their due time, then of their creation; between two callbacks, all resolvable
+// promises are settled. The monotonic clock and the wall clock are separate: the wall clock may jump.
 //
-// Each callback belongs to the simulated thread that scheduled it. Callbacks of an ended thread never run.
+// Each callback belongs to the simulated thread that scheduled it. Callbacks of a thread that has ended never run.
 import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
-/** What the clock knows about a simulated thread. */
+/** What the clock needs to know about a simulated thread. */
 export interface Owner {
   alive: boolean;
 }
@@ -42,13 +42,13 @@ class Handle {
 }
 
 export class SimTime {
-  /** The thread that runs now. */
+  /** The thread that is currently running. */
   owner: Owner = NOBODY;
   #now = 0; // Microseconds.
   #wallAhead = 0; // Wall clock minus monotonic clock, in milliseconds since 1970.
   #order = 0;
   #heap: Due[] = [];
-  #isReal = 0; // Number of calls that wait for a real event of the machine.
+  #isReal = 0; // Number of calls waiting for a real event on the machine.
 
   /** Monotonic time in microseconds. */
   get now(): number {
@@ -72,7 +72,10 @@ export class SimTime {
     this.#wallAhead += ms;
   }
 
-  /** Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until then. */
+  /**
+   * Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until it
+   * has.
+   */
   at(us: number, owner: Owner, run: () => unknown): Due {
     const due: Due = { at: Math.max(us, this.#now), order: this.#order++, owner, run, cancelled: false };
     push(this.#heap, due);

@@ -1,6 +1,6 @@
 // Checks the invariants of fair slots (src/generation/fair-slots.ts): no more requests run than there are slots, each
 // organization's requests run in order of arrival, no organization is served before one with fewer running requests,
-// and no slot is free while a request waits.
+// and no slot is free while a request is waiting.
 import { PLACES } from './sim-provider.js';
 import type { Owner } from './sim-time.js';
 

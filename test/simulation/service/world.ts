@@ -1,5 +1,5 @@
 // One part of a simulation run: a sequence of service processes on one disk, their clients, and the actions and faults
-// applied to them. Each action is drawn from its own number, so leaving some out does not change the others.
+// applied to them. Each action is drawn from its own number, so leaving some out does not change the rest.
 import { createHash, type Hash } from 'node:crypto';
 import { configWith } from '../../../src/config/load.js';
 import type { Config } from '../../../src/config/settings.js';
@@ -29,11 +29,11 @@ const MS = 1_000;
 const SECOND = 1_000 * MS;
 const DAY_S = 86_400;
 const RECORDS = 64;
-/** A background response that no thread is generating must be ended within this time. */
+/** If no thread is generating a background response, the response must end within this time. */
 const ORPHAN_US = 120 * SECOND;
 const RESTART_PAUSE_US = SECOND;
 
-/** The kinds of actions, with their relative frequency. */
+/** The kinds of actions, with their relative frequencies. */
 const KINDS = {
   answer: 10,
   stream: 8,
@@ -73,7 +73,10 @@ interface Organization {
   keys: { readonly id: string; limits: Record<string, LimitOverride> | null }[];
   cap: number | null;
   suspended: boolean;
-  /** Each erasure of everything the organization had stored: the thread that ran it, and when it ended, in microseconds. */
+  /**
+   * Each erasure of everything that the organization had stored: the thread that ran it, and when it ended, in
+   * microseconds.
+   */
   readonly erasures: { readonly owner: Owner; until: number }[];
 }
 
@@ -96,7 +99,10 @@ interface Asked {
 interface Process {
   readonly owners: Owner[];
   state: 'opening' | 'up' | 'ending' | 'over';
-  /** Last time that a thread's store stopped accepting writes, in microseconds. The primary thread is notified, and the process ends. */
+  /**
+   * When a thread's store last stopped accepting writes, in microseconds. The primary thread is notified, and the
+   * process ends.
+   */
   failedAt: number;
   readonly counters: SharedArrayBuffer;
   readonly held: SharedArrayBuffer;
@@ -148,8 +154,8 @@ export class World {
   readonly #responses: ResponsesWitness;
   readonly #slots: SlotsWitness;
   readonly #told = new Map<number, Told>();
-  readonly #owners = new Map<string, Owner>(); // The thread that serves each request, by request id.
-  readonly #ends = new Map<string, FinishedUsage>(); // The usage reported at the end of each request, by request id.
+  readonly #owners = new Map<string, Owner>(); // the thread that serves each request, by request id
+  readonly #ends = new Map<string, FinishedUsage>(); // the usage reported at the end of each request, by request id
   readonly #courses = new Map<number, Asked>();
   readonly #orphans = new Map<string, number>();
   #asked: Asked[] = [];
@@ -201,7 +207,7 @@ export class World {
     }));
   }
 
-  /** Throws Violation. `isKept`: whether the action with that number is run. */
+  /** Throws Violation. `isKept`: whether the action with this number runs. */
   async run(steps: number, isKept: (step: number, kind: Kind) => boolean): Promise<void> {
     await this.#start();
     await this.#pass(2 * SECOND);
@@ -218,7 +224,9 @@ export class World {
     await this.#end();
   }
 
-  /** A snapshot of the organization as the request sees it; the organization may change while the request runs. */
+  /**
+   * A snapshot of the organization as the request sees it; the organization may change while the request is running.
+   */
   #identity(organization: Organization, draws: Draws): Identity {
     const key = organization.keys[draws.below(2)] as Organization['keys'][number];
     return {
@@ -534,7 +542,7 @@ export class World {
     else if (kind !== 'background') this.#output(course, resource);
   }
 
-  /** Whether no write has failed since the response was requested. If so, its log is complete. */
+  /** Whether all writes have succeeded since the response was requested, which means that its log is complete. */
   #wasWell({ askedAt }: Known): boolean {
     return this.#disk.failedAt < askedAt;
   }
@@ -553,7 +561,7 @@ export class World {
 
   #items(known: Known, { data }: { data: { content: { text?: string }[] }[] }): void {
     const before = known.previous === null ? [] : this.#responses.texts(known.previous);
-    // A deleted or expired ancestor leaves only part of the list.
+    // If an ancestor has been deleted or has expired, only part of the list remains.
     for (let at: Known | null = known; at !== null; at = at.previous) if (this.#responses.isLost(at)) return;
     if (before === null) return;
     const listed = data.map(({ content }) => content.map(({ text = '' }) => text).join(''));
@@ -580,7 +588,7 @@ export class World {
       try {
         sockets.push({ leave: thread.admission.connect(id, 3), organizationId: id, thread: thread.index });
       } catch {
-        /* Refused by the limit, which the witness has checked. */
+        /* refused by the limit, which the witness has checked */
       }
     });
   }
@@ -652,7 +660,7 @@ export class World {
           for (let index = 1; index <= answering; index++) this.#startThread(process, index);
         },
         () => {
-          // If the process cannot write at startup, it ends, and its supervisor restarts it.
+          // If the process cannot write at startup, it exits, and its supervisor restarts it.
           this.#end1(process);
           time.at(time.now + SECOND, { alive: true }, () => this.#start());
         },
@@ -668,7 +676,7 @@ export class World {
     const [port1, port2] = channel(time, process.owners[0] as Owner, owner, () => 20 + this.#draws.below(2 * MS));
     hub.add(index, port1);
     process.running++;
-    // The thread loads its modules and attaches to the models before it receives messages.
+    // Before it receives messages, the thread loads its modules and attaches to the models.
     time.at(time.now + this.#draws.below(1_500) * MS, owner, () => {
       const bus = new PortBus(index, port2, {
         threads: this.#threads,
@@ -686,7 +694,7 @@ export class World {
     });
   }
 
-  /** Does what HttpWorkers does: releases what the thread held and restarts it. */
+  /** Does what HttpWorkers does: releases what the thread held, and restarts it. */
   #threadEnded(process: Process, index: number, owner: Owner): void {
     const { time } = this;
     const { primary, hub } = process;
@@ -728,7 +736,7 @@ export class World {
     await this.time.settle();
   }
 
-  /** The requests that the engines were generating for an ended thread. */
+  /** Returns the requests that the engines were generating for a thread that has ended. */
   #gone(owner: Owner): { identity: Identity; model: string; n: number }[] {
     const gone = [...this.#running].filter((told) => told.owner === owner);
     for (const told of gone) this.#running.delete(told);
@@ -783,7 +791,7 @@ export class World {
     };
   }
 
-  /** Checks the messages that the model was given. */
+  /** Checks the messages passed to the model. */
   #prepared(tag: number, texts: readonly string[]): void {
     const asked = this.#courses.get(tag);
     if (asked?.course == null || asked.previous === null) return;
@@ -867,7 +875,10 @@ export class World {
     this.figures.refused += [...limits.refused.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Closes the connections, then everything else in order. The process is killed if that takes longer than `patienceUs`. */
+  /**
+   * Closes the connections, then everything else in order. The process is killed if that takes longer than
+   * `patienceUs`.
+   */
   async #orderly(process: Process, patienceUs: number): Promise<void> {
     process.state = 'ending';
     const { time } = this;
@@ -963,7 +974,7 @@ export class World {
     this.#raise();
   }
 
-  /** Finds background responses that are reported as in progress but that no thread generates. */
+  /** Finds background responses that are reported as in progress but that no thread is generating. */
   #findOrphans(): void {
     const threads = this.#process?.threads ?? [];
     const open = new Set<string>();
@@ -980,7 +991,7 @@ export class World {
     for (const id of this.#orphans.keys()) if (!open.has(id)) this.#orphans.delete(id);
   }
 
-  /** Responses that are reported as in progress and have not expired. */
+  /** Returns the responses that are reported as in progress and have not expired. */
   #open(): string[] {
     const { backing } = this.#disk;
     const ids = [
@@ -995,7 +1006,10 @@ export class World {
     );
   }
 
-  /** Checks the recorded usage: each request at most once, monthly totals equal to the sums. `isAll`: all reported usage must be recorded. */
+  /**
+   * Checks the recorded usage: each request is counted at most once, and monthly totals equal the sums. `isAll`: all
+   * reported usage must have been recorded.
+   */
   #countUsage(isAll = false): void {
     const { backing } = this.#disk;
     const months = new Map<string, number>();

@@ -136,7 +136,7 @@ TEST(backend_memory_is_aligned_and_zero) {
   }
 }
 
-// An embedding row is bit-identical to the result of dequantize(), also in exact arithmetic.
+// An embedding row is bit-identical to the result of dequantize(), even in exact arithmetic.
 TEST(backend_embed_equals_dequantize) {
   constexpr int64_t kRows = 21, kCols = 512;
   for (Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {

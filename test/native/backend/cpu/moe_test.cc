@@ -1,5 +1,5 @@
-// MoE layers: each token's result equals the sum over its own experts, computed one by one. Covers ties, other tokens
-// in the batch, and every instruction set.
+// Tests MoE layers: each token's result equals the sum over its own experts, computed one by one. Covers ties, other
+// tokens in the batch, and every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -34,9 +34,9 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
   return std::isfinite(worst) ? worst : INFINITY;
 }
 
-// Quantizes weights to the types in files of these models: experts in MXFP4 or 8 bits, everything else in 8 bits, or in
-// BF16 if rows are not whole blocks. `type` sets one type for all weights. On a CPU without BF16 dot products, F32
-// replaces BF16, because such a CPU does not round the products' inputs, whereas the device does.
+// Quantizes weights to the types used in files of these models: experts in MXFP4 or 8 bits, everything else in 8 bits,
+// or in BF16 if rows are not whole blocks. `type` sets a single type for all weights. On a CPU without BF16 dot
+// products, F32 replaces BF16, because such a CPU does not round the inputs of products, whereas the device does.
 void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
   uint64_t seed = 0;

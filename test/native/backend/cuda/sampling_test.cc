@@ -297,8 +297,8 @@ TEST(cuda_samples_with_room_for_every_list) {
   }
 }
 
-// More rows with modified logits than the buffer holds, sampled in two calls, after another call whose results were not
-// awaited.
+// More rows with modified logits than the buffer holds are sampled in two calls, after another call whose results were
+// not awaited.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.

@@ -111,7 +111,7 @@ TEST(debug_logits_file_errors_start_with_the_path) {
   CHECK(result.error().message.starts_with(path + ": architecture 'mamba' is not supported"));
 }
 
-// LongRoPE uses different frequencies for long contexts. The context length with which the file is opened decides
+// LongRoPE uses different frequencies for long contexts. The context length with which the file is opened determines
 // which.
 TEST(debug_logits_uses_the_requested_context) {
   // The same file, with one reference network for short and one for long contexts.

@@ -39,8 +39,8 @@ TEST(inspection_reports_the_contents_and_the_memory_plan) {
   CHECK_EQ(model.quantization, "Q4_K");
   CHECK_EQ(model.vocabulary, 640);
   CHECK_EQ(model.context_length, 4096);
-  // Each layer has two norms, Q and output, K and V, and three feed-forward matrices. In addition there are embeddings,
-  // output and the final norm.
+  // Each layer has two norms, Q and output, K and V, and three feed-forward matrices. The rest are the embeddings, the
+  // output matrix and the final norm.
   CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");

@@ -227,7 +227,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   cache.release_window(cache.window_of(b));
   CHECK_EQ(cache.insert_window(a, y), y);
   windows.set(0, y, cache.pool());
-  // The deepest page is evicted first, and before it its window page.
+  // The deepest page is evicted first, immediately after its window page.
   cache.release_all(pages, windows);
   CHECK_EQ(cache.available(), 20);
   CHECK(cache.consistent());

@@ -71,7 +71,7 @@ TEST(batch_sampler_matches_single_row_sampling) {
   }
 }
 
-// A chain is evaluated up to the first row that departs from it. On one thread the evaluation stops there.
+// A chain is evaluated up to the first row that departs from it. On one thread, the evaluation stops there.
 TEST(batch_sampler_stops_where_a_chain_departs) {
   constexpr int kLength = 6;
   const Rows rows = random_rows(4 * kLength, 2);

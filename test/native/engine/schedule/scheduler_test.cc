@@ -341,7 +341,7 @@ TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   CHECK_EQ(bench.step().n_rows, 64);  // After that, all prompts continue.
 }
 
-// Two organizations with one prompt each delay nobody.
+// Two organizations with one prompt each do not delay anyone else.
 TEST(scheduler_computes_single_prompts_of_organizations_together) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(300, 0), 1, 5);

@@ -13,7 +13,7 @@
 
 namespace monolith::fuzzing {
 
-// A vocabulary with a token for each byte, some tokens of several bytes, and one special token.
+// A vocabulary with one token per byte, some multi-byte tokens, and one special token.
 struct WalkVocabulary {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const grammar::GrammarVocabulary> tokens;

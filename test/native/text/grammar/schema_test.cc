@@ -95,8 +95,8 @@ TEST(counted_members_have_no_dead_ends) {
   }
 }
 
-// Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if there
-// is none. Visits every state, so the schema must match few texts.
+// Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if no
+// such text exists. Visits every state, so the schema must match few texts.
 std::string stuck_at(Automaton& automaton) {
   std::vector<StateId> states{automaton.start()};
   std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
