@@ -73,7 +73,7 @@ export async function killRounds({
     else {
       for (const { round, problem } of result.failures.slice(failed)) say(`round ${round}: ${problem}`);
       say(
-        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder was kept: ${folder.path}`,
+        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data directory was kept: ${folder.path}`,
       );
     }
   }
