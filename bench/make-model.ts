@@ -1,7 +1,8 @@
 // Writes a model file with random weights for benchmarks. The shape, encoding and seed determine every byte.
 //
 //   npm run bench -- make-model --preset 1b --type q8_0
-//   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
+//   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 \
+//     --type q4_k_m
 //   npm run bench -- make-model --family qwen3.5-2b --patterns FOLDER_OF_TINY_FILES --type q8_0
 //
 // The second form works for any family that the engine can load: the addon determines which tensors the changed

@@ -1,8 +1,10 @@
 // npm run package [-- as-built] [-- unpacked] [-- cuda] [-- folder=PATH]: builds the npm packages, as directories and
 // tarballs, in build/package:
 //
-//   monolith-server                     everything except the engine: compiled TypeScript, page, models, HTTP library, C++ sources
-//   monolith-server-linux-<cpu>         the engine for this machine's processor type: one file for all Node versions (Node-API)
+//   monolith-server                     everything except the engine: compiled TypeScript, page, models, HTTP library,
+//                                       C++ sources
+//   monolith-server-linux-<cpu>         the engine for this machine's processor type: one file for all Node versions
+//                                       (Node-API)
 //   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, an optional package
 //
 // No package has an install script. `as-built` packs the existing build; `unpacked` creates only the directories.

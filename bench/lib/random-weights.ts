@@ -116,7 +116,8 @@ const LATTICES = {
   tq2_0: { d: 64, rms: 0.707 },
 } as const;
 
-// Returns the nearest E4M3 byte (4 exponent bits and 3 mantissa bits).
+// The values of the E4M3 bytes 0 to 126 (4 exponent bits and 3 mantissa bits). e4m3Bits() returns the byte with the
+// nearest value.
 const E4M3 = range(0, 126).map((byte) => (byte < 8 ? byte : 8 + (byte & 7)) * 2 ** (Math.max(byte >> 3, 1) - 10));
 const e4m3Bits = (value: number) =>
   E4M3.reduce((best, at, byte) => (Math.abs(at - value) < Math.abs((E4M3[best] ?? 0) - value) ? byte : best), 0);

@@ -43,7 +43,7 @@ export class StreamClient {
     return new StreamClient(child);
   }
 
-  /** Throws the error if a stream has failed. */
+  /** Returns the client's counts. If a stream has failed, throws its error. */
   async counts(): Promise<StreamCounts> {
     this.child.send('counts');
     const [counts] = (await once(this.child, 'message')) as [StreamCounts];

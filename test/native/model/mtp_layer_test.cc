@@ -230,7 +230,8 @@ void check_levels(uint32_t n_levels) {
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    // The hidden states that this level reads for the previous token, and its tokens' inputs.
+    // `before`: for each position, the hidden state that the level reads for the next token. `inputs`: the level's
+    // input for each token.
     Rows before = hidden, inputs;
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));
