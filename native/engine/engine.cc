@@ -354,7 +354,7 @@ class ThreadedEngine final : public Engine {
     taken_.clear();
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !intake_.empty(); };
-    if (loop_.idle()) {
+    if (loop_.idle() && !loop_.has_unpublished()) {
       wake_.wait(lock, arrived);
       counters_.note_progress(Clock::now());
     } else if (!computed) {
@@ -389,13 +389,18 @@ class ThreadedEngine final : public Engine {
     const Clock::time_point now = Clock::now();
     if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;
     checked_at_ = now;
-    if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
+    try {
+      if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
+    } catch (const std::bad_alloc&) {  // There is no memory for the check. A later one finds the same.
+    }
   }
 
   // After a failure the state of sequences and pages is no longer trusted, so nothing more is computed.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
     counters_.note_idle();
+    for (auto& request : taken_.submitted)  // Those that were not added yet when the exception was thrown.
+      if (request) loop_.refuse(std::move(request), FailureCode::kEngineError, "the engine has stopped");
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
       loop_.publish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace monolith {
@@ -12,26 +13,33 @@ namespace {
 // state do not allocate.
 void make_room(std::vector<std::byte>& records, size_t held) {
   constexpr size_t kTimes = 16, kMin = 2;
-  if (records.capacity() < kMin * held) records.reserve(kTimes * held);
+  try {
+    if (records.capacity() < kMin * held) records.reserve(kTimes * held);
+  } catch (const std::bad_alloc&) {  // The capacity is only a reserve.
+  }
 }
 
 }  // namespace
 
-void Channel::publish() {
-  if (step_records_.empty()) return;
+bool Channel::publish() {
+  if (step_records_.empty()) return true;
   const size_t written = step_records_.size();
   std::lock_guard lock(mutex_);
   if (!forgotten_.empty()) remove_records(step_records_, forgotten_);
   if (closed_ || step_records_.empty()) {
     step_records_.clear();
-    return;
+    return true;
   }
   if (pending_.empty()) {
     pending_since_ = Clock::now();
     std::swap(pending_, step_records_);
   } else {
     make_room(pending_, pending_.size() + written);
-    pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
+    try {
+      pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
   step_records_.clear();
   make_room(step_records_, written);
@@ -40,6 +48,7 @@ void Channel::publish() {
     signalled_ = true;
     wake_();
   }
+  return true;
 }
 
 bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {

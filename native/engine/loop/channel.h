@@ -25,8 +25,9 @@ class Channel {
   // --- Engine thread only ---
   // Records of the current step; publish() passes them to the consumer.
   std::vector<std::byte>& step_records() { return step_records_; }
-  // Moves the step's records to the consumer, and wakes the consumer if it has drained since the last wake-up.
-  void publish();
+  // Moves the step's records to the consumer, and wakes the consumer if it has drained since the last wake-up. Returns
+  // false if there is no memory for that: the records are then kept, and the call must be repeated.
+  bool publish();
   bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
   // Unmutes a request: the engine has ended it, so its id no longer needs filtering.
   void remember(uint32_t request);

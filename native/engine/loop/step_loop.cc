@@ -104,7 +104,7 @@ bool StepLoop::step() {
   gauges_.note_progress(end, idle());
   publish();
   const bool seen = run_vision(end - now);  // Runs after publishing, so that image work does not delay tokens.
-  return completed || begun || seen;
+  return completed || begun || seen || scheduler_.ran_out_of_memory();
 }
 
 // Runs the vision encoder for a limited time. While sequences decode, image work gets only what is left of the target
@@ -119,7 +119,8 @@ bool StepLoop::run_vision(Clock::duration step) {
 
 // Plans a step and submits it to the backend. `now`: time when the backend became free.
 void StepLoop::begin(Clock::time_point now) {
-  constraints_.see_to_due(scheduler_.preempted());
+  const bool has_memory = constraints_.see_to_due(scheduler_.preempted());
+  if (!has_memory || scheduler_.ran_out_of_memory() || images_.ran_out_of_memory()) requests_.fail_out_of_memory();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
   in_flight_ = {};
   requests_.plan_made();
@@ -167,15 +168,8 @@ std::optional<Clock::time_point> StepLoop::complete() {
   const float* logits = step.logits;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {
-    const auto n_scored = static_cast<size_t>(item.n_scored);
-    acceptor_.take_scores(item, tasks.first(n_scored));
-    tasks = tasks.subspan(n_scored);
-    logits += n_scored * static_cast<size_t>(model_.params().n_vocab);
-    if (item.ends() && item.sequence->state != SequenceState::kEnded)
-      requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
-    if (!item.wants_logits) continue;
-    const auto n_rows = static_cast<size_t>(1 + item.n_drafts);
-    acceptor_.take(item, logits, tasks.first(n_rows));
+    const auto n_rows = static_cast<size_t>(item.logit_rows());
+    requests_.guard(item.sequence->request, [&] { take(item, logits, tasks.first(n_rows)); });
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
   }
@@ -183,6 +177,16 @@ std::optional<Clock::time_point> StepLoop::complete() {
   note_step(*step.plan, (overlaps_ ? step.answered_at : Clock::now()) - step.begun_at);
   in_flight_ = {};
   return step.answered_at;
+}
+
+// Takes the results of one item. `logits` and `tasks`: those of the item's logit rows.
+void StepLoop::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
+  const auto n_scored = static_cast<size_t>(item.n_scored);
+  acceptor_.take_scores(item, tasks.first(n_scored));
+  if (item.ends() && item.sequence->state != SequenceState::kEnded)
+    requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
+  if (item.wants_logits)
+    acceptor_.take(item, logits + n_scored * static_cast<size_t>(model_.params().n_vocab), tasks.subspan(n_scored));
 }
 
 // Records the step's duration, which includes drafting, in the statistics and cost models.

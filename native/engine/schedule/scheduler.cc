@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
+
+#include "base/grow.h"
 
 namespace monolith {
 namespace {
@@ -68,7 +71,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_with_decodes) {
   plan_.copies.clear();
   plan_.chunks.clear();
   plan_.n_rows = plan_.n_drafts = 0;
-  preempted_now_ = false;
+  preempted_now_ = ran_out_of_memory_ = false;
   drop_draft_slots();
   preempt_blocked();
   extend_windows();
@@ -450,12 +453,25 @@ Sequence* Scheduler::admit_one() {
       may_be_admitted, [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
 
+// Allocates what a sequence needs to run. If memory runs out, marks the request and returns false.
+bool Scheduler::allocate(Sequence& sequence) {
+  if (sequence.request.out_of_memory) return false;
+  try {
+    grow(preempted_, preempted_.size() + running_.size() + 1);  // Preempting a sequence must not fail.
+    return true;
+  } catch (const std::bad_alloc&) {
+    sequence.request.out_of_memory = ran_out_of_memory_ = true;
+    return false;
+  }
+}
+
 Admission Scheduler::try_admit(Sequence& sequence) {
   assert(sequence.pages.empty() && sequence.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
   // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
   // while a long prompt waits for pages.
   if (!cache_.has_room(1 + reserve, 1 + reserve)) return Admission::kNoRoom;
+  if (!allocate(sequence)) return Admission::kNotNow;
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
@@ -544,6 +560,7 @@ int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
+  grow(preempted_, preempted_.size() + running_.size() + 1);
   bool has_place = waiting_.empty() && free_slots() > 0;
   if (lead.request.reserved_slots > 0) {
     --lead.request.reserved_slots;

@@ -156,7 +156,7 @@ class Scheduler {
   // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_draft(Sequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
-  // slot is queued, unless a slot is free and nothing waits.
+  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
   void fork(Sequence& lead, Sequence& fork);
   // Removes a sequence from the queue or from the running or preempted ones. Its pages are released on return.
   void remove(Sequence& sequence);
@@ -166,6 +166,8 @@ class Scheduler {
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
+  // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
+  bool ran_out_of_memory() const { return ran_out_of_memory_; }
   uint64_t preemptions() const { return preemptions_; }
   uint64_t cached_tokens() const { return cached_tokens_; }  // Tokens taken from the prefix cache since start.
   // True if every page reference belongs to a running sequence, and page pool and prefix cache agree. O(pages).
@@ -208,6 +210,7 @@ class Scheduler {
   void preempt(Sequence& sequence);
   bool may_admit() const;
   Sequence* admit_one();
+  bool allocate(Sequence& sequence);
   Admission try_admit(Sequence& sequence);
   int take_cached_pages(Sequence& sequence);
   PageKeys keys_of(const Sequence& sequence, int index) const;
@@ -263,6 +266,7 @@ class Scheduler {
   // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
   // in turn.
   bool preempted_now_ = false;
+  bool ran_out_of_memory_ = false;
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;
 };

@@ -154,6 +154,9 @@ struct Request {
   // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
   bool inputs_ready = true;  // True if the embedding rows of all spans are available.
+  // Set when an allocation for this request fails at a point where the request cannot be ended. The step loop then fails
+  // it, at the latest before the next step is planned.
+  bool out_of_memory = false;
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
   // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.
@@ -171,6 +174,7 @@ struct Request {
   std::bitset<kMaxChoices> finishing;  // Choices that end instead of taking their first token.
   // choices[0] exists from the start; the others are added at the fork.
   std::vector<std::unique_ptr<Sequence>> choices;
+  std::unique_ptr<Request> next;  // Link of RequestList.
 
   bool started() const { return started_at.has_value(); }
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }

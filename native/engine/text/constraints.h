@@ -51,8 +51,9 @@ class Constraints {
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> drafts);
 
   // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The others are
-  // queued for the worker thread in turn: one sequence of each organization before a second one of any.
-  void see_to_due(const std::vector<Sequence*>& preempted);
+  // queued for the worker thread in turn: one sequence of each organization before a second one of any. Returns false
+  // if memory ran out for a sequence (Request::out_of_memory).
+  bool see_to_due(const std::vector<Sequence*>& preempted);
   // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {
     if (sequence.matcher.active()) mask_ahead_.add(sequence.matcher, tokenizer_for(sequence));
@@ -63,6 +64,7 @@ class Constraints {
  private:
   template <class Work>
   Outcome within_budget(Work work);
+  void see_to(Sequence& sequence);
   static GrammarMatcher matcher_of(const Sequence& sequence);
   const Tokenizer* tokenizer_for(const Sequence& sequence) const;
   Outcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);

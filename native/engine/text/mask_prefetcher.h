@@ -21,13 +21,15 @@ class MaskPrefetcher {
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
-  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens.
+  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens. Prefetching
+  // is optional, so the request is dropped if there is no memory for it.
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
-    soon_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer});
+    soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence; with a token, the grammar state after that token.
+  // Requests the mask of a blocked sequence; with a token, the grammar state after that token. The caller repeats the
+  // request in each step, so it may be dropped, too.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
-    due_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer, token});
+    due_.add({*matcher.grammar, matcher.position, tokenizer, token});
   }
   // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
   // was requested for the step after the next.
@@ -44,11 +46,13 @@ class MaskPrefetcher {
    public:
     explicit Worker(bool many_turns) : many_turns_(many_turns) {}
     ~Worker();
+    void add(Wanted wanted);
     bool start();
-    std::vector<Wanted> gathered;
 
    private:
     void run();
+
+    std::vector<Wanted> gathered_;  // Used by the engine thread only.
 
     const bool many_turns_;
     std::mutex mutex_;  // Guards the members below.
