@@ -26,7 +26,8 @@
 //    the slot, then waiting ones in the fair order of WaitingQueue. A sequence is admitted if there are pages for its
 //    whole prompt (for sliding-window layers: for one window and one step) plus one page for each running sequence. Its
 //    first chunk is computed in the same step. A request with n choices gets up to n slots at once; its other choices
-//    wait for their organization's turn one at a time.
+//    wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the prefix
+//    cache again only when enough pages are available or its organization's part of the cache has changed.
 //
 // Prompt log-probabilities: a prompt chunk is limited by the logit rows that remain after one row per sequence that may
 // run. Such a prompt takes no pages from the prefix cache, which stores no logits, but adds its pages to it.
@@ -58,6 +59,7 @@
 // max(max_batch_tokens, decodes + max_batch_tokens / 4) tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -212,6 +214,10 @@ class Scheduler {
   Sequence* admit_one();
   bool allocate(Sequence& sequence);
   Admission try_admit(Sequence& sequence);
+  bool still_lacks_room(const Sequence& sequence) const;
+  uint64_t& cache_changes(const Sequence& sequence) {
+    return cache_changes_[sequence.request.params.organization % cache_changes_.size()];
+  }
   int take_cached_pages(Sequence& sequence);
   PageKeys keys_of(const Sequence& sequence, int index) const;
   bool next_page_is_being_computed(const Sequence& sequence) const;
@@ -267,6 +273,9 @@ class Scheduler {
   // in turn.
   bool preempted_now_ = false;
   bool ran_out_of_memory_ = false;
+  // Number of changes that may give a waiting sequence more pages from the prefix cache: pages or snapshots added to the
+  // cache, and cached pages taken by other sequences. Organizations share entries, which only causes extra lookups.
+  std::array<uint64_t, 64> cache_changes_{};
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;
 };

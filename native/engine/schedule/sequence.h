@@ -92,6 +92,11 @@ struct Sequence {
   int n_drafted = 0;  // Draft tokens of the step in flight that are not yet accepted.
   // Last output page whose node holds a snapshot stored by this sequence; kNoPage: none.
   PageId answer_snapshot = kNoPage;
+  // Used by the scheduler: the last attempt to admit the sequence found no room. `room_needed`: number of pages that must
+  // be available, besides those reserved for running sequences; 0: no such attempt. `room_needed_at`: the scheduler's
+  // count of cache changes at that time.
+  int64_t room_needed = 0;
+  uint64_t room_needed_at = 0;
   // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
   int hidden_slot = -1;
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
