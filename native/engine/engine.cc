@@ -32,9 +32,6 @@
 namespace monolith {
 namespace {
 
-// Polling interval of the step loop while full channels block all sequences.
-constexpr std::chrono::milliseconds kStalledWait{20};
-
 // Inbox: everything that callers have posted since the last step. The step loop swaps it out as a whole. Its size is
 // bounded: submissions by the queue limits, one cancellation per live request, one finish per choice, and one close per
 // channel.
@@ -55,7 +52,8 @@ struct Inbox {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool wake = false;  // Set when a full channel was drained, so that blocked sequences are checked again.
+  // Set when a full channel was drained or a pending grammar mask is ready, so that blocked sequences are checked again.
+  bool wake = false;
 
   bool empty() const {
     return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
@@ -114,7 +112,9 @@ class ThreadedEngine final : public Engine {
         bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.encoder != nullptr)),
         grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMaxBytes, GrammarCache::kMaxEntries,
                   options.grammar_bytes_max),
-        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get()) {}
+        stalled_wait_(options.stalled_wait_ms),
+        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get(),
+              [this] { post([](Inbox& inbox) { inbox.wake = true; }); }) {}
 
   ~ThreadedEngine() override {
     {
@@ -358,7 +358,7 @@ class ThreadedEngine final : public Engine {
       wake_.wait(lock, arrived);
       counters_.note_progress(Clock::now());
     } else if (!computed) {
-      wake_.wait_for(lock, kStalledWait, arrived);
+      wake_.wait_for(lock, stalled_wait_, arrived);
     }
     std::swap(intake_, taken_);
     return taken_.close;
@@ -391,7 +391,7 @@ class ThreadedEngine final : public Engine {
     checked_at_ = now;
     try {
       if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
-    } catch (const std::bad_alloc&) {  // There is no memory for the check. A later one finds the same.
+    } catch (const std::bad_alloc&) {  // There is no memory for the check. A later one follows.
     }
   }
 
@@ -422,11 +422,9 @@ class ThreadedEngine final : public Engine {
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
-  StepLoop loop_;                                // Used by the engine thread only, once that thread runs.
-  Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
-  std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
+  const std::chrono::milliseconds stalled_wait_;
 
-  std::mutex mutex_;  // Guards the members below.
+  std::mutex mutex_;  // Guards the members below, up to the next empty line.
   std::condition_variable wake_;
   Inbox intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
@@ -434,6 +432,11 @@ class ThreadedEngine final : public Engine {
   ChannelId next_channel_ = 1;
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
+
+  // Declared after the inbox, to which its worker threads post. Used by the engine thread only, once that thread runs.
+  StepLoop loop_;
+  Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
+  std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
 
   std::thread thread_;
 };

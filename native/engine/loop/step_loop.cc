@@ -31,7 +31,7 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
 }
 
 StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-                   Model* draft, VisionEncoder* encoder)
+                   Model* draft, VisionEncoder* encoder, std::function<void()> wake)
     : model_(model),
       counters_(counters),
       max_context_(max_context(model)),
@@ -46,7 +46,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
-      constraints_(tokenizer, n_vocab_, options.grammar_steps),
+      constraints_(tokenizer, n_vocab_, options.grammar_steps, std::move(wake)),
       drafts_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
@@ -119,6 +119,7 @@ bool StepLoop::run_vision(Clock::duration step) {
 
 // Plans a step and submits it to the backend. `now`: time when the backend became free.
 void StepLoop::begin(Clock::time_point now) {
+  scheduler_.preempt_blocked();  // A worker thread starts on their grammar masks immediately.
   const bool has_memory = constraints_.see_to_due(scheduler_.preempted());
   if (!has_memory || scheduler_.ran_out_of_memory() || images_.ran_out_of_memory()) requests_.fail_out_of_memory();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));

@@ -22,6 +22,7 @@
 // allocated at construction, sequences use memory allocated at submission, and event buffers keep their capacity.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,9 +39,10 @@ namespace monolith {
 class StepLoop {
  public:
   // `draft`: a draft model with the same vocabulary; null if there is none. `encoder`: a vision encoder that computes
-  // image embeddings; null if there is none.
+  // image embeddings; null if there is none. `wake` is called on another thread when a sequence that step() could not
+  // schedule can continue, because its grammar mask is ready. It must not block.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-           Model* draft = nullptr, VisionEncoder* encoder = nullptr);
+           Model* draft = nullptr, VisionEncoder* encoder = nullptr, std::function<void()> wake = nullptr);
 
   // Maximum length of prompt plus output of a sequence, limited by the model's context and by its KV pages.
   static int max_context(const Model& model);
@@ -63,8 +65,8 @@ class StepLoop {
   void fail_all(FailureCode code, const std::string& message);
 
   // Runs one step. With overlapping steps: completes the step in flight and submits the next one. Returns false if
-  // there was nothing to compute, because the engine is idle or full channels block all sequences. If an allocation for
-  // one request fails, only that request fails.
+  // there was nothing to compute: the engine is idle, or full channels or pending grammar masks block all sequences. If
+  // an allocation for one request fails, only that request fails.
   bool step();
   // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
   // that arrive before that call of step() are part of the next step.

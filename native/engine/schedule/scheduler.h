@@ -143,6 +143,8 @@ class Scheduler {
   int sequences_limit() const;
 
   void add(Request& request);
+  // Preempts running sequences that cannot advance now. plan() does this, too.
+  void preempt_blocked();
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
   // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
   const StepPlan& plan(int prompt_tokens_with_decodes = PrefillBudget::kNoBound);
@@ -189,7 +191,6 @@ class Scheduler {
     int shares;
   };
 
-  void preempt_blocked();
   void count_slots();
   int slots_of(uint64_t organization) const;
   void add_slots(uint64_t organization, int places);

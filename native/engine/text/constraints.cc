@@ -31,12 +31,13 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps)
+Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake)
     : tokenizer_(tokenizer),
       n_vocab_(n_vocab),
       grammar_steps_(grammar_steps),
       forces_tokens_(makes_its_tokens(tokenizer)),
-      ends_(static_cast<size_t>(n_vocab)) {
+      ends_(static_cast<size_t>(n_vocab)),
+      mask_ahead_(std::move(wake)) {
   forced_.reserve(grammar::Grammar::kMaxForced);
   scripted_.reserve(kMaxCallPrefixes);
   for (const TokenId token : tokenizer.end_of_generation())

@@ -3,6 +3,7 @@
 // prefetched on a worker thread (mask_prefetcher.h). Engine thread only.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,9 @@ class Constraints {
   using Outcome = grammar::Grammar::Outcome;
 
   // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. The worker threads of MaskPrefetcher do the rest.
-  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps);
+  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on such a thread when a pending mask
+  // (Sequence::mask_pending) is ready.
+  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake = nullptr);
 
   // True if the next token may be constrained; if false, constrain() would allow every token.
   static bool may_hold(const Sequence& sequence) {

@@ -74,12 +74,15 @@ void MaskPrefetcher::Worker::run() {
     const uint64_t batch = batch_;
     lock.unlock();
     Outcome outcome = Outcome::kFailed;
+    bool is_ready = false;
     const int64_t turn_ends = grammar::Fuel::thread_time() + kTurnNs;
     try {
       const grammar::Fuel turn(UINT64_MAX, turn_ends);
       outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
+      is_ready = outcome != Outcome::kOutOfBudget;
     } catch (const std::exception&) {  // Out of memory: the engine thread will report that itself.
     }
+    if (is_ready && wake_engine_) wake_engine_();
     if (outcome == Outcome::kOutOfBudget) std::this_thread::yield();
     // A computation that stopped early because the engine thread needed the grammar has not used up its turn.
     const bool comes_again =

@@ -1,11 +1,12 @@
 // Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
 // engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
 // gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
-// mask, so that a long computation delays no other sequence. Everything except the threads belongs to the engine
-// thread.
+// mask, so that a long computation delays no other sequence. When it has finished a mask, it wakes the engine, which may
+// have nothing else to do. Everything except the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -17,7 +18,8 @@ namespace monolith {
 
 class MaskPrefetcher {
  public:
-  MaskPrefetcher() = default;
+  // `wake` is called on a worker thread when a mask requested with add_due() is ready. It must not block.
+  explicit MaskPrefetcher(std::function<void()> wake) : due_(true, std::move(wake)) {}
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
@@ -44,7 +46,8 @@ class MaskPrefetcher {
   };
   class Worker {
    public:
-    explicit Worker(bool many_turns) : many_turns_(many_turns) {}
+    explicit Worker(bool many_turns, std::function<void()> wake = nullptr)
+        : many_turns_(many_turns), wake_engine_(std::move(wake)) {}
     ~Worker();
     void add(Wanted wanted);
     bool start();
@@ -55,6 +58,7 @@ class MaskPrefetcher {
     std::vector<Wanted> gathered_;  // Used by the engine thread only.
 
     const bool many_turns_;
+    const std::function<void()> wake_engine_;  // Called after each finished mask; null: nobody waits for the masks.
     std::mutex mutex_;  // Guards the members below.
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
