@@ -19,7 +19,7 @@
 // With other backends, or if overlapping is disabled, step() completes the step that it submits.
 //
 // In the steady state, when no request starts or ends, a step allocates nothing. Plan, batch and sampling use memory
-// allocated at construction, sequences use memory allocated at submission, and event buffers keep their capacity.
+// allocated at construction, sequences use memory allocated at admission, and event buffers keep their capacity.
 #pragma once
 
 #include <functional>

@@ -458,6 +458,7 @@ Sequence* Scheduler::admit_one() {
 bool Scheduler::allocate(Sequence& sequence) {
   if (sequence.request.out_of_memory) return false;
   try {
+    sequence.allocate();
     grow(preempted_, preempted_.size() + running_.size() + 1);  // Preempting a sequence must not fail.
     return true;
   } catch (const std::bad_alloc&) {
@@ -493,8 +494,7 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   sequence.room_needed = 0;
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
     const KvLayout& layout = cache_.layout();
-    if (!wait)
-      sequence.room_needed = available - cache_.available() + layout.full * needed + layout.windowed * windows;
+    if (!wait) sequence.room_needed = available - cache_.available() + layout.full * needed + layout.windowed * windows;
     sequence.room_needed_at = cache_changes(sequence);
     cache_.release_all(sequence.pages, sequence.window_pages);
     release_slots(sequence);
@@ -579,6 +579,7 @@ int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
   grow(preempted_, preempted_.size() + running_.size() + 1);
+  fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
   bool has_place = waiting_.empty() && free_slots() > 0;
   if (lead.request.reserved_slots > 0) {
     --lead.request.reserved_slots;

@@ -15,7 +15,8 @@
 // 3. The first n_indexed pages are full and are in the prefix cache, as are their window pages.
 // 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
 //    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
-//    with n_computed > 0 also holds one state slot, which may be shared.
+//    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated when
+//    a sequence is admitted or forked, so waiting requests take memory for their prompts only.
 // 5. Draft tokens are not part of `tokens`. What has been computed for them is used if the sampler chooses the same
 //    tokens; otherwise the next step overwrites it. Recurrent state cannot be overwritten partially, so draft tokens
 //    write theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted
@@ -74,6 +75,10 @@ enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kE
 
 struct Sequence {
   Sequence(Request& owner, int choice_index);
+
+  // Allocates the page tables, the penalty counts and room for all tokens, unless that was done before. Throws
+  // std::bad_alloc and then changes nothing.
+  void allocate();
 
   Request& request;
   const int choice;

@@ -59,7 +59,7 @@ class MaskPrefetcher {
 
     const bool many_turns_;
     const std::function<void()> wake_engine_;  // Called after each finished mask; null: nobody waits for the masks.
-    std::mutex mutex_;  // Guards the members below.
+    std::mutex mutex_;                         // Guards the members below.
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
     size_t next_ = 0;

@@ -5,10 +5,35 @@
 #include <map>
 #include <set>
 
+#include "engine/allocation_hook.h"
 #include "scheduler_bench.h"
 
 namespace monolith {
 namespace {
+
+TEST(waiting_requests_take_memory_for_their_prompts_only) {
+  constexpr int kContext = 128 * 1024, kWaiting = 512;
+  Bench bench(64, 32, 1);
+  GenerationRequest params;
+  params.prompt = prompt_of(100);
+  params.max_tokens = kContext;
+  params.sampling.repetition_penalty = 1.1f;
+  std::vector<std::unique_ptr<Request>> requests;
+  testing::allocated_bytes = 0;
+  testing::counting = true;
+  for (RequestId id = 1; id <= kWaiting; ++id) {
+    requests.push_back(std::make_unique<Request>(id, bench.channel, params, 128'000, kContext));
+    bench.scheduler.add(*requests.back());
+  }
+  testing::counting = false;
+  CHECK_EQ(bench.scheduler.waiting(), size_t{kWaiting});
+  CHECK(testing::allocated_bytes < int64_t{kWaiting} * 8192);
+  bench.scheduler.plan();
+  const Sequence& admitted = only(*requests.front());
+  CHECK(admitted.state == SequenceState::kRunning);
+  CHECK(admitted.tokens.capacity() >= size_t{kContext} && admitted.counts.entries().size() == 100);
+  for (const auto& request : requests) bench.scheduler.remove(*request->choices[0]);
+}
 
 TEST(scheduler_chunks_a_prompt_and_keeps_decodes_running) {
   Bench bench(64, 32, 8);
