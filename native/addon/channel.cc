@@ -13,6 +13,7 @@
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "engine/events.h"
+#include "engine/loop/channel.h"
 
 namespace monolith::addon {
 
@@ -110,6 +111,8 @@ void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* 
   const Napi::HandleScope scope(env);
   const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
   core->forget_ended();
+  if (core->events_.capacity() > monolith::Channel::kKeptCapacity)
+    core->events_ = {};  // The next drain may be far off.
   if (!env.IsExceptionPending()) {
     const std::chrono::duration<double, std::milli> age = Clock::now() - since;
     const napi_value arguments[] = {events, Napi::Number::New(env, age.count())};
