@@ -1,6 +1,7 @@
 #include "text/grammar/grammar.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace monolith::grammar {
@@ -107,12 +108,6 @@ void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
   const Urgent lock(*this);
   memory_ = std::move(memory);
   memory_->change(0, bytes());
-}
-
-Grammar::Urgent::Urgent(Grammar& grammar) {
-  grammar.urgent_.store(true, std::memory_order_relaxed);
-  lock_ = std::unique_lock(grammar.mutex_);
-  grammar.urgent_.store(false, std::memory_order_relaxed);
 }
 
 // Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
@@ -336,11 +331,11 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 }
 
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
-  if (urgent_.load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
+  if (mutex_.wanted().load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
   const std::lock_guard lock(mutex_);
   // The position is too old and must be recomputed from its own tokens. The owner asks again after that.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
-  Fuel left = fuel.until(urgent_);
+  Fuel left = fuel.until(mutex_.wanted());
   return bounded(position, {}, &left, [&] {
     if (token == kNoToken)
       find_out(position.state, tokenizer);

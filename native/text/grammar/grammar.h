@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 #include "text/grammar/automaton.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/schema.h"
+#include "text/grammar/urgent_mutex.h"
 
 namespace monolith::grammar {
 
@@ -137,10 +137,13 @@ class Grammar {
   // Lock of a serving thread. A thread in prepare() yields to it.
   class Urgent {
    public:
-    explicit Urgent(Grammar& grammar);
+    explicit Urgent(Grammar& grammar) : mutex_(grammar.mutex_) { mutex_.lock_urgent(); }
+    ~Urgent() { mutex_.unlock(); }
+    Urgent(const Urgent&) = delete;
+    Urgent& operator=(const Urgent&) = delete;
 
    private:
-    std::unique_lock<std::mutex> lock_;
+    UrgentMutex& mutex_;
   };
   template <class Work>
   Outcome bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work);
@@ -160,8 +163,7 @@ class Grammar {
   const GrammarLimits limits_;
   std::atomic<size_t> bytes_{0};
   std::atomic<uint64_t> used_{0};
-  std::atomic<bool> urgent_{false};  // A serving thread is waiting for the lock.
-  std::mutex mutex_;                 // Guards all members below.
+  UrgentMutex mutex_;  // Guards all members below.
   std::shared_ptr<GrammarMemory> memory_;
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
