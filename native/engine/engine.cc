@@ -445,7 +445,11 @@ class ThreadedEngine final : public Engine {
 
 EngineVision::EngineVision() = default;
 EngineVision::EngineVision(EngineVision&&) noexcept = default;
-EngineVision& EngineVision::operator=(EngineVision&&) noexcept = default;
+EngineVision& EngineVision::operator=(EngineVision&& other) noexcept {
+  encoder = std::move(other.encoder);  // The old vision encoder must be destroyed before its backend.
+  backend = std::move(other.backend);
+  return *this;
+}
 EngineVision::~EngineVision() { encoder.reset(); }  // The vision encoder must be destroyed before its backend.
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
