@@ -158,9 +158,9 @@ class ThreadedEngine final : public Engine {
       std::lock_guard lock(mutex_);
       const auto at = channels_.find(id);
       if (at == channels_.end()) return;
+      intake_.closed.push_back(at->second);
       channel = std::move(at->second);
       channels_.erase(at);
-      intake_.closed.push_back(channel);
     }
     wake_.notify_one();
     channel->close();
@@ -223,13 +223,16 @@ class ThreadedEngine final : public Engine {
       if (const auto at = live_.find(id); at != live_.end()) {
         if (at->second.channel != channel) return;
         was_live = true;
-        live_.erase(at);  // A second call of cancel() for the same id then has no effect.
       }
     }
     // The request has already ended. Its last record is published but may not be drained yet.
     if (!was_live) return channel->discard(id);
+    // If one of these calls runs out of memory, the caller can cancel the request again.
     channel->forget(id);
-    post([&](Inbox& inbox) { inbox.cancelled.push_back({id, std::move(channel)}); });
+    post([&](Inbox& inbox) {
+      inbox.cancelled.push_back({id, std::move(channel)});
+      live_.erase(id);  // A second call of cancel() for the same id then has no effect.
+    });
   }
 
   void finish(RequestId id, int choice) override {
@@ -240,8 +243,8 @@ class ThreadedEngine final : public Engine {
       const auto at = live_.find(id);
       // Repeated finish() calls for the same choice have no effect.
       if (at == live_.end() || at->second.finishing[index]) return;
-      at->second.finishing.set(index);
       intake_.finished.push_back({id, choice});
+      at->second.finishing.set(index);
     }
     wake_.notify_one();
   }
