@@ -112,6 +112,7 @@ void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
 
 // Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
 void Grammar::begin() {
+  const bool was_incomplete = std::exchange(is_incomplete_, true);
   auto expressions = schema_->expressions().forget_into_past();
   past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
   spent_before_ = std::exchange(spent_, {});
@@ -120,6 +121,21 @@ void Grammar::begin() {
   schema_->expressions().refuel(Fuel());
   automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
   ++epoch_;
+  is_incomplete_ = was_incomplete;
+}
+
+// Like begin(), but drops all states, which may be incomplete. Each sequence recomputes its position from its tokens.
+void Grammar::restart() {
+  past_ = nullptr;
+  spent_.clear();
+  spent_before_.clear();
+  runs_.clear();
+  run_bytes_ = 0;
+  schema_->expressions().forget();
+  schema_->expressions().refuel(Fuel());
+  automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
+  ++epoch_;
+  is_incomplete_ = false;
 }
 
 void Grammar::shrink() {
@@ -135,10 +151,20 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
+// Runs work_within(), and replaces the automaton if memory ran out in an earlier operation.
+template <class Work>
+Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
+  if (is_incomplete_) restart();
+  is_incomplete_ = true;
+  const Outcome outcome = work_within(position, before, fuel, work);
+  is_incomplete_ = false;
+  return outcome;
+}
+
 // Runs `work` at the position. The work may spend the remaining budget of the position's state, and at most `fuel`. If
 // the automaton reaches its memory limit, the work is repeated once in a new automaton.
 template <class Work>
-Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
+Grammar::Outcome Grammar::work_within(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
   if (memory_) used_.store(memory_->use(), std::memory_order_relaxed);
   Fuel left = fuel ? *fuel : Fuel(limits_.use_steps);

@@ -2,6 +2,7 @@
 // sequences, each with its own `Position`. All functions may be called from any thread.
 // - Memory is bounded. When the automaton reaches its limits, a new one is started, and it imports the positions of the
 //   previous one. A position older than that is recomputed from the sequence's own tokens.
+// - An operation that runs out of memory throws std::bad_alloc. The automaton is then replaced before the next one.
 // - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
 //   limits apply). An operation that needs more can be repeated later, on this or another thread, and resumes from the
 //   work already done.
@@ -147,7 +148,10 @@ class Grammar {
   };
   template <class Work>
   Outcome bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work);
+  template <class Work>
+  Outcome work_within(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work);
   void begin();
+  void restart();
   StateId read(StateId state, TokenId token);
   void renew(Position& position, std::span<const TokenId> before);
   void find_out(StateId state, const Tokenizer* tokenizer);
@@ -175,6 +179,7 @@ class Grammar {
   // Cached results of forced(), for states with a single next byte.
   std::unordered_map<StateId, std::vector<TokenId>> runs_;
   uint32_t epoch_ = 0;
+  bool is_incomplete_ = false;  // A failed allocation has interrupted a change of the automaton or the expressions.
 };
 
 }  // namespace monolith::grammar

@@ -148,6 +148,54 @@ TEST(failed_allocation_in_a_step_with_draft_tokens_fails_one_request_only) {
   check_each_allocation(setup);
 }
 
+// An operation that ran out of memory can be repeated, and its grammar gives the same masks as before.
+TEST(a_grammar_recovers_from_a_failed_allocation) {
+  const EngineParts parts = load_parts({});
+  if (!parts.model) return;
+  grammar::GrammarOptions options;
+  options.kind = grammar::GrammarOptions::Kind::kJsonSchema;
+  options.text =
+      R"({"type":"object","properties":{"a":{"type":"array","items":{"enum":["x","yy"]}},"b":{"type":"integer"}}})";
+  std::vector<TokenId> text;
+  parts.tokenizer->encode(R"({"a":["x","yy","x"],"b":-12})", {.continues = true, .verbatim = true}, text);
+  std::vector<std::vector<uint64_t>> expected;
+  int n = -1;
+  for (bool fails = true; fails; ++n) {
+    GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
+    const GrammarRef grammar = cache.compile(options).grammar;
+    REQUIRE(grammar != nullptr);
+    grammar::TokenMask mask(grammar->vocabulary().trie().n_tokens());
+    grammar::Grammar::Position position = grammar->start();
+    until_failure = n;
+    for (size_t i = 0; i <= text.size(); ++i) {
+      const std::span<const TokenId> before(text.data(), i);
+      const auto repeated = [](auto&& work) {
+        try {
+          return work();
+        } catch (const std::bad_alloc&) {
+          return work();
+        }
+      };
+      grammar::Grammar::Outcome outcome = repeated([&] { return grammar->allowed(position, before, mask); });
+      {
+        const WithoutFailures pause;
+        CHECK(outcome == grammar::Grammar::Outcome::kOk);
+        const std::vector<uint64_t> words(mask.words().begin(), mask.words().end());
+        if (n < 0) expected.push_back(words);
+        if (words != expected[i])
+          return check::fail(__FILE__, __LINE__, "the mask differs after allocation " + std::to_string(n));
+      }
+      if (i == text.size()) break;
+      outcome = repeated([&] { return grammar->advance(position, before, text[i]); });
+      const WithoutFailures pause;
+      CHECK(outcome == grammar::Grammar::Outcome::kOk);
+    }
+    fails = n < 0 || until_failure < 0;
+    until_failure = -1;
+  }
+  CHECK(n > 50);
+}
+
 // The requests arrive together: they are submitted while the engine thread is held in the wake-up of a channel.
 TEST(failed_allocation_loses_no_request_of_the_inbox) {
   auto engine = start_engine({});
