@@ -15,6 +15,7 @@
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
 #include "addon/grammar_handle.h"
+#include "addon/guard.h"
 #include "addon/image_handle.h"
 #include "addon/load_request.h"
 #include "addon/load_vision.h"
@@ -228,18 +229,18 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   for (uint32_t i = 0; i < available.size(); ++i) isas.Set(i, to_string(env, cpu_isa_name(available[i])));
   exports.Set("version", Napi::String::New(env, MONOLITH_VERSION));
   exports.Set("isas", isas);
-  exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
-  exports.Set("recommendedSampling", Napi::Function::New<js_recommended_sampling>(env, "recommendedSampling"));
-  exports.Set("wantedTensors", Napi::Function::New<js_wanted_tensors>(env, "wantedTensors"));
-  exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
-  exports.Set("load", Napi::Function::New<js_load>(env, "load"));
-  exports.Set("guardLmdbErrors", Napi::Function::New<js_guard_lmdb_errors>(env, "guardLmdbErrors"));
-  exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));
-  exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
-  exports.Set("debugVision", Napi::Function::New<js_debug_vision>(env, "debugVision"));
-  exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
-  exports.Set("memory", Napi::Function::New<js_memory>(env, "memory"));
-  exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));
+  exports.Set("inspect", Napi::Function::New<guarded<js_inspect>>(env, "inspect"));
+  exports.Set("recommendedSampling", Napi::Function::New<guarded<js_recommended_sampling>>(env, "recommendedSampling"));
+  exports.Set("wantedTensors", Napi::Function::New<guarded<js_wanted_tensors>>(env, "wantedTensors"));
+  exports.Set("loadTokenizer", Napi::Function::New<guarded<js_load_tokenizer>>(env, "loadTokenizer"));
+  exports.Set("load", Napi::Function::New<guarded<js_load>>(env, "load"));
+  exports.Set("guardLmdbErrors", Napi::Function::New<guarded<js_guard_lmdb_errors>>(env, "guardLmdbErrors"));
+  exports.Set("lockFile", Napi::Function::New<guarded<js_lock_file>>(env, "lockFile"));
+  exports.Set("debugLogits", Napi::Function::New<guarded<js_debug_logits>>(env, "debugLogits"));
+  exports.Set("debugVision", Napi::Function::New<guarded<js_debug_vision>>(env, "debugVision"));
+  exports.Set("arithmeticPeak", Napi::Function::New<guarded<js_arithmetic_peak>>(env, "arithmeticPeak"));
+  exports.Set("memory", Napi::Function::New<guarded<js_memory>>(env, "memory"));
+  exports.Set("readBandwidth", Napi::Function::New<guarded<js_read_bandwidth>>(env, "readBandwidth"));
   return exports;
 }
 

@@ -13,6 +13,7 @@
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "engine/events.h"
+#include "engine/loop/channel.h"
 
 namespace monolith::addon {
 
@@ -104,12 +105,19 @@ void ChannelCore::forget_ended() {
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
   if (env == nullptr || core->closed()) return;  // The wake-up was queued before the channel or the environment closed.
-  Clock::time_point since;
-  core->engine_->engine->drain_channel(core->id_, core->events_, &since);
-  if (core->events_.empty()) return;
   const Napi::HandleScope scope(env);
-  const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
-  core->forget_ended();
+  catching([&] { core->pass_events(env, on_events); },
+           [&](const Error& error) { napi_fatal_exception(env, to_js_error(env, error)); });
+}
+
+void ChannelCore::pass_events(Napi::Env env, const Napi::Function& on_events) {
+  Clock::time_point since;
+  engine_->engine->drain_channel(id_, events_, &since);
+  if (events_.empty()) return;
+  const Napi::Value events = to_uint8_array(env, events_.data(), events_.size());
+  forget_ended();
+  // A large buffer is released, because the next drain may be far off.
+  if (events_.capacity() > monolith::Channel::kKeptCapacity) std::vector<std::byte>().swap(events_);
   if (!env.IsExceptionPending()) {
     const std::chrono::duration<double, std::milli> age = Clock::now() - since;
     const napi_value arguments[] = {events, Napi::Number::New(env, age.count())};
@@ -117,16 +125,16 @@ void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* 
     napi_call_function(env, env.Undefined(), on_events, std::size(arguments), arguments, &result);
   }
   report_pending_exception(env);
-  if (core->orphaned_ && core->live_.empty()) core->close();
+  if (orphaned_ && live_.empty()) close();
 }
 
 Napi::Function Channel::define(Napi::Env env) {
   return DefineClass(env, "NativeChannel",
                      {
-                         InstanceMethod<&Channel::submit>("submit"),
-                         InstanceMethod<&Channel::cancel>("cancel"),
-                         InstanceMethod<&Channel::finish>("finish"),
-                         InstanceMethod<&Channel::close>("close"),
+                         InstanceMethod<&Channel::guarded<&Channel::submit>>("submit"),
+                         InstanceMethod<&Channel::guarded<&Channel::cancel>>("cancel"),
+                         InstanceMethod<&Channel::guarded<&Channel::finish>>("finish"),
+                         InstanceMethod<&Channel::guarded<&Channel::close>>("close"),
                      });
 }
 

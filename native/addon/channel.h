@@ -13,6 +13,7 @@
 
 #include "addon/addon_data.h"
 #include "addon/engine_registry.h"
+#include "addon/guard.h"
 
 namespace monolith::addon {
 
@@ -41,6 +42,7 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
 
  private:
   static void on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void* unused);
+  void pass_events(Napi::Env env, const Napi::Function& on_events);
   using Wakeups = Napi::TypedThreadSafeFunction<ChannelCore, void, &ChannelCore::on_wake>;
 
   explicit ChannelCore(Napi::Env env) : env_(env) {}
@@ -69,6 +71,11 @@ class Channel : public Napi::ObjectWrap<Channel> {
   ~Channel() override;
 
  private:
+  // Wraps a method so that no C++ exception leaves it.
+  template <auto method>
+  Napi::Value guarded(const Napi::CallbackInfo& info) {
+    return guarded_call(info.Env(), [&] { return (this->*method)(info); });
+  }
   Napi::Value submit(const Napi::CallbackInfo& info);
   void cancel(const Napi::CallbackInfo& info);
   void finish(const Napi::CallbackInfo& info);

@@ -28,20 +28,20 @@ Napi::Value vision_of(Napi::Env env, const LoadedEngine& engine) {
 Napi::Function EngineHandle::define(Napi::Env env) {
   return DefineClass(env, "NativeEngine",
                      {
-                         InstanceMethod<&EngineHandle::open>("open"),
-                         InstanceMethod<&EngineHandle::tokenize>("tokenize"),
-                         InstanceMethod<&EngineHandle::tokenize_async>("tokenizeAsync"),
-                         InstanceMethod<&EngineHandle::token_bytes>("tokenBytes"),
-                         InstanceMethod<&EngineHandle::find_token>("findToken"),
-                         InstanceMethod<&EngineHandle::detokenize>("detokenize"),
-                         InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
-                         InstanceMethod<&EngineHandle::plan_image>("planImage"),
-                         InstanceMethod<&EngineHandle::prepare_image>("prepareImage"),
-                         InstanceMethod<&EngineHandle::stats>("stats"),
-                         InstanceMethod<&EngineHandle::profile>("profile"),
-                         InstanceMethod<&EngineHandle::configure>("configure"),
-                         InstanceMethod<&EngineHandle::drain>("drain"),
-                         InstanceMethod<&EngineHandle::close>("close"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::open>>("open"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::tokenize>>("tokenize"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::tokenize_async>>("tokenizeAsync"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::token_bytes>>("tokenBytes"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::find_token>>("findToken"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::detokenize>>("detokenize"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::compile_grammar>>("compileGrammar"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::plan_image>>("planImage"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::prepare_image>>("prepareImage"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::stats>>("stats"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::profile>>("profile"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::configure>>("configure"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::drain>>("drain"),
+                         InstanceMethod<&EngineHandle::guarded<&EngineHandle::close>>("close"),
                      });
 }
 
@@ -63,8 +63,8 @@ Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
   return handle;
 }
 
-EngineHandle::EngineHandle(const Napi::CallbackInfo& info)
-    : Napi::ObjectWrap<EngineHandle>(info), channels_(std::make_shared<ChannelSet>()) {
+EngineHandle::EngineHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<EngineHandle>(info) {
+  guarded_call(info.Env(), [&] { channels_ = std::make_shared<ChannelSet>(); });
   if (info.Length() == 1 && info[0].IsExternal()) {
     engine_ = *info[0].As<Napi::External<EngineRef>>().Data();
   } else {

@@ -8,6 +8,7 @@
 
 #include "addon/channel.h"
 #include "addon/engine_registry.h"
+#include "addon/guard.h"
 
 namespace monolith::addon {
 
@@ -19,6 +20,11 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   explicit EngineHandle(const Napi::CallbackInfo& info);  // Called only by create().
 
  private:
+  // Wraps a method so that no C++ exception leaves it.
+  template <auto method>
+  Napi::Value guarded(const Napi::CallbackInfo& info) {
+    return guarded_call(info.Env(), [&] { return (this->*method)(info); });
+  }
   Napi::Value open(const Napi::CallbackInfo& info);
   Napi::Value tokenize(const Napi::CallbackInfo& info);
   Napi::Value tokenize_async(const Napi::CallbackInfo& info);

@@ -174,7 +174,8 @@ class CompileRequest {
     if (env == nullptr) return;
     const Napi::HandleScope scope(env);
     request->hook_->release();
-    napi_resolve_deferred(env, request->deferred_, to_value(env, request->compiled_));
+    catching([&] { napi_resolve_deferred(env, request->deferred_, to_value(env, request->compiled_)); },
+             [&](const Error& error) { napi_reject_deferred(env, request->deferred_, to_js_error(env, error)); });
     request->wakeups_.Release();
   }
   using Wakeups = Napi::TypedThreadSafeFunction<CompileRequest, void, &CompileRequest::on_wake>;
@@ -205,8 +206,8 @@ class CompileRequest {
 
 Napi::Function GrammarHandle::define(Napi::Env env) {
   return DefineClass(env, "NativeGrammar",
-                     {InstanceAccessor<&GrammarHandle::bytes>("bytes", napi_enumerable),
-                      InstanceMethod<&GrammarHandle::follow>("follow")});
+                     {InstanceAccessor<&GrammarHandle::guarded<&GrammarHandle::bytes>>("bytes", napi_enumerable),
+                      InstanceMethod<&GrammarHandle::guarded<&GrammarHandle::follow>>("follow")});
 }
 
 GrammarHandle::GrammarHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<GrammarHandle>(info) {

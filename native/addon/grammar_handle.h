@@ -5,6 +5,7 @@
 
 #include "addon/arguments.h"
 #include "addon/engine_registry.h"
+#include "addon/guard.h"
 #include "engine/request.h"
 #include "text/grammar/grammar.h"
 
@@ -22,6 +23,11 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
   static GrammarRef read(Arguments& arguments, const Named& named, const Engine& engine);
 
  private:
+  // Wraps a method so that no C++ exception leaves it.
+  template <auto method>
+  Napi::Value guarded(const Napi::CallbackInfo& info) {
+    return guarded_call(info.Env(), [&] { return (this->*method)(info); });
+  }
   // Reports the native memory to V8, which would otherwise see no reason to collect the object.
   void account(Napi::Env env, int64_t bytes);
 

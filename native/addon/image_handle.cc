@@ -133,18 +133,15 @@ Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engin
   const std::span<const uint8_t> view =
       read_pixels(arguments, pixels, static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   if (!arguments.ok() || !check_sees(env, engine)) return env.Undefined();
-  // Keeps the pixels alive until the work is done, because the worker reads them in place.
-  auto held = std::make_shared<Napi::Reference<Napi::Value>>(
-      Napi::Reference<Napi::Value>::New(Napi::Value(env, pixels.value), 1));
   return promise_of(
       env,
-      [engine, view, width, height, low]() {
+      // The worker gets a copy, because JavaScript may change or transfer the array's memory meanwhile.
+      [engine, copy = std::vector<uint8_t>(view.begin(), view.end()), width, height, low]() {
         return monolith::prepare_image(engine->vision, engine->markers,
-                                       {static_cast<int>(width), static_cast<int>(height), view},
+                                       {static_cast<int>(width), static_cast<int>(height), copy},
                                        {.overview_only = low});
       },
-      [held = std::move(held)](Napi::Env on, PreparedImage&& image) -> Napi::Value {
-        held->Reset();
+      [](Napi::Env on, PreparedImage&& image) -> Napi::Value {
         ImageRef ref = std::make_shared<const PreparedImage>(std::move(image));
         return AddonData::of(on).image_class.New({Napi::External<ImageRef>::New(on, &ref)});
       });

@@ -4,6 +4,7 @@
 
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
+#include "addon/guard.h"
 
 namespace monolith::addon {
 
@@ -59,7 +60,8 @@ void LoadRequest::on_wake(Napi::Env env, Napi::Function on_progress, LoadRequest
 void LoadRequest::settle(Napi::Env env, Result<EngineRef> result) {
   hook_->release();
   if (result) {
-    napi_resolve_deferred(env, deferred_, EngineHandle::create(env, std::move(result).value()));
+    catching([&] { napi_resolve_deferred(env, deferred_, EngineHandle::create(env, std::move(result).value())); },
+             [&](const Error& error) { napi_reject_deferred(env, deferred_, to_js_error(env, error)); });
   } else {
     napi_reject_deferred(env, deferred_, to_js_error(env, result.error()));
   }

@@ -3,12 +3,11 @@
 
 #include <napi.h>
 
-#include <exception>
-#include <new>
 #include <optional>
 #include <utility>
 
 #include "addon/errors.h"
+#include "addon/guard.h"
 
 namespace monolith::addon {
 
@@ -27,13 +26,7 @@ class PromiseWork final : public Napi::AsyncWorker {
 
  protected:
   void Execute() override {
-    try {
-      result_.emplace(work_());
-    } catch (const std::bad_alloc&) {
-      result_.emplace(Error{ErrorCode::kOutOfMemory, "not enough memory"});
-    } catch (const std::exception& error) {
-      result_.emplace(Error{ErrorCode::kInternal, error.what()});
-    }
+    catching([&] { result_.emplace(work_()); }, [&](Error error) { result_.emplace(std::move(error)); });
   }
 
   // Ignores the status of Node-API calls, because a promise cannot be settled while its environment is being torn down.
@@ -43,7 +36,7 @@ class PromiseWork final : public Napi::AsyncWorker {
       napi_reject_deferred(env, deferred_, to_js_error(env, result_->error()));
       return;
     }
-    const Napi::Value value = convert_(env, std::move(*result_).value());
+    const Napi::Value value = guarded_call(env, [&] { return convert_(env, std::move(*result_).value()); });
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);

@@ -45,8 +45,8 @@ Napi::Value detokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenize
 Napi::Function TokenizerHandle::define(Napi::Env env) {
   return DefineClass(env, "NativeTokenizer",
                      {
-                         InstanceMethod<&TokenizerHandle::tokenize>("tokenize"),
-                         InstanceMethod<&TokenizerHandle::detokenize>("detokenize"),
+                         InstanceMethod<&TokenizerHandle::guarded<&TokenizerHandle::tokenize>>("tokenize"),
+                         InstanceMethod<&TokenizerHandle::guarded<&TokenizerHandle::detokenize>>("detokenize"),
                      });
 }
 

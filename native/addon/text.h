@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "addon/guard.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith::addon {
@@ -21,6 +22,11 @@ class TokenizerHandle : public Napi::ObjectWrap<TokenizerHandle> {
   explicit TokenizerHandle(const Napi::CallbackInfo& info);  // Called only by create().
 
  private:
+  // Wraps a method so that no C++ exception leaves it.
+  template <auto method>
+  Napi::Value guarded(const Napi::CallbackInfo& info) {
+    return guarded_call(info.Env(), [&] { return (this->*method)(info); });
+  }
   Napi::Value tokenize(const Napi::CallbackInfo& info) { return addon::tokenize(info, *tokenizer_); }
   Napi::Value detokenize(const Napi::CallbackInfo& info) { return addon::detokenize(info, *tokenizer_); }
 

@@ -1,6 +1,8 @@
 #include "backend/profiled_backend.h"
 
 #include <chrono>
+#include <iterator>
+#include <span>
 #include <utility>
 
 namespace monolith {
@@ -34,7 +36,7 @@ Reach reach_of(std::span<const Segment> segments, int window) {
 }  // namespace
 
 StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
-  for (Slot& slot : slots_) {
+  for (Slot& slot : std::span(slots_).first<kSlots>()) {
     const Op held = slot.op.load(std::memory_order_relaxed);
     if (held == op && slot.inputs.load(std::memory_order_relaxed) == inputs &&
         slot.outputs.load(std::memory_order_relaxed) == outputs)
@@ -45,6 +47,7 @@ StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
     slot.op.store(op, std::memory_order_release);
     return slot;
   }
+  slots_.back().op.store(Op::kOthers, std::memory_order_release);
   return slots_.back();
 }
 
@@ -83,7 +86,9 @@ std::vector<OpFigures> StepProfile::read() const {
                                            "choose_positions",
                                            "pool_blocks",
                                            "store_blocks",
-                                           "mix_streams"};
+                                           "mix_streams",
+                                           "others"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Op::kCount));
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);

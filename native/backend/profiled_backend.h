@@ -28,6 +28,7 @@ struct OpFigures {
 
 class StepProfile {
  public:
+  static constexpr size_t max_slots() { return kSlots; }  // Number of distinct operations that are counted separately.
   std::vector<OpFigures> read() const;  // Returns the operations that were called, in order of their first call.
 
  private:
@@ -68,19 +69,22 @@ class StepProfile {
     kPoolBlocks,
     kStoreBlocks,
     kMixStreams,
+    kOthers,  // All operations for which there is no slot.
+    kCount,
   };
-  static constexpr size_t kSlots = 32;
+  // Most operations have one slot, and products of matrices have one per shape.
+  static constexpr size_t kSlots = 128;
+  static_assert(kSlots >= 2 * static_cast<size_t>(Op::kCount));
   struct Slot {
     std::atomic<Op> op{Op::kNone};  // Written once, after `inputs` and `outputs`.
     std::atomic<int64_t> inputs{0}, outputs{0};
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };
 
-  // Called only by the engine thread. If there are more than kSlots distinct operations, the last slot counts all the
-  // others.
+  // Called only by the engine thread. Operations beyond kSlots are counted together as "others".
   Slot& slot(Op op, int64_t inputs, int64_t outputs);
 
-  std::array<Slot, kSlots> slots_;
+  std::array<Slot, kSlots + 1> slots_;  // The last slot counts the others.
 };
 
 // Measurements are added to `profile`. Matrices and caches are those of `inner`.

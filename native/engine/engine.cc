@@ -32,9 +32,6 @@
 namespace monolith {
 namespace {
 
-// Polling interval of the step loop while full channels block all sequences.
-constexpr std::chrono::milliseconds kStalledWait{20};
-
 // Inbox: everything that callers have posted since the last step. The step loop swaps it out as a whole. Its size is
 // bounded: submissions by the queue limits, one cancellation per live request, one finish per choice, and one close per
 // channel.
@@ -55,7 +52,8 @@ struct Inbox {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool wake = false;  // Set when a full channel was drained, so that blocked sequences are checked again.
+  // Set when a full channel was drained or a pending grammar mask is ready, so that blocked sequences are checked again.
+  bool wake = false;
 
   bool empty() const {
     return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
@@ -114,7 +112,9 @@ class ThreadedEngine final : public Engine {
         bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.encoder != nullptr)),
         grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMaxBytes, GrammarCache::kMaxEntries,
                   options.grammar_bytes_max),
-        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get()) {}
+        stalled_wait_(options.stalled_wait_ms),
+        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.encoder.get(),
+              [this] { post([](Inbox& inbox) { inbox.wake = true; }); }) {}
 
   ~ThreadedEngine() override {
     {
@@ -158,9 +158,9 @@ class ThreadedEngine final : public Engine {
       std::lock_guard lock(mutex_);
       const auto at = channels_.find(id);
       if (at == channels_.end()) return;
+      intake_.closed.push_back(at->second);
       channel = std::move(at->second);
       channels_.erase(at);
-      intake_.closed.push_back(channel);
     }
     wake_.notify_one();
     channel->close();
@@ -223,13 +223,16 @@ class ThreadedEngine final : public Engine {
       if (const auto at = live_.find(id); at != live_.end()) {
         if (at->second.channel != channel) return;
         was_live = true;
-        live_.erase(at);  // A second call of cancel() for the same id then has no effect.
       }
     }
     // The request has already ended. Its last record is published but may not be drained yet.
     if (!was_live) return channel->discard(id);
+    // If one of these calls runs out of memory, the caller can cancel the request again.
     channel->forget(id);
-    post([&](Inbox& inbox) { inbox.cancelled.push_back({id, std::move(channel)}); });
+    post([&](Inbox& inbox) {
+      inbox.cancelled.push_back({id, std::move(channel)});
+      live_.erase(id);  // A second call of cancel() for the same id then has no effect.
+    });
   }
 
   void finish(RequestId id, int choice) override {
@@ -240,8 +243,8 @@ class ThreadedEngine final : public Engine {
       const auto at = live_.find(id);
       // Repeated finish() calls for the same choice have no effect.
       if (at == live_.end() || at->second.finishing[index]) return;
-      at->second.finishing.set(index);
       intake_.finished.push_back({id, choice});
+      at->second.finishing.set(index);
     }
     wake_.notify_one();
   }
@@ -354,11 +357,11 @@ class ThreadedEngine final : public Engine {
     taken_.clear();
     std::unique_lock lock(mutex_);
     const auto arrived = [this] { return !intake_.empty(); };
-    if (loop_.idle()) {
+    if (loop_.idle() && !loop_.has_unpublished()) {
       wake_.wait(lock, arrived);
       counters_.note_progress(Clock::now());
     } else if (!computed) {
-      wake_.wait_for(lock, kStalledWait, arrived);
+      wake_.wait_for(lock, stalled_wait_, arrived);
     }
     std::swap(intake_, taken_);
     return taken_.close;
@@ -389,13 +392,18 @@ class ThreadedEngine final : public Engine {
     const Clock::time_point now = Clock::now();
     if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;
     checked_at_ = now;
-    if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
+    try {
+      if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
+    } catch (const std::bad_alloc&) {  // There is no memory for the check. A later one follows.
+    }
   }
 
   // After a failure the state of sequences and pages is no longer trusted, so nothing more is computed.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
     counters_.note_idle();
+    for (auto& request : taken_.submitted)  // Those that were not added yet when the exception was thrown.
+      if (request) loop_.refuse(std::move(request), FailureCode::kEngineError, "the engine has stopped");
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
       loop_.publish();
@@ -417,11 +425,9 @@ class ThreadedEngine final : public Engine {
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
-  StepLoop loop_;                                // Used by the engine thread only, once that thread runs.
-  Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
-  std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
+  const std::chrono::milliseconds stalled_wait_;
 
-  std::mutex mutex_;  // Guards the members below.
+  std::mutex mutex_;  // Guards the members below, up to the next empty line.
   std::condition_variable wake_;
   Inbox intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
@@ -430,6 +436,11 @@ class ThreadedEngine final : public Engine {
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
 
+  // Declared after the inbox, to which its worker threads post. Used by the engine thread only, once that thread runs.
+  StepLoop loop_;
+  Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
+  std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
+
   std::thread thread_;
 };
 
@@ -437,7 +448,11 @@ class ThreadedEngine final : public Engine {
 
 EngineVision::EngineVision() = default;
 EngineVision::EngineVision(EngineVision&&) noexcept = default;
-EngineVision& EngineVision::operator=(EngineVision&&) noexcept = default;
+EngineVision& EngineVision::operator=(EngineVision&& other) noexcept {
+  encoder = std::move(other.encoder);  // The old vision encoder must be destroyed before its backend.
+  backend = std::move(other.backend);
+  return *this;
+}
 EngineVision::~EngineVision() { encoder.reset(); }  // The vision encoder must be destroyed before its backend.
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,

@@ -66,6 +66,9 @@ struct EngineOptions {
   // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
   // on it. If false, they take turns (for tests).
   bool overlap = true;
+  // While no sequence can be scheduled, the engine checks the time limits of requests at this interval in ms. It does not
+  // wait for the interval to end when a channel is drained or a grammar mask is ready.
+  int stalled_wait_ms = 20;
 
   bool operator==(const EngineOptions&) const = default;
 };

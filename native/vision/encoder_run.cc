@@ -119,6 +119,19 @@ bool PieceRun::advance(int64_t budget) {
                                  .segment_lists = {},
                                  .max_rows = encoder_.sizes().chunk_rows,
                                  .recordable = false});
+  try {
+    compute_phases(budget);
+  } catch (...) {  // The backend must not stay in the step, because its threads spin meanwhile.
+    encoder_.backend().end_step();
+    throw;
+  }
+  encoder_.backend().end_step();
+  if (phase_ != Phase::kDone) return false;
+  done_ = total_;
+  return true;
+}
+
+void PieceRun::compute_phases(int64_t budget) {
   int64_t left = budget;
   do {
     const bool squares = phase_ == Phase::kDeepstack || phase_ == Phase::kProject;
@@ -133,10 +146,6 @@ bool PieceRun::advance(int64_t budget) {
     done_ += count * work;
     if (next_row_ == rows_of(phase_)) next_phase();
   } while (phase_ != Phase::kDone && left > 0);
-  encoder_.backend().end_step();
-  if (phase_ != Phase::kDone) return false;
-  done_ = total_;
-  return true;
 }
 
 void PieceRun::compute(int first, int count) {

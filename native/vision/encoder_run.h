@@ -29,6 +29,7 @@ class PieceRun final : public EncoderRun {
   int64_t work_of_view();
   void next_phase();
 
+  void compute_phases(int64_t budget);
   void compute(int first, int count);
   void embed(int first, int count);
   void store_keys(int first, int count);

@@ -387,8 +387,7 @@ export interface NativeEngine {
    */
   planImage(width: number, height: number, low: boolean): PlannedImage;
   /**
-   * Prepares an image given as 8-bit RGB, row by row. Runs off the event loop; `pixels` must not change until it
-   * resolves.
+   * Prepares an image: 8-bit red, green and blue, row by row. Copies `pixels` and does the rest off the event loop.
    */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**

@@ -1,4 +1,5 @@
-// Tests how a process with engines exits: an idle engine does not keep it alive, and exiting does not crash.
+// Tests of how a process with engines exits: an idle engine does not keep it alive, exiting does not crash, and running
+// out of memory in a native function does not end it.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
@@ -43,3 +44,26 @@ t.test('an error thrown by onEvents is an uncaught exception', async (t) => {
   t.equal(status, 1);
   t.match(stderr, /Error: from onEvents/);
 });
+
+t.test(
+  'a native function that runs out of memory throws an error',
+  {
+    skip:
+      spawnSync('prlimit').status !== 0 || process.env['ASAN_OPTIONS'] !== undefined ? 'prlimit cannot be used' : false,
+  },
+  async (t) => {
+    const { status, stdout, stderr } = node(`
+    import { spawnSync } from 'node:child_process';
+    import { readFileSync } from 'node:fs';
+    const engine = await loadStarter('memory');
+    const tokens = new Int32Array(4_000_000).fill(engine.findToken('<|im_end|>'));
+    const limit = (bytes) => spawnSync('prlimit', ['--pid', String(process.pid), '--as=' + bytes + ':']);
+    const used = Number(/VmSize:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
+    limit(used + 2 ** 25);
+    let code = 'none';
+    try { engine.detokenize(tokens); } catch (error) { code = error.code; }
+    limit('unlimited');
+    console.log(code, engine.detokenize(tokens).length);`);
+    t.same({ status, stdout }, { status: 0, stdout: 'out_of_memory 40000000\n' }, stderr);
+  },
+);

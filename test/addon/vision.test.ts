@@ -146,6 +146,30 @@ t.test(
   },
 );
 
+t.test('pixels may change as soon as prepareImage() has returned', async (t) => {
+  const engine = await addon.load(
+    'copying',
+    join(small, 'text-llama-bpe.gguf'),
+    { ...loadOptions, visionPath: join(small, 'idefics3.mmproj.gguf') },
+    () => {},
+  );
+  const { data, width, height } = await rgb(join(small, 'shapes.png'));
+  // More images than pool threads, so most of them wait.
+  const copies = Array.from({ length: 16 }, () => Uint8Array.from(data));
+  const preparing = copies.map((pixels) => engine.prepareImage(pixels, width, height, true));
+  for (const pixels of copies) pixels.fill(0);
+  const images = [await engine.prepareImage(data, width, height, true), ...(await Promise.all(preparing))];
+  const recorder = new Recorder(engine);
+  for (const [number, image] of images.entries())
+    await recorder.ended(
+      recorder.channel.submit(
+        submitOptions(new Int32Array(), { ...promptOf(engine, `${number} <__media__>`, [image]), maxTokens: 1 }),
+      ),
+    );
+  t.match(engine.stats(), { imagePieces: 1, imagePiecesCached: copies.length }, 'all images are equal');
+  await engine.close();
+});
+
 t.test('an encoded image is reused within its organization, but not by another organization', async (t) => {
   const engine = await addon.load(
     'seeing',

@@ -23,8 +23,14 @@ void EmbeddingCache::insert(uint64_t organization, const ContentHash& hash, Rows
   const size_t bytes = bytes_of(rows);
   if (bytes > max_bytes_ || find(organization, hash)) return;
   while (bytes_ + bytes > max_bytes_) drop_last();
-  entries_.push_front({{organization, hash}, std::move(rows)});
-  places_.emplace(entries_.front().key, entries_.begin());
+  const auto place = places_.try_emplace({organization, hash}).first;
+  try {
+    entries_.push_front({{organization, hash}, std::move(rows)});
+  } catch (...) {
+    places_.erase(place);
+    throw;
+  }
+  place->second = entries_.begin();
   bytes_ += bytes;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/images/image_stage.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/loop/engine_counters.h"
 
@@ -97,6 +98,18 @@ bool ImageStage::begin_next() {
 }
 
 bool ImageStage::advance(Clock::duration limit) {
+  ran_out_of_memory_ = false;
+  try {
+    return compute(limit);
+  } catch (const std::bad_alloc&) {
+    Request* const request = run_.request ? run_.request : lines_[next_].requests.front();
+    run_ = {};
+    request->out_of_memory = ran_out_of_memory_ = true;
+    return true;
+  }
+}
+
+bool ImageStage::compute(Clock::duration limit) {
   bool computed = false;
   const Clock::time_point begin = Clock::now();
   for (Clock::time_point now = begin; !computed || now - begin < limit;) {

@@ -32,8 +32,11 @@ class ImageStage {
   void add(Request& request);
   // Must be called when a request has ended. Does nothing if it had no images.
   void forget(Request& request);
-  // Computes embeddings for about the duration `limit`. Returns false if there was nothing to compute.
+  // Computes embeddings for about the duration `limit`. Returns false if there was nothing to compute. If memory runs
+  // out, the request is marked (Request::out_of_memory) and stays in the queue until forget().
   bool advance(Clock::duration limit);
+  // True if memory ran out in the last call of advance().
+  bool ran_out_of_memory() const { return ran_out_of_memory_; }
   size_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -47,6 +50,7 @@ class ImageStage {
     std::unique_ptr<EncoderRun> encoder;
   };
 
+  bool compute(Clock::duration limit);
   bool begin_next();
   bool has_room(Request& request);
   void take(Request& request, size_t span, EmbeddingCache::Rows rows);
@@ -60,8 +64,9 @@ class ImageStage {
   std::vector<Line> lines_;  // Organizations with waiting requests; `requests` is never empty.
   size_t next_ = 0;          // Index in lines_ of the organization whose turn is next.
   Run run_;                  // The tile being computed; `request` is null if there is none.
-  size_t held_bytes_ = 0;    // Bytes of embeddings held by requests, or reserved for those being processed.
-  double per_ms_ = 0;        // Measured speed of the vision encoder, in multiplications per ms; 0: not measured yet.
+  bool ran_out_of_memory_ = false;
+  size_t held_bytes_ = 0;  // Bytes of embeddings held by requests, or reserved for the requests being processed.
+  double per_ms_ = 0;      // Measured speed of the vision encoder in multiplications per ms; 0: not measured.
 };
 
 }  // namespace monolith

@@ -2,44 +2,59 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace monolith {
 namespace {
 
-// The size of a step's records varies with the number of accepted draft tokens, and consumers drain irregularly. Each
-// of the swapped buffers therefore gets several times the capacity that it has needed so far, so that steps in a steady
-// state do not allocate.
-void make_room(std::vector<std::byte>& records, size_t held) {
-  constexpr size_t kTimes = 16, kMin = 2;
-  if (records.capacity() < kMin * held) records.reserve(kTimes * held);
+constexpr size_t kMinCapacity = size_t{64} << 10;  // First capacity of a buffer: enough for most steps.
+
+// Releases an empty buffer that is much larger than the `n` bytes that were needed last.
+void release_unused(std::vector<std::byte>& empty, size_t n) {
+  if (empty.capacity() > std::max(Channel::kKeptCapacity, 8 * n)) std::vector<std::byte>().swap(empty);
+}
+
+// Prepares an empty buffer for the next step's records if the last step had `n` bytes. Growing doubles the capacity,
+// because the size varies with the number of accepted draft tokens.
+void make_room(std::vector<std::byte>& empty, size_t n) {
+  if (empty.capacity() >= n) return;
+  try {
+    empty.reserve(std::max(kMinCapacity, 2 * n));
+  } catch (const std::bad_alloc&) {  // The buffer grows when records are written.
+  }
 }
 
 }  // namespace
 
-void Channel::publish() {
-  if (step_records_.empty()) return;
+bool Channel::publish() {
+  if (step_records_.empty()) return true;
   const size_t written = step_records_.size();
   std::lock_guard lock(mutex_);
   if (!forgotten_.empty()) remove_records(step_records_, forgotten_);
   if (closed_ || step_records_.empty()) {
     step_records_.clear();
-    return;
+    return true;
   }
   if (pending_.empty()) {
     pending_since_ = Clock::now();
     std::swap(pending_, step_records_);
   } else {
-    make_room(pending_, pending_.size() + written);
-    pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
+    try {
+      pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());  // Grows geometrically.
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
   step_records_.clear();
+  release_unused(step_records_, written);
   make_room(step_records_, written);
   pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
   if (!signalled_ && wake_) {
     signalled_ = true;
     wake_();
   }
+  return true;
 }
 
 bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {
@@ -48,6 +63,7 @@ bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {
   if (since && !pending_.empty()) *since = pending_since_;
   const bool was_full = pending_.size() > bound_;
   std::swap(pending_, out);
+  release_unused(pending_, out.size());
   signalled_ = false;
   pending_bytes_.store(0, std::memory_order_relaxed);
   return was_full;

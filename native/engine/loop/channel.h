@@ -1,5 +1,5 @@
 // One consumer's stream of event records: the engine thread appends once per step, and the consumer's thread drains.
-// Buffers are swapped, not copied, so a steady stream allocates nothing.
+// Buffers are swapped, not copied, so a steady stream allocates nothing. After a burst, large buffers are released.
 //
 // Backpressure: when more than `bound` bytes are undrained, full() makes the scheduler preempt the channel's sequences,
 // which releases their pages. They resume after the channel is drained. No record is dropped. The bound can be exceeded
@@ -20,20 +20,25 @@ namespace monolith {
 
 class Channel {
  public:
+  // Buffers of up to this capacity in bytes are always kept. A larger one is released when less than an eighth of it was
+  // used.
+  static constexpr size_t kKeptCapacity = size_t{1} << 20;
+
   Channel(std::function<void()> wake, size_t bound) : wake_(std::move(wake)), bound_(bound) {}
 
   // --- Engine thread only ---
   // Records of the current step; publish() passes them to the consumer.
   std::vector<std::byte>& step_records() { return step_records_; }
-  // Moves the step's records to the consumer, and wakes the consumer if it has drained since the last wake-up.
-  void publish();
+  // Moves the step's records to the consumer, and wakes the consumer if it has drained since the last wake-up. Returns
+  // false if there is no memory for that: the records are then kept, and the call must be repeated.
+  bool publish();
   bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
   // Unmutes a request: the engine has ended it, so its id no longer needs filtering.
   void remember(uint32_t request);
 
   // --- Any thread ---
-  // Swaps the pending records into `out`. Returns true if the channel was full before. If there are records, `since` is
-  // set to the time when the first of them was published.
+  // Swaps the pending records into `out`, whose buffer is reused. Returns true if the channel was full before. If there
+  // are records, `since` is set to the time when the first of them was published.
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
   // Mutes a request: from now on no record of it reaches the consumer.
   void forget(uint32_t request);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/grow.h"
 #include "engine/loop/event_writer.h"
 
 namespace monolith {
 namespace {
+
+constexpr const char* kNoMemory = "there is not enough memory for this request";
 
 float milliseconds(Clock::duration duration) { return std::chrono::duration<float, std::milli>(duration).count(); }
 
@@ -18,10 +21,25 @@ bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
 
 void RequestLifecycle::add(std::unique_ptr<Request> request) {
   Request& added = *request;
-  requests_.emplace(added.id, std::move(request));
-  images_.add(added);
-  scheduler_.add(added);
+  try {
+    grow(ended_, ended_.size() + requests_.size() + 1);
+    requests_.try_emplace(added.id).first->second = std::move(request);
+  } catch (const std::bad_alloc&) {
+    return refuse(std::move(request), FailureCode::kEngineError, kNoMemory);
+  }
   gauges_.note_added(added.params.prompt.size());
+  guard(added, [&] {
+    images_.add(added);
+    scheduler_.add(added);
+  });
+}
+
+// The scheduler does not know the request, so the next update of the gauges releases its part of the queue limits.
+void RequestLifecycle::refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
+  gauges_.note_added(request->params.prompt.size());
+  EngineCounters::add(counters_.failed_requests, 1);
+  const bool reported = report(*request, code, message);
+  (reported ? retired_ : unreported_).push(std::move(request));
 }
 
 void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
@@ -35,9 +53,13 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
     const Clock::duration waited = *request.started_at - request.submitted_at,
                           seen = std::min(waited, request.encoder_time);
-    EventWriter(records_of(request), request.id, 0)
-        .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
-                 milliseconds(waited - seen), milliseconds(seen));
+    try {
+      EventWriter(records_of(request), request.id, 0)
+          .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
+                   milliseconds(waited - seen), milliseconds(seen));
+    } catch (const std::bad_alloc&) {
+      request.out_of_memory = true;  // The plan refers to the request, so it is failed when the step has completed.
+    }
   }
 }
 
@@ -50,17 +72,20 @@ void RequestLifecycle::expire(Clock::time_point now) {
     return limit_ms > 0 && passed(request.started_at.value_or(request.waits_since), limit_ms, now);
   };
   expired_.clear();
-  scheduler_.waiting_queue().collect(out_of_time, expired_);
-  for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
-    for (const Sequence* sequence : *sequences) {
-      if (!out_of_time(*sequence)) continue;
-      Request& request = sequence->request;
-      if (std::find(expired_.begin(), expired_.end(), &request) == expired_.end()) expired_.push_back(&request);
+  try {
+    scheduler_.waiting_queue().collect(out_of_time, expired_);
+    for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
+      for (const Sequence* sequence : *sequences) {
+        if (!out_of_time(*sequence)) continue;
+        Request& request = sequence->request;
+        if (std::find(expired_.begin(), expired_.end(), &request) == expired_.end()) expired_.push_back(&request);
+      }
     }
+  } catch (const std::bad_alloc&) {  // The requests that are missing from the list expire in a later step.
   }
   for (Request* request : expired_) {
     if (request->started())
-      finish_all_choices(*request, FinishReason::kTimeLimit);
+      guard(*request, [&] { finish_all_choices(*request, FinishReason::kTimeLimit); });
     else
       fail(*request, FailureCode::kQueueTimeout, "the request waited too long for a sequence slot");
   }
@@ -99,26 +124,62 @@ void RequestLifecycle::finish_all_choices(Request& request, FinishReason reason)
 }
 
 void RequestLifecycle::fail(Request& request, FailureCode code, std::string_view message) {
-  EventWriter(records_of(request), request.id, 0).failed(code, message);
   EngineCounters::add(counters_.failed_requests, 1);
-  end(request);
+  std::unique_ptr<Request> failed = take(request);
+  const bool reported = report(request, code, message);
+  (reported ? retired_ : unreported_).push(std::move(failed));
+}
+
+// Writes the failure record. Returns false if there is no memory for it.
+bool RequestLifecycle::report(const Request& request, FailureCode code, std::string_view message) {
+  try {
+    grow(ended_, ended_.size() + requests_.size() + 1);
+    EventWriter(records_of(request), request.id, 0).failed(code, message);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  ended_.push_back(request.id);
+  return true;
+}
+
+void RequestLifecycle::report_failures() {
+  while (!unreported_.empty() && report(unreported_.top(), FailureCode::kEngineError, kNoMemory))
+    retired_.push(unreported_.pop());
+}
+
+void RequestLifecycle::fail_for_memory(Request& request) {
+  const auto at = requests_.find(request.id);
+  if (at != requests_.end() && at->second.get() == &request) fail(request, FailureCode::kEngineError, kNoMemory);
+}
+
+void RequestLifecycle::fail_out_of_memory() {
+  for (auto at = requests_.begin(); at != requests_.end();) {
+    Request& request = *(at++)->second;  // Only the entry of this request is erased.
+    if (request.out_of_memory) fail_for_memory(request);
+  }
 }
 
 void RequestLifecycle::fail_by_grammar(Request& request) {
   fail(request, FailureCode::kEngineError, "the grammar of the output exceeded its limits");
 }
 
-void RequestLifecycle::end(Request& request) {
+// Frees what the request holds, and removes it from the live requests.
+std::unique_ptr<Request> RequestLifecycle::take(Request& request) {
   for (const auto& choice : request.choices) {
     scheduler_.remove(*choice);
     drafts_.forget(*choice);
   }
   images_.forget(request);
-  ended_.push_back(request.id);
   const auto at = requests_.find(request.id);
   assert(at != requests_.end());
-  retired_.push_back(std::move(at->second));
+  std::unique_ptr<Request> taken = std::move(at->second);
   requests_.erase(at);
+  return taken;
+}
+
+void RequestLifecycle::end(Request& request) {
+  ended_.push_back(request.id);
+  retired_.push(take(request));
 }
 
 void RequestLifecycle::cancel(RequestId id) {
@@ -146,24 +207,23 @@ void RequestLifecycle::finish_choice(RequestId id, int choice) {
     return;
   }
   Sequence& sequence = *request.choices[index];
-  if (sequence.state != SequenceState::kEnded) finish(sequence, FinishReason::kEndOfTurn);
+  if (sequence.state != SequenceState::kEnded) guard(request, [&] { finish(sequence, FinishReason::kEndOfTurn); });
 }
 
 void RequestLifecycle::cancel_channel(const Channel& channel) {
-  std::vector<RequestId> ids;
-  for (const auto& [id, request] : requests_)
-    if (request->channel.get() == &channel) ids.push_back(id);
-  for (const RequestId id : ids) cancel(id);
+  for (auto at = requests_.begin(); at != requests_.end();) {
+    const Request& request = *(at++)->second;  // Only the entry of this request is erased.
+    if (request.channel.get() == &channel) cancel(request.id);
+  }
 }
 
 void RequestLifecycle::drain() {
-  std::vector<Request*> all;
-  for (const auto& [id, request] : requests_) all.push_back(request.get());
-  for (Request* request : all) {
-    if (request->started()) {
-      finish_all_choices(*request, FinishReason::kTimeLimit);
+  for (auto at = requests_.begin(); at != requests_.end();) {
+    Request& request = *(at++)->second;  // Only the entry of this request is erased.
+    if (request.started()) {
+      guard(request, [&] { finish_all_choices(request, FinishReason::kTimeLimit); });
     } else {
-      fail(*request, FailureCode::kShutdown, "the engine is shutting down");
+      fail(request, FailureCode::kShutdown, "the engine is shutting down");
     }
   }
 }
@@ -172,7 +232,7 @@ void RequestLifecycle::fail_all(FailureCode code, const std::string& message) {
   while (!requests_.empty()) fail(*requests_.begin()->second, code, message);
 }
 
-std::vector<std::byte>& RequestLifecycle::records_of(Request& request) {
+std::vector<std::byte>& RequestLifecycle::records_of(const Request& request) {
   std::vector<std::byte>& records = request.channel->step_records();
   if (records.empty() && std::find(touched_.begin(), touched_.end(), request.channel) == touched_.end())
     touched_.push_back(request.channel);
@@ -180,11 +240,11 @@ std::vector<std::byte>& RequestLifecycle::records_of(Request& request) {
 }
 
 void RequestLifecycle::publish(bool in_flight) {
+  report_failures();
   retired_before_.clear();
   if (!in_flight) retired_.clear();
   gauges_.update();  // The page counts are updated before a consumer can observe the end of a request.
-  for (const auto& channel : touched_) channel->publish();
-  touched_.clear();
+  std::erase_if(touched_, [](const auto& channel) { return channel->publish(); });
 }
 
 }  // namespace monolith

@@ -3,10 +3,14 @@
 //
 // A finished request frees its pages at once. The object is kept until no plan or pending text refers to it: until both
 // plan_made() and publish() were called after the request ended.
+//
+// Out of memory: if an allocation on behalf of one request fails, only that request fails (guard()). Ending a request
+// allocates nothing but its last record. If there is no memory for a failure record, the record is written later.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +22,34 @@
 
 namespace monolith {
 
+// A stack of owned requests, linked through Request::next. Adding a request allocates nothing.
+class RequestList {
+ public:
+  RequestList() = default;
+  ~RequestList() { clear(); }
+  RequestList(const RequestList&) = delete;
+  RequestList& operator=(const RequestList&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+  Request& top() const { return *first_; }
+  void push(std::unique_ptr<Request> request) {
+    request->next = std::move(first_);
+    first_ = std::move(request);
+  }
+  std::unique_ptr<Request> pop() {
+    std::unique_ptr<Request> request = std::move(first_);
+    first_ = std::move(request->next);
+    return request;
+  }
+  void clear() {
+    while (!empty()) pop();
+  }
+  void swap(RequestList& other) { first_.swap(other.first_); }
+
+ private:
+  std::unique_ptr<Request> first_;
+};
+
 class RequestLifecycle {
  public:
   RequestLifecycle(Scheduler& scheduler, SpeculativeDecoder& drafts, ImageStage& images, StepGauges& gauges,
@@ -26,12 +58,14 @@ class RequestLifecycle {
 
   // These functions are documented in StepLoop.
   void add(std::unique_ptr<Request> request);
+  void refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message);
   void cancel(RequestId id);
   void finish_choice(RequestId id, int choice);
   void cancel_channel(const Channel& channel);
   void drain();
   void fail_all(FailureCode code, const std::string& message);
-  bool idle() const { return requests_.empty(); }
+  bool idle() const { return requests_.empty() && unreported_.empty(); }
+  bool has_unpublished() const { return !touched_.empty(); }
   std::vector<RequestId>& ended() { return ended_; }
 
   // Ends requests that exceed queue_wait_ms or generation_ms.
@@ -43,16 +77,35 @@ class RequestLifecycle {
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
   void fail_by_grammar(Request& request);
+  // Fails the request for lack of memory, unless it has ended.
+  void fail_for_memory(Request& request);
+  // Fails all requests with Request::out_of_memory.
+  void fail_out_of_memory();
+  // Runs `work`, which allocates memory for this request only. If an allocation fails, or has failed earlier
+  // (Request::out_of_memory), the request fails.
+  template <typename Work>
+  void guard(Request& request, Work&& work) {
+    if (request.out_of_memory) return fail_for_memory(request);
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      fail_for_memory(request);
+    }
+  }
 
   // The buffer to which the request's event records of this step are written.
-  std::vector<std::byte>& records_of(Request& request);
+  std::vector<std::byte>& records_of(const Request& request);
   // Call when a new plan was made: the previous plan is no longer used.
-  void plan_made() { std::swap(retired_, retired_before_); }
-  // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use.
+  void plan_made() { retired_.swap(retired_before_); }
+  // Publishes this step's records to the channels. `in_flight`: whether the last plan is still in use. Records for which
+  // there is no memory are kept for the next call.
   void publish(bool in_flight);
 
  private:
+  std::unique_ptr<Request> take(Request& request);
   void end(Request& request);
+  bool report(const Request& request, FailureCode code, std::string_view message);
+  void report_failures();
 
   Scheduler& scheduler_;
   SpeculativeDecoder& drafts_;
@@ -61,8 +114,9 @@ class RequestLifecycle {
   EngineCounters& counters_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   // Requests that ended since the last plan was made, and those that ended before it.
-  std::vector<std::unique_ptr<Request>> retired_, retired_before_;
-  std::vector<RequestId> ended_;
+  RequestList retired_, retired_before_;
+  RequestList unreported_;        // Failed requests whose failure record is not written yet, for lack of memory.
+  std::vector<RequestId> ended_;  // Has capacity for all live requests.
   std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records of this step.
   std::vector<Request*> expired_;                  // Scratch of expire().
 };

@@ -31,7 +31,7 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
 }
 
 StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-                   Model* draft, VisionEncoder* encoder)
+                   Model* draft, VisionEncoder* encoder, std::function<void()> wake)
     : model_(model),
       counters_(counters),
       max_context_(max_context(model)),
@@ -46,7 +46,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
-      constraints_(tokenizer, n_vocab_, options.grammar_steps),
+      constraints_(tokenizer, n_vocab_, options.grammar_steps, std::move(wake)),
       drafts_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
@@ -104,7 +104,7 @@ bool StepLoop::step() {
   gauges_.note_progress(end, idle());
   publish();
   const bool seen = run_vision(end - now);  // Runs after publishing, so that image work does not delay tokens.
-  return completed || begun || seen;
+  return completed || begun || seen || scheduler_.ran_out_of_memory();
 }
 
 // Runs the vision encoder for a limited time. While sequences decode, image work gets only what is left of the target
@@ -119,7 +119,9 @@ bool StepLoop::run_vision(Clock::duration step) {
 
 // Plans a step and submits it to the backend. `now`: time when the backend became free.
 void StepLoop::begin(Clock::time_point now) {
-  constraints_.see_to_due(scheduler_.preempted());
+  scheduler_.preempt_blocked();  // A worker thread starts on their grammar masks immediately.
+  const bool has_memory = constraints_.see_to_due(scheduler_.preempted());
+  if (!has_memory || scheduler_.ran_out_of_memory() || images_.ran_out_of_memory()) requests_.fail_out_of_memory();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
   in_flight_ = {};
   requests_.plan_made();
@@ -167,15 +169,8 @@ std::optional<Clock::time_point> StepLoop::complete() {
   const float* logits = step.logits;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {
-    const auto n_scored = static_cast<size_t>(item.n_scored);
-    acceptor_.take_scores(item, tasks.first(n_scored));
-    tasks = tasks.subspan(n_scored);
-    logits += n_scored * static_cast<size_t>(model_.params().n_vocab);
-    if (item.ends() && item.sequence->state != SequenceState::kEnded)
-      requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
-    if (!item.wants_logits) continue;
-    const auto n_rows = static_cast<size_t>(1 + item.n_drafts);
-    acceptor_.take(item, logits, tasks.first(n_rows));
+    const auto n_rows = static_cast<size_t>(item.logit_rows());
+    requests_.guard(item.sequence->request, [&] { take(item, logits, tasks.first(n_rows)); });
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
   }
@@ -183,6 +178,16 @@ std::optional<Clock::time_point> StepLoop::complete() {
   note_step(*step.plan, (overlaps_ ? step.answered_at : Clock::now()) - step.begun_at);
   in_flight_ = {};
   return step.answered_at;
+}
+
+// Takes the results of one item. `logits` and `tasks`: those of the item's logit rows.
+void StepLoop::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
+  const auto n_scored = static_cast<size_t>(item.n_scored);
+  acceptor_.take_scores(item, tasks.first(n_scored));
+  if (item.ends() && item.sequence->state != SequenceState::kEnded)
+    requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
+  if (item.wants_logits)
+    acceptor_.take(item, logits + n_scored * static_cast<size_t>(model_.params().n_vocab), tasks.subspan(n_scored));
 }
 
 // Records the step's duration, which includes drafting, in the statistics and cost models.

@@ -19,12 +19,14 @@
 // With other backends, or if overlapping is disabled, step() completes the step that it submits.
 //
 // In the steady state, when no request starts or ends, a step allocates nothing. Plan, batch and sampling use memory
-// allocated at construction, sequences use memory allocated at submission, and event buffers keep their capacity.
+// allocated at construction, sequences use memory allocated at admission, and event buffers keep their capacity.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/images/image_stage.h"
@@ -37,15 +39,21 @@ namespace monolith {
 class StepLoop {
  public:
   // `draft`: a draft model with the same vocabulary; null if there is none. `encoder`: a vision encoder that computes
-  // image embeddings; null if there is none.
+  // image embeddings; null if there is none. `wake` is called on another thread when a sequence that step() could not
+  // schedule can continue, because its grammar mask is ready. It must not block.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
-           Model* draft = nullptr, VisionEncoder* encoder = nullptr);
+           Model* draft = nullptr, VisionEncoder* encoder = nullptr, std::function<void()> wake = nullptr);
 
   // Maximum length of prompt plus output of a sequence, limited by the model's context and by its KV pages.
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
+  // Adds a request. If memory runs out, the request ends with a failure record.
   void add(std::unique_ptr<Request> request);
+  // Ends a request that was not added with the given failure.
+  void refuse(std::unique_ptr<Request> request, FailureCode code, std::string_view message) {
+    requests_.refuse(std::move(request), code, message);
+  }
   void cancel(RequestId id) { requests_.cancel(id); }  // Cancels a request; unknown ids are ignored.
   // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and ended choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
@@ -57,7 +65,8 @@ class StepLoop {
   void fail_all(FailureCode code, const std::string& message);
 
   // Runs one step. With overlapping steps: completes the step in flight and submits the next one. Returns false if
-  // there was nothing to compute, because the engine is idle or full channels block all sequences.
+  // there was nothing to compute: the engine is idle, or full channels or pending grammar masks block all sequences. If
+  // an allocation for one request fails, only that request fails.
   bool step();
   // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
   // that arrive before that call of step() are part of the next step.
@@ -66,6 +75,8 @@ class StepLoop {
   void publish();
 
   bool idle() const { return requests_.idle(); }
+  // True if records could not be published for lack of memory. The next step() or publish() tries again.
+  bool has_unpublished() const { return requests_.has_unpublished(); }
   // Ids of requests that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return requests_.ended(); }
   // True if all page references are accounted for. O(pages).
@@ -87,6 +98,7 @@ class StepLoop {
   void begin(Clock::time_point now);
   void request_samples();
   std::optional<Clock::time_point> complete();
+  void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
   const float* compute(const StepPlan& plan);
   void note_step(const StepPlan& plan, Clock::duration duration);
   bool run_vision(Clock::duration step);

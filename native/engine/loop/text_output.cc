@@ -28,11 +28,13 @@ void TextOutput::write_later(Sequence& sequence, TokenId token, const TokenLogpr
 void TextOutput::write(const Waiting& waiting) {
   Sequence& sequence = *waiting.sequence;
   if (sequence.state == SequenceState::kEnded) return;
-  EventWriter writer(requests_.records_of(sequence.request), sequence.request.id, sequence.choice);
-  const TokenLogprobs* const logprobs =
-      waiting.logprobs < 0 ? nullptr : &logprobs_[static_cast<size_t>(waiting.logprobs)];
-  const int stop = write(sequence, waiting.token, logprobs, writer);
-  if (stop >= 0) requests_.finish(sequence, FinishReason::kStopString, stop);
+  requests_.guard(sequence.request, [&] {
+    EventWriter writer(requests_.records_of(sequence.request), sequence.request.id, sequence.choice);
+    const TokenLogprobs* const logprobs =
+        waiting.logprobs < 0 ? nullptr : &logprobs_[static_cast<size_t>(waiting.logprobs)];
+    const int stop = write(sequence, waiting.token, logprobs, writer);
+    if (stop >= 0) requests_.finish(sequence, FinishReason::kStopString, stop);
+  });
 }
 
 void TextOutput::write_waiting_of(const Request& request) {

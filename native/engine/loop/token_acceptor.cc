@@ -41,6 +41,7 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
     rows.writes_later = writes_later(sequence, tasks.front());
   // Writes the deferred text of the request's other choices first, so that records are in plan order.
   if (!rows.writes_later && request.params.n > 1) parts_.texts.write_waiting_of(request);
+  if (sequence.state == SequenceState::kEnded) return;  // Writing the text has failed, which ended the whole request.
   if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n)
     take_first_tokens(request, logits);
   else
@@ -66,6 +67,7 @@ void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int3
 // can end and release them.
 void TokenAcceptor::take_first_tokens(Request& request, const float* logits) {
   const auto n = static_cast<size_t>(request.params.n);
+  request.choices.reserve(n);  // The scheduler refers to a fork as soon as fork() returns, so adding it must not fail.
   while (request.choices.size() < n) {
     auto fork = std::make_unique<Sequence>(request, static_cast<int>(request.choices.size()));
     parts_.scheduler.fork(*request.choices.front(), *fork);

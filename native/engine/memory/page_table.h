@@ -1,6 +1,6 @@
 // Maps a sequence's positions to KV pages: one page group (see PagePool) per kPageTokens positions. Each page of a
 // group has its own row, in the layout that Segment::pages expects. The constructor allocates all memory. Engine thread
-// only afterwards.
+// only.
 #pragma once
 
 #include <cassert>
@@ -22,6 +22,7 @@ class PageTable {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  size_t capacity() const { return capacity_; }  // Maximum number of page groups; 0 for a default-constructed table.
   // First page of the page group at `index`; kNoPage if the entry is empty.
   PageId operator[](size_t index) const {
     assert(index < size_);

@@ -70,6 +70,7 @@ PageId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, PageId par
 }
 
 PageId PrefixCache::find(uint64_t organization, PageId parent, const PageKeys& keys) const {
+  ++n_lookups_;
   return find_hashed(hash(organization, parent, keys), organization, parent, keys);
 }
 

@@ -79,6 +79,7 @@ class PrefixCache {
   // Finds the indexed page that follows `parent` (kNoPage: the first page of `organization`) and holds positions with
   // these keys. Returns kNoPage if there is none. Takes no reference.
   PageId find(uint64_t organization, PageId parent, const PageKeys& keys) const;
+  uint64_t n_lookups() const { return n_lookups_; }  // Number of calls of find(). For tests.
   // Window page for the positions of `page`; kNoPage if there is none or if it was evicted.
   PageId window_of(PageId page) const { return node(page).window; }
   // Indexes the full, referenced `page` as a child of `parent`. If an equal page is already indexed, the caller's
@@ -131,6 +132,7 @@ class PrefixCache {
   uint64_t now_ = 0;  // Counter of page releases, which serves as the time in the LRU lists.
   uint64_t seed_;
   uint64_t hash_mask_;
+  mutable uint64_t n_lookups_ = 0;
 };
 
 }  // namespace monolith

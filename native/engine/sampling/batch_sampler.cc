@@ -45,15 +45,18 @@ int BatchSampler::add_behind(int row, TokenId draft, const SampleTask& task) {
 int BatchSampler::place(const SampleTask& task, const Link& link) {
   assert(!has_begun_);
   const size_t at = tasks_.size();
-  tasks_.push_back(task);
-  links_.push_back(link);
-  if (at == results_.size()) {  // A prompt may have more choices than a step has logit rows.
+  if (at == results_.size()) {  // The choices of one prompt may outnumber the logit rows of a step.
+    // The size of `results_` is the capacity, so it grows last: if memory runs out, nothing has changed.
     auto departed = std::make_unique<std::atomic<int>[]>(2 * at);
     for (size_t i = 0; i < at; ++i) departed[i] = departed_[i].load(std::memory_order_relaxed);
-    departed_ = std::move(departed);
-    results_.resize(2 * at);
+    tasks_.reserve(2 * at);
+    links_.reserve(2 * at);
     known_.resize(2 * at);
+    results_.resize(2 * at);
+    departed_ = std::move(departed);
   }
+  tasks_.push_back(task);
+  links_.push_back(link);
   known_[at] = 0;
   departed_[at].store(std::numeric_limits<int>::max(), std::memory_order_relaxed);
   return static_cast<int>(at);

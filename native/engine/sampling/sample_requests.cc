@@ -1,6 +1,7 @@
 #include "engine/sampling/sample_requests.h"
 
 #include <algorithm>
+#include <new>
 
 #include "backend/backend.h"
 #include "engine/text/marker_bans.h"
@@ -45,7 +46,7 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     // was submitted are skipped.
     const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
     const bool has_ended = item.sequence->state == SequenceState::kEnded;
-    tasks_.push_back(forks || has_ended ? kNotRequested : request_next(*item.sequence, row));
+    tasks_.push_back(forks || has_ended ? kNotRequested : request_in_step(*item.sequence, row));
     tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_drafts), kNotRequested);
     row += static_cast<size_t>(1 + item.n_drafts) * row_width_;
   }
@@ -90,7 +91,17 @@ void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* lo
   }
 }
 
-// Adds a task for the sequence's next token. Returns its index, or a negative code if none was added.
+// Like request_next(), but if memory runs out, the request is marked and fails when the step has completed.
+int32_t SampleRequests::request_in_step(Sequence& sequence, const float* logits) {
+  try {
+    return request_next(sequence, logits);
+  } catch (const std::bad_alloc&) {
+    sequence.request.out_of_memory = true;
+    return kNotRequested;
+  }
+}
+
+// Adds a task for the sequence's next token. Returns its index, or a negative code if there is none.
 int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)])
     return kNotRequested;

@@ -43,6 +43,7 @@ class SampleRequests {
 
  private:
   const float* request_scores(const StepPlan::Item& item, const float* row);
+  int32_t request_in_step(Sequence& sequence, const float* logits);
   int32_t request_next(Sequence& sequence, const float* logits);
   void request_behind_drafts(const StepPlan& plan, const float* logits);
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
+
+#include "base/grow.h"
 
 namespace monolith {
 namespace {
@@ -50,6 +53,7 @@ void Scheduler::configure(int max_batch_tokens, int max_sequences) {
   max_batch_tokens_ = std::clamp(max_batch_tokens, 1, limits_.max_rows);
   wanted_sequences_ = std::clamp(max_sequences, 1, sequences_limit());
   max_sequences_ = std::min(wanted_sequences_, sequences_for(max_batch_tokens_));
+  for (uint64_t& changes : cache_changes_) ++changes;  // The need for window pages depends on max_batch_tokens.
 }
 
 int Scheduler::sequences_limit() const {
@@ -68,7 +72,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_with_decodes) {
   plan_.copies.clear();
   plan_.chunks.clear();
   plan_.n_rows = plan_.n_drafts = 0;
-  preempted_now_ = false;
+  preempted_now_ = ran_out_of_memory_ = false;
   drop_draft_slots();
   preempt_blocked();
   extend_windows();
@@ -450,25 +454,55 @@ Sequence* Scheduler::admit_one() {
       may_be_admitted, [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
 
+// Allocates what a sequence needs to run. If memory runs out, marks the request and returns false.
+bool Scheduler::allocate(Sequence& sequence) {
+  if (sequence.request.out_of_memory) return false;
+  try {
+    sequence.allocate();
+    grow(preempted_, preempted_.size() + running_.size() + 1);  // Preempting a sequence must not fail.
+    return true;
+  } catch (const std::bad_alloc&) {
+    sequence.request.out_of_memory = ran_out_of_memory_ = true;
+    return false;
+  }
+}
+
+// True if another attempt to admit the sequence would fail like the last one. What it needed then is a lower bound as
+// long as nothing is added to its organization's part of the cache: evictions only make its cached prefix shorter. Its
+// cached pages count as needed and as available, unless a running sequence references them.
+bool Scheduler::still_lacks_room(const Sequence& sequence) const {
+  if (sequence.room_needed == 0 || running_.empty()) return false;
+  if (sequence.room_needed_at != cache_changes_[sequence.request.params.organization % cache_changes_.size()])
+    return false;
+  return cache_.available() < sequence.room_needed + cache_.layout().tables() * static_cast<int64_t>(running_.size());
+}
+
 Admission Scheduler::try_admit(Sequence& sequence) {
   assert(sequence.pages.empty() && sequence.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
   // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
   // while a long prompt waits for pages.
-  if (!cache_.has_room(1 + reserve, 1 + reserve)) return Admission::kNoRoom;
+  if (!cache_.has_room(1 + reserve, 1 + reserve) || still_lacks_room(sequence)) return Admission::kNoRoom;
+  if (!allocate(sequence)) return Admission::kNotNow;
+  const int64_t available = cache_.available();
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
   int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
   // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
   if (running_.empty()) windows = std::min<int64_t>(windows, 1);
+  sequence.room_needed = 0;
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
+    const KvLayout& layout = cache_.layout();
+    if (!wait) sequence.room_needed = available - cache_.available() + layout.full * needed + layout.windowed * windows;
+    sequence.room_needed_at = cache_changes(sequence);
     cache_.release_all(sequence.pages, sequence.window_pages);
     release_slots(sequence);
     sequence.n_computed = sequence.n_indexed = sequence.n_out_of_window = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
   cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
+  if (sequence.n_computed > 0) ++cache_changes(sequence);
   if (sequence.choice == 0) {
     Request& request = sequence.request;
     if (sequence.state == SequenceState::kWaiting)
@@ -544,6 +578,8 @@ int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
+  grow(preempted_, preempted_.size() + running_.size() + 1);
+  fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
   bool has_place = waiting_.empty() && free_slots() > 0;
   if (lead.request.reserved_slots > 0) {
     --lead.request.reserved_slots;

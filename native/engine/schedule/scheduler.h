@@ -26,7 +26,8 @@
 //    the slot, then waiting ones in the fair order of WaitingQueue. A sequence is admitted if there are pages for its
 //    whole prompt (for sliding-window layers: for one window and one step) plus one page for each running sequence. Its
 //    first chunk is computed in the same step. A request with n choices gets up to n slots at once; its other choices
-//    wait for their organization's turn one at a time.
+//    wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the prefix
+//    cache again only when enough pages are available or its organization's part of the cache has changed.
 //
 // Prompt log-probabilities: a prompt chunk is limited by the logit rows that remain after one row per sequence that may
 // run. Such a prompt takes no pages from the prefix cache, which stores no logits, but adds its pages to it.
@@ -58,6 +59,7 @@
 // max(max_batch_tokens, decodes + max_batch_tokens / 4) tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -141,6 +143,8 @@ class Scheduler {
   int sequences_limit() const;
 
   void add(Request& request);
+  // Preempts running sequences that cannot advance now. plan() does this, too.
+  void preempt_blocked();
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
   // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
   const StepPlan& plan(int prompt_tokens_with_decodes = PrefillBudget::kNoBound);
@@ -156,7 +160,7 @@ class Scheduler {
   // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_draft(Sequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
-  // slot is queued, unless a slot is free and nothing waits.
+  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
   void fork(Sequence& lead, Sequence& fork);
   // Removes a sequence from the queue or from the running or preempted ones. Its pages are released on return.
   void remove(Sequence& sequence);
@@ -166,6 +170,8 @@ class Scheduler {
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
+  // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
+  bool ran_out_of_memory() const { return ran_out_of_memory_; }
   uint64_t preemptions() const { return preemptions_; }
   uint64_t cached_tokens() const { return cached_tokens_; }  // Tokens taken from the prefix cache since start.
   // True if every page reference belongs to a running sequence, and page pool and prefix cache agree. O(pages).
@@ -185,7 +191,6 @@ class Scheduler {
     int shares;
   };
 
-  void preempt_blocked();
   void count_slots();
   int slots_of(uint64_t organization) const;
   void add_slots(uint64_t organization, int places);
@@ -208,7 +213,12 @@ class Scheduler {
   void preempt(Sequence& sequence);
   bool may_admit() const;
   Sequence* admit_one();
+  bool allocate(Sequence& sequence);
   Admission try_admit(Sequence& sequence);
+  bool still_lacks_room(const Sequence& sequence) const;
+  uint64_t& cache_changes(const Sequence& sequence) {
+    return cache_changes_[sequence.request.params.organization % cache_changes_.size()];
+  }
   int take_cached_pages(Sequence& sequence);
   PageKeys keys_of(const Sequence& sequence, int index) const;
   bool next_page_is_being_computed(const Sequence& sequence) const;
@@ -263,6 +273,10 @@ class Scheduler {
   // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
   // in turn.
   bool preempted_now_ = false;
+  bool ran_out_of_memory_ = false;
+  // Number of changes that may give a waiting sequence more pages from the prefix cache: pages or snapshots added to the
+  // cache, and cached pages taken by other sequences. Organizations share entries, which only causes extra lookups.
+  std::array<uint64_t, 64> cache_changes_{};
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;
 };

@@ -118,7 +118,9 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
 
 // Takes newly cached pages for a running sequence and extends its window pages.
 void Scheduler::resume_from_cache(Sequence& sequence) {
-  cached_tokens_ += static_cast<uint64_t>(take_cached_pages(sequence));
+  const int n_taken = take_cached_pages(sequence);
+  if (n_taken > 0) ++cache_changes(sequence);
+  cached_tokens_ += static_cast<uint64_t>(n_taken);
   extend_window(sequence, static_cast<int64_t>(running_.size()));
   if (writable(sequence) < min_chunk(sequence)) extend_window(sequence, 0);
 }
@@ -181,6 +183,7 @@ void Scheduler::index_pages(Sequence& sequence) {
     if (has_windows())
       sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
     ++sequence.n_indexed;
+    ++cache_changes(sequence);
   }
 }
 

@@ -71,7 +71,9 @@ void Scheduler::settle_chunks(const StepPlan::Item& item) {
 // Stores `slot` as the snapshot of the sequence's page that ends at `position`, if that page has none.
 void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
   const PageId node = sequence.pages[static_cast<size_t>(position / kPageTokens) - 1];
-  if (cache_.slots().snapshot_of(node) == kNoSlot) cache_.slots().keep(node, slot);
+  if (cache_.slots().snapshot_of(node) != kNoSlot) return;
+  cache_.slots().keep(node, slot);
+  ++cache_changes(sequence);
 }
 
 // Stores a snapshot at the end of the output and drops the sequence's previous one. The next prompt of a conversation
@@ -87,6 +89,7 @@ void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   const PageId node = sequence.pages[static_cast<size_t>(sequence.n_computed / kPageTokens) - 1];
   if (slots.snapshot_of(node) != kNoSlot) return;
   slots.keep(node, sequence.slot);
+  ++cache_changes(sequence);
   sequence.answer_snapshot = node;
 }
 

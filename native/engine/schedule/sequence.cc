@@ -91,18 +91,26 @@ Sequence::Sequence(Request& owner, int choice_index)
       repetition(owner.params.max_repeats),
       call_due(!owner.params.calls.required.empty()),
       format_due(owner.params.format != nullptr && !call_due) {
-  tokens.reserve(static_cast<size_t>(owner.max_length));
   tokens = owner.params.prompt;
-  const auto n_pages = static_cast<size_t>(pages_for(owner.max_length));
-  pages = PageTable(n_pages, static_cast<size_t>(std::max(1, owner.layout.full)));
-  window_pages = PageTable(n_pages, static_cast<size_t>(owner.layout.windowed));
-  const SamplingParams& sampling = owner.params.sampling;
-  if (PenaltyCounts::needed(sampling)) {
+}
+
+void Sequence::allocate() {
+  if (pages.capacity() > 0) return;
+  const GenerationRequest& params = request.params;
+  const auto n_pages = static_cast<size_t>(pages_for(request.max_length));
+  PageTable table(n_pages, static_cast<size_t>(std::max(1, request.layout.full)));
+  PageTable window_table(n_pages, static_cast<size_t>(request.layout.windowed));
+  PenaltyCounts counted;
+  if (PenaltyCounts::needed(params.sampling)) {
     // Only the repetition penalty also applies to prompt tokens.
-    const bool counts_prompt = sampling.repetition_penalty != 1.0f;
-    const std::vector<TokenId> prompt = counts_prompt ? prompt_tokens(owner.params) : std::vector<TokenId>();
-    counts = PenaltyCounts(prompt, owner.max_length - n_prompt, owner.n_vocab);
+    const bool counts_prompt = params.sampling.repetition_penalty != 1.0f;
+    const std::vector<TokenId> prompt = counts_prompt ? prompt_tokens(params) : std::vector<TokenId>();
+    counted = PenaltyCounts(prompt, request.max_length - n_prompt, request.n_vocab);
   }
+  tokens.reserve(static_cast<size_t>(request.max_length));
+  pages = std::move(table);
+  window_pages = std::move(window_table);
+  counts = std::move(counted);
 }
 
 const PageId* Sequence::table(int number) const {

@@ -15,7 +15,8 @@
 // 3. The first n_indexed pages are full and are in the prefix cache, as are their window pages.
 // 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
 //    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
-//    with n_computed > 0 also holds one state slot, which may be shared.
+//    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated when
+//    a sequence is admitted or forked, so waiting requests take memory for their prompts only.
 // 5. Draft tokens are not part of `tokens`. What has been computed for them is used if the sampler chooses the same
 //    tokens; otherwise the next step overwrites it. Recurrent state cannot be overwritten partially, so draft tokens
 //    write theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted
@@ -75,6 +76,10 @@ enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kE
 struct Sequence {
   Sequence(Request& owner, int choice_index);
 
+  // Allocates the page tables, the penalty counts and room for all tokens, unless that was done before. Throws
+  // std::bad_alloc and then changes nothing.
+  void allocate();
+
   Request& request;
   const int choice;
   SequenceState state = SequenceState::kWaiting;
@@ -92,6 +97,11 @@ struct Sequence {
   int n_drafted = 0;  // Draft tokens of the step in flight that are not yet accepted.
   // Last output page whose node holds a snapshot stored by this sequence; kNoPage: none.
   PageId answer_snapshot = kNoPage;
+  // Used by the scheduler: the last attempt to admit the sequence found no room. `room_needed`: number of pages that must
+  // be available, besides those reserved for running sequences; 0: no such attempt. `room_needed_at`: the scheduler's
+  // count of cache changes at that time.
+  int64_t room_needed = 0;
+  uint64_t room_needed_at = 0;
   // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
   int hidden_slot = -1;
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
@@ -154,6 +164,9 @@ struct Request {
   // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
   bool inputs_ready = true;  // True if the embedding rows of all spans are available.
+  // Set when an allocation for this request fails at a point where the request cannot be ended. The step loop then fails
+  // it, at the latest before the next step is planned.
+  bool out_of_memory = false;
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
   // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.
@@ -171,6 +184,7 @@ struct Request {
   std::bitset<kMaxChoices> finishing;  // Choices that end instead of taking their first token.
   // choices[0] exists from the start; the others are added at the fork.
   std::vector<std::unique_ptr<Sequence>> choices;
+  std::unique_ptr<Request> next;  // Link of RequestList.
 
   bool started() const { return started_at.has_value(); }
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }

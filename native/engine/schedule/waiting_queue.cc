@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/grow.h"
+
 namespace monolith {
 
 void WaitingQueue::push(Sequence& sequence) {
@@ -16,6 +18,7 @@ void WaitingQueue::push(Sequence& sequence) {
     at = ring_.insert(place, std::move(newcomer));
     ++next_;
   }
+  grow(turns_, ring_.size());  // rank() allocates nothing.
   at->line.emplace(sequence.order(), &sequence);
   ++n_sequences_;
   if (sequence.state != SequenceState::kWaiting) return;

@@ -40,7 +40,8 @@ class WaitingQueue {
   }
   size_t requests() const { return n_requests_; }     // Number of waiting requests that have not started.
   size_t prompt_tokens() const { return n_tokens_; }  // Number of prompt tokens of the waiting requests.
-  // Adds a kWaiting or kForked sequence; its order() decides its position within the organization.
+  // Adds a kWaiting or kForked sequence; its order() decides its position within the organization. Throws
+  // std::bad_alloc; the sequence is then not in the queue.
   void push(Sequence& sequence);
   void remove(const Sequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
 

@@ -1,6 +1,7 @@
 #include "engine/speculation/speculative_decoder.h"
 
 #include <algorithm>
+#include <new>
 
 namespace monolith {
 
@@ -41,10 +42,15 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(SequenceDrafts::kMax, sequence.request.max_length - sequence.length() - 1);
     if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
-    if (!sequence.drafts)
-      sequence.drafts = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
-    std::span<const TokenId> drafts = sequence.drafts->draft(sequence.tokens, price, most);
-    drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
+    std::span<const TokenId> drafts;
+    try {
+      if (!sequence.drafts)
+        sequence.drafts = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
+      drafts = sequence.drafts->draft(sequence.tokens, price, most);
+      drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
+    } catch (const std::bad_alloc&) {
+      continue;  // Output does not depend on draft tokens, so the sequence does without.
+    }
     if (!drafts.empty()) {
       add(item, drafts);
     } else if (use_drafter && draft_requests_.size() < size_t{Drafter::kMaxSequences}) {
@@ -75,7 +81,12 @@ void SpeculativeDecoder::ask_drafter() {
   for (size_t i = 0; i < draft_requests_.size(); ++i) {
     Sequence& sequence = *draft_items_[i]->sequence;
     const std::span<const TokenId> drafts = draft_requests_[i].out.first(static_cast<size_t>(draft_requests_[i].n));
-    const size_t n = constraints_.count_allowed(sequence, drafts);
+    size_t n = 0;
+    try {
+      n = constraints_.count_allowed(sequence, drafts);
+    } catch (const std::bad_alloc&) {
+      continue;  // The sequence does without draft tokens.
+    }
     if (n > 0)
       add(*draft_items_[i], drafts.first(n));
     else if (!drafts.empty())

@@ -1,6 +1,7 @@
 #include "engine/text/constraints.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/text/token_director.h"
 #include "engine/text/token_text.h"
@@ -30,12 +31,13 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps)
+Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake)
     : tokenizer_(tokenizer),
       n_vocab_(n_vocab),
       grammar_steps_(grammar_steps),
       forces_tokens_(makes_its_tokens(tokenizer)),
-      ends_(static_cast<size_t>(n_vocab)) {
+      ends_(static_cast<size_t>(n_vocab)),
+      mask_ahead_(std::move(wake)) {
   forced_.reserve(grammar::Grammar::kMaxForced);
   scripted_.reserve(kMaxCallPrefixes);
   for (const TokenId token : tokenizer.end_of_generation())
@@ -55,12 +57,15 @@ Constraints::Outcome Constraints::within_budget(Work work) {
   return outcome;
 }
 
-void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
+bool Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   grammar_fuel_ = grammar::Fuel(grammar_steps_);
   due_.clear();
-  for (Sequence* sequence : preempted)
-    if (sequence->mask_pending) due_.emplace_back(sequence, 0);
-  if (due_.empty()) return;
+  try {
+    for (Sequence* sequence : preempted)
+      if (sequence->mask_pending) due_.emplace_back(sequence, 0);
+  } catch (const std::bad_alloc&) {  // The sequences that are missing from the list get their turn in a later step.
+  }
+  if (due_.empty()) return true;
   std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
   for (size_t i = 0; i < due_.size(); ++i) {
     const uint64_t organization = due_[i].first->request.params.organization;
@@ -69,20 +74,31 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
     });
   }
   std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
+  bool has_memory = true;
   for (const auto& [sequence, turn] : due_) {
-    GrammarMatcher matcher = matcher_of(*sequence);
-    const std::span<const TokenId> read =
-        sequence->matcher.active() ? read_by(matcher, *sequence) : std::span<const TokenId>{};
-    const Outcome found = within_budget([&](grammar::Fuel* fuel) {
-      return (*matcher.grammar)
-          ->prepared(matcher.position, read, tokenizer_for(*sequence), fuel, sequence->pending_token);
-    });
-    if (sequence->matcher.active()) sequence->matcher.position = matcher.position;
-    if (found == Outcome::kOutOfBudget)
-      mask_ahead_.add_due(matcher, tokenizer_for(*sequence), sequence->pending_token);
-    else
-      sequence->mask_pending = false;
+    try {
+      see_to(*sequence);
+    } catch (const std::bad_alloc&) {
+      sequence->request.out_of_memory = true;
+      has_memory = false;
+    }
   }
+  return has_memory;
+}
+
+// Unblocks the sequence if its pending mask is ready, and otherwise queues it for the worker thread.
+void Constraints::see_to(Sequence& sequence) {
+  GrammarMatcher matcher = matcher_of(sequence);
+  const std::span<const TokenId> read =
+      sequence.matcher.active() ? read_by(matcher, sequence) : std::span<const TokenId>{};
+  const Outcome found = within_budget([&](grammar::Fuel* fuel) {
+    return (*matcher.grammar)->prepared(matcher.position, read, tokenizer_for(sequence), fuel, sequence.pending_token);
+  });
+  if (sequence.matcher.active()) sequence.matcher.position = matcher.position;
+  if (found == Outcome::kOutOfBudget)
+    mask_ahead_.add_due(matcher, tokenizer_for(sequence), sequence.pending_token);
+  else
+    sequence.mask_pending = false;
 }
 
 // Returns the grammar that determines the next token: the active one, or that of an output format that is about to
@@ -231,14 +247,19 @@ Constraints::Outcome Constraints::advance(GrammarMatcher& matcher, const Sequenc
 size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> drafts) {
   if (!sequence.matcher.active()) return drafts.size();
   GrammarMatcher matcher = sequence.matcher;
-  const size_t length = sequence.tokens.size();
+  // Removes the draft tokens again, also if the grammar throws.
+  struct Restore {
+    std::vector<TokenId>& tokens;
+    const size_t length;
+    ~Restore() { tokens.resize(length); }
+  };
+  const Restore restore{sequence.tokens, sequence.tokens.size()};
   size_t n = 0;
   for (; n < drafts.size(); ++n) {
     if (advance(matcher, sequence, drafts[n]) != Outcome::kOk) break;
     sequence.tokens.push_back(drafts[n]);  // If the grammar has to restart, it needs all tokens so far.
     mask_ahead_.add(matcher, nullptr);
   }
-  sequence.tokens.resize(length);
   return n;
 }
 

@@ -3,6 +3,7 @@
 // are prefetched on a worker thread (mask_prefetcher.h). Engine thread only.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,9 @@ class Constraints {
   using Outcome = grammar::Grammar::Outcome;
 
   // `grammar_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. MaskPrefetcher's worker threads do the rest.
-  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps);
+  // most half. The worker threads of MaskPrefetcher do the rest. `wake` is called on such a thread when a pending mask
+  // (Sequence::mask_pending) is ready.
+  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t grammar_steps, std::function<void()> wake = nullptr);
 
   // Whether the next token may be constrained. If false, constrain() would allow every token.
   static bool may_hold(const Sequence& sequence) {
@@ -50,9 +52,10 @@ class Constraints {
   // Returns the number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> drafts);
 
-  // Must be called before each step. Unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The rest
-  // are queued for the worker thread in turn: one sequence of each organization before a second one of any.
-  void see_to_due(const std::vector<Sequence*>& preempted);
+  // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The others are
+  // queued for the worker thread in turn: one sequence of each organization before a second one of any. Returns false
+  // if memory ran out for a sequence (Request::out_of_memory).
+  bool see_to_due(const std::vector<Sequence*>& preempted);
   // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {
     if (sequence.matcher.active()) mask_ahead_.add(sequence.matcher, tokenizer_for(sequence));
@@ -63,6 +66,7 @@ class Constraints {
  private:
   template <class Work>
   Outcome within_budget(Work work);
+  void see_to(Sequence& sequence);
   static GrammarMatcher matcher_of(const Sequence& sequence);
   const Tokenizer* tokenizer_for(const Sequence& sequence) const;
   Outcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);

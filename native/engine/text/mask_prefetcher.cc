@@ -1,8 +1,10 @@
 #include "engine/text/mask_prefetcher.h"
 
 #include <exception>
+#include <new>
 #include <system_error>
 
+#include "base/grow.h"
 #include "base/thread_pool.h"
 
 namespace monolith {
@@ -27,27 +29,36 @@ bool MaskPrefetcher::start() {
   return soon_.start();
 }
 
-bool MaskPrefetcher::Worker::start() {
-  if (gathered.empty() && !thread_.joinable()) return false;
-  if (!thread_.joinable()) {
-    try {
-      for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {  // Without the thread, nothing is prefetched.
-      gathered.clear();
-      return false;
-    }
+void MaskPrefetcher::Worker::add(Wanted wanted) {
+  try {
+    gathered_.push_back(std::move(wanted));
+  } catch (const std::bad_alloc&) {
   }
+}
+
+bool MaskPrefetcher::Worker::start() {
+  if (gathered_.empty() && !thread_.joinable()) return false;
   bool any;
-  {
+  try {
+    if (!thread_.joinable()) {
+      for (auto* list : {&gathered_, &wanted_, &again_}) list->reserve(kUsual);
+      thread_ = std::thread([this] { run(); });
+    }
     const std::lock_guard lock(mutex_);
-    std::swap(wanted_, gathered);
     again_.clear();
+    grow(again_, gathered_.size());  // The thread itself must not allocate: nothing could handle a failure.
+    std::swap(wanted_, gathered_);
     next_ = 0;
     ++batch_;
     any = !wanted_.empty();
+  } catch (const std::system_error&) {  // Without the thread nothing is prefetched.
+    gathered_.clear();
+    return false;
+  } catch (const std::bad_alloc&) {
+    gathered_.clear();
+    return false;
   }
-  gathered.clear();
+  gathered_.clear();
   if (any) wake_.notify_one();
   return any;
 }
@@ -63,12 +74,15 @@ void MaskPrefetcher::Worker::run() {
     const uint64_t batch = batch_;
     lock.unlock();
     Outcome outcome = Outcome::kFailed;
+    bool is_ready = false;
     const int64_t turn_ends = grammar::Fuel::thread_time() + kTurnNs;
     try {
       const grammar::Fuel turn(UINT64_MAX, turn_ends);
       outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
-    } catch (const std::exception&) {  // Out of memory, which the engine thread will report itself.
+      is_ready = outcome != Outcome::kOutOfBudget;
+    } catch (const std::exception&) {  // Out of memory: the engine thread will report that itself.
     }
+    if (is_ready && wake_engine_) wake_engine_();
     if (outcome == Outcome::kOutOfBudget) std::this_thread::yield();
     // A computation that stopped early because the engine thread needed the grammar has not used up its turn.
     const bool comes_again =

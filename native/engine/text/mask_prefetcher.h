@@ -1,11 +1,12 @@
-// Prefetches grammar masks on two worker threads while the forward pass runs, and computes masks that exceed the engine
-// thread's budget. Each thread is started on first use. The first thread works for the step after next and gives each
-// sequence one turn. The second, at low priority, works for blocked sequences, in turns, until each has its mask, so
-// that a long computation does not delay other sequences. Everything except the threads' own work runs on the engine
-// thread.
+// Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
+// engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
+// gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
+// mask, so that a long computation delays no other sequence. When it has finished a mask, it wakes the engine, which may
+// have nothing else to do. Everything except the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -17,17 +18,20 @@ namespace monolith {
 
 class MaskPrefetcher {
  public:
-  MaskPrefetcher() = default;
+  // `wake` is called on a worker thread when a mask requested with add_due() is ready. It must not block.
+  explicit MaskPrefetcher(std::function<void()> wake) : due_(true, std::move(wake)) {}
   MaskPrefetcher(const MaskPrefetcher&) = delete;
   MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
 
-  // Requests the mask that this grammar needs after the next step and, with a tokenizer, the forced tokens.
+  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens. Prefetching
+  // is optional, so the request is dropped if there is no memory for it.
   void add(const GrammarMatcher& matcher, const Tokenizer* tokenizer) {
-    soon_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer});
+    soon_.add({*matcher.grammar, matcher.position, tokenizer});
   }
-  // Requests the mask of a blocked sequence or, with a token, the grammar state after that token.
+  // Requests the mask of a blocked sequence; with a token, the grammar state after that token. The caller repeats the
+  // request in each step, so it may be dropped, too.
   void add_due(const GrammarMatcher& matcher, const Tokenizer* tokenizer, TokenId token) {
-    due_.gathered.push_back({*matcher.grammar, matcher.position, tokenizer, token});
+    due_.add({*matcher.grammar, matcher.position, tokenizer, token});
   }
   // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
   // was requested for the step after next.
@@ -42,16 +46,20 @@ class MaskPrefetcher {
   };
   class Worker {
    public:
-    explicit Worker(bool many_turns) : many_turns_(many_turns) {}
+    explicit Worker(bool many_turns, std::function<void()> wake = nullptr)
+        : many_turns_(many_turns), wake_engine_(std::move(wake)) {}
     ~Worker();
+    void add(Wanted wanted);
     bool start();
-    std::vector<Wanted> gathered;
 
    private:
     void run();
 
+    std::vector<Wanted> gathered_;  // Used by the engine thread only.
+
     const bool many_turns_;
-    std::mutex mutex_;  // Guards the members below.
+    const std::function<void()> wake_engine_;  // Called after each finished mask; null: nobody waits for the masks.
+    std::mutex mutex_;                         // Guards the members below.
     std::condition_variable wake_;
     std::vector<Wanted> wanted_, again_;  // again_: requests that have had a turn but are not finished.
     size_t next_ = 0;

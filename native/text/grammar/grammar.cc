@@ -1,6 +1,7 @@
 #include "text/grammar/grammar.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace monolith::grammar {
@@ -109,14 +110,9 @@ void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
   memory_->change(0, bytes());
 }
 
-Grammar::Urgent::Urgent(Grammar& grammar) {
-  grammar.urgent_.store(true, std::memory_order_relaxed);
-  lock_ = std::unique_lock(grammar.mutex_);
-  grammar.urgent_.store(false, std::memory_order_relaxed);
-}
-
-// Starts a new automaton. The states of the previous one are kept so that its positions can be imported.
+// Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
 void Grammar::begin() {
+  const bool was_incomplete = std::exchange(is_incomplete_, true);
   auto expressions = schema_->expressions().forget_into_past();
   past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
   spent_before_ = std::exchange(spent_, {});
@@ -125,6 +121,21 @@ void Grammar::begin() {
   schema_->expressions().refuel(Fuel());
   automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
   ++epoch_;
+  is_incomplete_ = was_incomplete;
+}
+
+// Like begin(), but drops all states, which may be incomplete. Each sequence recomputes its position from its tokens.
+void Grammar::restart() {
+  past_ = nullptr;
+  spent_.clear();
+  spent_before_.clear();
+  runs_.clear();
+  run_bytes_ = 0;
+  schema_->expressions().forget();
+  schema_->expressions().refuel(Fuel());
+  automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
+  ++epoch_;
+  is_incomplete_ = false;
 }
 
 void Grammar::shrink() {
@@ -140,10 +151,20 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
-// Runs `work` at the position. The work may spend at most `fuel`, and at most what is left of the budget of the
-// position's state. If the automaton reaches its memory limit, the work is repeated once in a new automaton.
+// Runs work_within(), and replaces the automaton if memory ran out in an earlier operation.
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
+  if (is_incomplete_) restart();
+  is_incomplete_ = true;
+  const Outcome outcome = work_within(position, before, fuel, work);
+  is_incomplete_ = false;
+  return outcome;
+}
+
+// Runs `work` at the position. The work may spend the remaining budget of the position's state, and at most `fuel`. If
+// the automaton reaches its memory limit, the work is repeated once in a new automaton.
+template <class Work>
+Grammar::Outcome Grammar::work_within(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
   if (memory_) used_.store(memory_->use(), std::memory_order_relaxed);
   Fuel left = fuel ? *fuel : Fuel(limits_.use_steps);
@@ -337,11 +358,11 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 }
 
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
-  if (urgent_.load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
+  if (mutex_.wanted().load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
   const std::lock_guard lock(mutex_);
   // The position is too old, so its owner must first recompute it from its own tokens and then call prepare() again.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
-  Fuel left = fuel.until(urgent_);
+  Fuel left = fuel.until(mutex_.wanted());
   return bounded(position, {}, &left, [&] {
     if (token == kNoToken)
       find_out(position.state, tokenizer);

@@ -1,7 +1,8 @@
-// A compiled grammar determines which texts are valid and which tokens may come next. Any number of sequences share one
-// grammar, each with its own `Position`. All functions may be called from any thread.
-// - Memory is bounded. When the automaton reaches its limits, the grammar starts a new one, which imports the positions
-//   of its predecessor. Older positions are recomputed from the sequence's own tokens.
+// A compiled grammar: which texts are valid, and which tokens may come next. One grammar is shared by any number of
+// sequences, each with its own `Position`. All functions may be called from any thread.
+// - Memory is bounded. When the automaton reaches its limits, a new one is started, and it imports the positions of the
+//   previous one. A position older than that is recomputed from the sequence's own tokens.
+// - An operation that runs out of memory throws std::bad_alloc. The automaton is then replaced before the next one.
 // - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
 //   limits apply). An operation that needs more can be repeated later, on any thread, and resumes where it left off.
 #pragma once
@@ -11,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +22,7 @@
 #include "text/grammar/automaton.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/schema.h"
+#include "text/grammar/urgent_mutex.h"
 
 namespace monolith::grammar {
 
@@ -137,14 +138,20 @@ class Grammar {
   // Lock taken by a serving thread. A thread in prepare() yields to it.
   class Urgent {
    public:
-    explicit Urgent(Grammar& grammar);
+    explicit Urgent(Grammar& grammar) : mutex_(grammar.mutex_) { mutex_.lock_urgent(); }
+    ~Urgent() { mutex_.unlock(); }
+    Urgent(const Urgent&) = delete;
+    Urgent& operator=(const Urgent&) = delete;
 
    private:
-    std::unique_lock<std::mutex> lock_;
+    UrgentMutex& mutex_;
   };
   template <class Work>
   Outcome bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work);
+  template <class Work>
+  Outcome work_within(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work);
   void begin();
+  void restart();
   StateId read(StateId state, TokenId token);
   void renew(Position& position, std::span<const TokenId> before);
   void find_out(StateId state, const Tokenizer* tokenizer);
@@ -160,8 +167,7 @@ class Grammar {
   const GrammarLimits limits_;
   std::atomic<size_t> bytes_{0};
   std::atomic<uint64_t> used_{0};
-  std::atomic<bool> urgent_{false};  // A serving thread is waiting for the lock.
-  std::mutex mutex_;                 // Guards all members below.
+  UrgentMutex mutex_;  // Guards all members below.
   std::shared_ptr<GrammarMemory> memory_;
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
@@ -173,6 +179,7 @@ class Grammar {
   // Cached results of forced(), for states with a single next byte.
   std::unordered_map<StateId, std::vector<TokenId>> runs_;
   uint32_t epoch_ = 0;
+  bool is_incomplete_ = false;  // A failed allocation has interrupted a change of the automaton or the expressions.
 };
 
 }  // namespace monolith::grammar

@@ -213,7 +213,7 @@ class EventReader {
     Outcome& outcome = outcomes[id];
     CHECK(!outcome.failed);
     ChoiceOutcome& choice = outcome.choices[index];
-    CHECK(!choice.finished);
+    CHECK(kind == EventKind::kFailed || !choice.finished);  // A failure ends the request, whatever has finished.
     switch (kind) {
       case EventKind::kStarted:
         ++outcome.started;

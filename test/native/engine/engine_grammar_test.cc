@@ -797,6 +797,21 @@ TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   CHECK(said[0] == said[1]);
 }
 
+// Worker threads compute all masks. The engine checks time limits only once an hour, so it would wait that long for a
+// mask if the worker did not wake it.
+TEST(a_finished_mask_wakes_the_engine) {
+  EngineSetup setup;
+  setup.options.grammar_steps = 2;
+  setup.options.stalled_wait_ms = 3'600'000;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const RequestId id = consumer.submit(format_request(compiled(*engine, schema_options(kPerson)), 60));
+  consumer.pump_until_ended(id);
+  CHECK(consumer.outcomes()[id].ended() && !consumer.outcomes()[id].failed);
+  CHECK(engine->stats().preemptions > 0);  // The sequence has waited for masks.
+}
+
 // Grows the grammar by computing the allowed tokens along a random text.
 void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
   std::minstd_rand random(seed);

@@ -1,25 +1,41 @@
-// A steady decode step allocates no memory: neither in the scheduler, the model, the sampler (with penalties and
-// logprobs) or the text stage, nor for the event records or their delivery.
+// A steady decode step allocates no memory: not in the scheduler, the model, the sampler with penalties and logprobs,
+// the text stage, the event records or their delivery.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
+#include "allocation_hook.h"
 #include "engine/loop/step_loop.h"
 #include "engine/text/grammar_cache.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
 #include "support/eagle_file.h"
 
+namespace monolith::testing {
+
+std::atomic<bool> counting{false};
+std::atomic<int> allocations{0};
+std::atomic<int64_t> allocated_bytes{0};
+thread_local int until_failure = -1;
+thread_local int n_failures = 1;
+
+}  // namespace monolith::testing
+
 namespace {
 
-std::atomic<bool> counting{false};  // Counts in all threads, including the backend's workers.
-std::atomic<int> allocations{0};
-// How many more allocations in this thread succeed before one fails; negative: none fails.
-thread_local int until_failure = -1;
+using namespace monolith::testing;
 
 void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
-  if (until_failure >= 0 && until_failure-- == 0) return nullptr;
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
+  if (until_failure >= 0 && until_failure-- == 0) {
+    if (n_failures > 1) until_failure = 0;
+    n_failures = std::max(1, n_failures - 1);
+    return nullptr;
+  }
+  if (counting.load(std::memory_order_relaxed)) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    allocated_bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
+  }
   return alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
                    : std::malloc(size > 0 ? size : 1);
 }

@@ -56,8 +56,34 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
   CHECK(product->nanoseconds > 0);
 }
 
-// Tokens at positions 20 and 21 attend to 21 + 22 positions, 22 of which are distinct. With a sliding window of 8, they
-// attend to 8 + 8 positions, 9 of which are distinct.
+TEST(profiled_backend_counts_operations_beyond_its_slots_as_others) {
+  constexpr size_t kOver = 3;
+  constexpr int64_t kCols = 64;
+  auto inner = make_cpu_backend({.threads = 1});
+  REQUIRE(inner.ok());
+  const auto profile = std::make_shared<StepProfile>();
+  const auto backend = make_profiled_backend(std::move(*inner), profile);
+  REQUIRE(backend->reserve(1, kCols, 64, 16).ok());
+  const std::vector<float> x(kCols, 0.25f);
+  std::vector<float> out(StepProfile::max_slots() + kOver);
+  for (size_t rows = 1; rows <= out.size(); ++rows) {  // Products of as many shapes.
+    const auto data = matrix_data(TensorType::kQ8_0, static_cast<int64_t>(rows), kCols, 1);
+    auto matrix = backend->matrix({TensorType::kQ8_0, static_cast<int64_t>(rows), kCols, data});
+    REQUIRE(matrix.ok());
+    const MatmulTarget target{
+        .weight = matrix->get(), .out = out.data(), .out_stride = static_cast<int64_t>(out.size())};
+    backend->begin_step({});
+    backend->matmul({&target, 1}, x.data(), 1);
+    backend->end_step();
+  }
+  const auto all = profile->read();
+  CHECK_EQ(all.size(), StepProfile::max_slots() + 1);
+  for (const OpFigures& figures : all) CHECK_EQ(figures.calls, figures.name == "others" ? kOver : 1u);
+  CHECK_EQ(all.back().name, std::string("others"));
+}
+
+// Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
+// attend to 8 + 8 positions, of which 9 are distinct.
 TEST(profiled_backend_counts_the_positions_that_attention_reads) {
   constexpr int kHeads = 2, kHeadDim = 16;
   auto inner = make_cpu_backend({.threads = 1});

@@ -2,6 +2,7 @@
 #include "engine/images/embedding_cache.h"
 
 #include "check.h"
+#include "engine/allocation_hook.h"
 
 namespace monolith {
 namespace {
@@ -41,6 +42,30 @@ TEST(embedding_cache_counts_equal_rows_once_and_separates_organizations) {
   CHECK(cache.find(2, hash_of(1)) == nullptr);
   cache.insert(2, hash_of(1), rows);
   CHECK_EQ(cache.size(), size_t{2});
+}
+
+// Tests the failure of each allocation in turn.
+TEST(embedding_cache_keeps_nothing_of_an_insertion_that_runs_out_of_memory) {
+  int n = 0;
+  for (bool fails = true; fails; ++n) {
+    EmbeddingCache cache(100 * sizeof(float));
+    const EmbeddingCache::Rows rows = rows_of(60);
+    testing::until_failure = n;
+    try {
+      cache.insert(1, hash_of(1), rows);
+    } catch (const std::bad_alloc&) {
+      CHECK(cache.find(1, hash_of(1)) == nullptr);
+    }
+    fails = testing::until_failure < 0;
+    testing::until_failure = -1;
+    CHECK_EQ(cache.size(), fails ? size_t{0} : size_t{1});
+    cache.insert(1, hash_of(1), rows);
+    CHECK(cache.find(1, hash_of(1)) == rows);
+    cache.insert(1, hash_of(2), rows_of(60));  // Evicts the first one.
+    CHECK_EQ(cache.size(), size_t{1});
+    CHECK_EQ(cache.bytes(), 60 * sizeof(float));
+  }
+  CHECK(n > 1);
 }
 
 TEST(embedding_cache_of_size_zero_keeps_nothing) {

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
+#include "engine/allocation_hook.h"
 #include "engine/loop/channel.h"
 #include "engine/loop/engine_counters.h"
 #include "vision/tiny_vision.h"
@@ -100,6 +101,38 @@ TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   CHECK(!stage.advance(kOnePart));
   for (Request* request : {first.get(), second.get()}) stage.forget(*request);
   CHECK_EQ(stage.held_bytes(), size_t{0});
+}
+
+// Tests the failure of each allocation in turn.
+TEST(failed_allocation_marks_only_the_request_whose_image_is_encoded) {
+  const Sight sight;
+  int n = 0;
+  for (bool fails = true; fails; ++n) {
+    EngineCounters counters;
+    ImageStage stage(sight.encoder.get(), sight.model->row_width(), size_t{1} << 24, counters);
+    const auto first = sight.request(1, {48, 32}), second = sight.request(2, {40}, 2);
+    REQUIRE(first && second);
+    stage.add(*first);
+    stage.add(*second);
+    Request* marked = nullptr;
+    until_failure = n;
+    while (stage.advance(kOnePart)) {
+      if (!stage.ran_out_of_memory()) continue;
+      CHECK(marked == nullptr && first->out_of_memory != second->out_of_memory);
+      marked = first->out_of_memory ? first.get() : second.get();
+      stage.forget(*marked);
+    }
+    fails = until_failure < 0;
+    until_failure = -1;
+    CHECK_EQ(marked != nullptr, fails);
+    for (Request* request : {first.get(), second.get()}) {
+      if (request == marked) continue;
+      CHECK(request->inputs_ready && has_rows(*request, 0));
+      stage.forget(*request);
+    }
+    CHECK_EQ(stage.held_bytes(), size_t{0});
+  }
+  CHECK(n > 5);
 }
 
 TEST(a_cached_image_waits_for_its_turn) {

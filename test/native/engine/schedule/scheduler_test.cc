@@ -5,10 +5,35 @@
 #include <map>
 #include <set>
 
+#include "engine/allocation_hook.h"
 #include "scheduler_bench.h"
 
 namespace monolith {
 namespace {
+
+TEST(waiting_requests_take_memory_for_their_prompts_only) {
+  constexpr int kContext = 128 * 1024, kWaiting = 512;
+  Bench bench(64, 32, 1);
+  GenerationRequest params;
+  params.prompt = prompt_of(100);
+  params.max_tokens = kContext;
+  params.sampling.repetition_penalty = 1.1f;
+  std::vector<std::unique_ptr<Request>> requests;
+  testing::allocated_bytes = 0;
+  testing::counting = true;
+  for (RequestId id = 1; id <= kWaiting; ++id) {
+    requests.push_back(std::make_unique<Request>(id, bench.channel, params, 128'000, kContext));
+    bench.scheduler.add(*requests.back());
+  }
+  testing::counting = false;
+  CHECK_EQ(bench.scheduler.waiting(), size_t{kWaiting});
+  CHECK(testing::allocated_bytes < int64_t{kWaiting} * 8192);
+  bench.scheduler.plan();
+  const Sequence& admitted = only(*requests.front());
+  CHECK(admitted.state == SequenceState::kRunning);
+  CHECK(admitted.tokens.capacity() >= size_t{kContext} && admitted.counts.entries().size() == 100);
+  for (const auto& request : requests) bench.scheduler.remove(*request->choices[0]);
+}
 
 TEST(scheduler_chunks_a_prompt_and_keeps_decodes_running) {
   Bench bench(64, 32, 8);
@@ -494,6 +519,48 @@ TEST(scheduler_shares_prefixes_within_an_organization) {
   CHECK_EQ(only(same).n_computed, 32);  // The last token is always computed, and so is its page.
   CHECK_EQ(only(same).pages[1], only(first).pages[1]);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
+}
+
+TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
+  Bench bench(40, 64, 8);
+  bench.add(prompt_of(320), 1, 1);  // Leaves 20 pages in the cache.
+  while (bench.works()) bench.step();
+  const Request& decoder = bench.add(prompt_of(260, 500), 2, 50);
+  while (only(decoder).generated() == 0) bench.step();
+  const Request& waiting = bench.add(prompt_of(480), 1, 1);  // 20 of its 30 pages are cached; 3 pages are free.
+  bench.step();
+  const uint64_t lookups = bench.cache.n_lookups();
+  int n_steps = 0;
+  for (; only(decoder).state == SequenceState::kRunning; ++n_steps) {
+    CHECK_EQ(bench.cache.n_lookups(), lookups);
+    CHECK(only(waiting).state == SequenceState::kWaiting);
+    bench.step();
+  }
+  CHECK(n_steps > 40);
+  bench.step();  // The decoder has ended, so there are enough pages.
+  CHECK(only(waiting).state == SequenceState::kRunning);
+  CHECK(bench.cache.n_lookups() > lookups);
+  CHECK_EQ(only(waiting).n_indexed, 24);  // 20 cached pages and those of one step.
+}
+
+// Another sequence has taken the prefix from the cache meanwhile, so the prompt needs fewer pages than before.
+TEST(scheduler_admits_a_prompt_without_room_when_its_prefix_is_in_use) {
+  Bench bench(60, 64, 8);
+  bench.add(prompt_of(320), 1, 1);  // Leaves 20 pages in the cache.
+  while (bench.works()) bench.step();
+  const Request& decoder = bench.add(prompt_of(260, 500), 2, 50);
+  Request& sharer = bench.add(prompt_of(330), 1, 200);
+  sharer.inputs_ready = false;
+  while (only(decoder).generated() == 0) bench.step();
+  const Request& waiting = bench.add(prompt_of(800), 1, 1);  // 20 of its 50 pages are cached; 23 pages are free.
+  bench.step();
+  CHECK(only(waiting).state == SequenceState::kWaiting);
+  sharer.inputs_ready = true;
+  while (only(decoder).state == SequenceState::kRunning) bench.step();
+  CHECK(only(waiting).state == SequenceState::kWaiting);
+  bench.step();  // The decoder's pages are enough for the 30 that are not cached.
+  CHECK(only(waiting).state == SequenceState::kRunning);
+  CHECK(only(sharer).state == SequenceState::kRunning);
 }
 
 TEST(scheduler_computes_simultaneous_equal_prompts_once) {

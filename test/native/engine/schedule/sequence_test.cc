@@ -186,6 +186,7 @@ TEST(the_repetition_penalty_counts_prompt_tokens) {
     request.spans = {{.first = 1, .n_rows = 2, .hash = {1, 1}, .rows = {}, .bidirectional = false}};
     const Request made(1, nullptr, request, 1000, 100);
     std::string tokens;
+    made.choices[0]->allocate();
     for (const UsedToken& used : made.choices[0]->counts.entries()) tokens += static_cast<char>('0' + used.token);
     return tokens;
   };

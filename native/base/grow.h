@@ -1,0 +1,17 @@
+// Reserves capacity in a vector ahead of insertions that must not fail.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace monolith {
+
+// Gives `items` capacity for at least `n` items. Grows geometrically, so calls with rising `n` take amortized constant
+// time. Throws std::bad_alloc and then changes nothing.
+template <typename T>
+void grow(std::vector<T>& items, size_t n) {
+  if (items.capacity() < n) items.reserve(std::max(n, 2 * items.capacity()));
+}
+
+}  // namespace monolith
