@@ -83,7 +83,8 @@ std::vector<OpFigures> StepProfile::read() const {
                                            "choose_positions",
                                            "pool_blocks",
                                            "store_blocks",
-                                           "mix_streams"};
+                                           "mix_streams",
+                                           "layer_norm_groups"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -165,33 +166,35 @@ class ProfiledBackend final : public Backend {
   void read_floats(float* host_to, const float* from, int64_t count) override {
     timed(Op::kReadFloats, {}, [&] { inner_->read_floats(host_to, from, count); });
   }
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
-    timed(Op::kEmbed, {}, [&] { inner_->embed(table, tokens, n_rows, out); });
+  void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
+    timed(Op::kEmbed, {}, [&] { inner_->embed(table, tokens, rows, out); });
   }
-  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    timed(Op::kRmsNorm, {}, [&] { inner_->rms_norm(x, weight, eps, n_rows, dim, out); });
+  void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) override {
+    timed(Op::kRmsNorm, {}, [&] { inner_->rms_norm(x, weight, eps, rows, dim, out); });
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                       int head_dim) override {
-    timed(Op::kRmsNormHeads, {},
-          [&] { inner_->rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim); });
+    timed(Op::kRmsNormHeads, {}, [&] { inner_->rms_norm_heads(x, row_stride, weight, eps, rows, n_heads, head_dim); });
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
+  void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
     Work work;
     for (const MatmulTarget& target : targets) {
       work.inputs = target.weight->cols;
       work.outputs += target.weight->rows;
       work.bytes += target.weight->bytes;
     }
-    work.operations = 2 * static_cast<uint64_t>(work.inputs * work.outputs) * static_cast<uint64_t>(n_rows);
-    timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, n_rows, use); });
+    work.operations = 2 * static_cast<uint64_t>(work.inputs * work.outputs) * static_cast<uint64_t>(rows.value());
+    timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, rows, use); });
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
-    timed(Op::kLayerNorm, {}, [&] { inner_->layer_norm(x, weight, bias, eps, n_rows, dim, out); });
+    timed(Op::kLayerNorm, {}, [&] { inner_->layer_norm(x, weight, bias, eps, rows, dim, out); });
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
-    timed(Op::kAddBias, {}, [&] { inner_->add_bias(x, bias, n_rows, dim); });
+  void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    timed(Op::kLayerNormGroups, {}, [&] { inner_->layer_norm_groups(x, weight, eps, rows, n_groups, dim); });
+  }
+  void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
+    timed(Op::kAddBias, {}, [&] { inner_->add_bias(x, bias, rows, dim); });
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
@@ -214,12 +217,12 @@ class ProfiledBackend final : public Backend {
     timed(Op::kAttention, work,
           [&] { inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride); });
   }
-  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
+  void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
     const Matrix& weight = *products.weight;
     Work work{.inputs = weight.cols, .outputs = weight.rows, .bytes = weight.bytes};
     work.operations =
-        2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(n_rows);
-    timed(Op::kMatmul, work, [&] { inner_->batched_matmul(products, n_rows); });
+        2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(rows.value());
+    timed(Op::kMatmul, work, [&] { inner_->batched_matmul(products, rows); });
   }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
@@ -242,52 +245,53 @@ class ProfiledBackend final : public Backend {
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
     timed(Op::kStoreBlocks, {}, [&] { inner_->store_blocks(blocks, segments, rows, cache); });
   }
-  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->hyper_connection_weights(mix, numbers, n_rows); });
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->hyper_connection_weights(mix, numbers, rows); });
   }
-  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
                     float* out) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, n_rows, dim, out); });
+    timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, rows, dim, out); });
   }
-  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, n_rows, dim, streams); });
+    timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, rows, dim, streams); });
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, n_rows, dim, out); });
+  void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+             float* out) override {
+    timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, rows, dim, out); });
   }
-  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
-    timed(Op::kGateHeads, {}, [&] { inner_->gate_heads(x, gate, n_rows, n_heads, head_dim); });
+  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    timed(Op::kGateHeads, {}, [&] { inner_->gate_heads(x, gate, rows, n_heads, head_dim); });
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
-    timed(Op::kScaleColumns, {}, [&] { inner_->scale_columns(x, factors, n_rows, dim); });
+  void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
+    timed(Op::kScaleColumns, {}, [&] { inner_->scale_columns(x, factors, rows, dim); });
   }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override {
-    timed(Op::kAddWeighted, {}, [&] { inner_->add_weighted(x, y, weights, weight_stride, offset, n_rows, dim); });
+    timed(Op::kAddWeighted, {}, [&] { inner_->add_weighted(x, y, weights, weight_stride, offset, rows, dim); });
   }
-  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
-    timed(Op::kMatchLength, {}, [&] { inner_->rescale_to_norm(x, y, n_rows, dim); });
+  void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
+    timed(Op::kMatchLength, {}, [&] { inner_->rescale_to_norm(x, y, rows, dim); });
   }
-  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
-    timed(Op::kKeepOutliers, {}, [&] { inner_->gaussian_topk(x, deviations, n_rows, dim); });
+  void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
+    timed(Op::kKeepOutliers, {}, [&] { inner_->gaussian_topk(x, deviations, rows, dim); });
   }
-  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
-    timed(Op::kCopyRows, {}, [&] { inner_->copy_rows(x, x_stride, n_rows, dim, out); });
+  void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
+    timed(Op::kCopyRows, {}, [&] { inner_->copy_rows(x, x_stride, rows, dim, out); });
   }
-  void activate(Activation activation, float* x, int64_t count) override {
-    timed(Op::kActivate, {}, [&] { inner_->activate(activation, x, count); });
+  void activate(Activation activation, float* x, RowCount rows, int64_t dim) override {
+    timed(Op::kActivate, {}, [&] { inner_->activate(activation, x, rows, dim); });
   }
-  void scale(float* x, int64_t count, float factor) override {
-    timed(Op::kScale, {}, [&] { inner_->scale(x, count, factor); });
+  void scale(float* x, RowCount rows, int64_t dim, float factor) override {
+    timed(Op::kScale, {}, [&] { inner_->scale(x, rows, dim, factor); });
   }
-  void soft_cap(float* x, int64_t count, float cap) override {
-    timed(Op::kSoftCap, {}, [&] { inner_->soft_cap(x, count, cap); });
+  void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
+    timed(Op::kSoftCap, {}, [&] { inner_->soft_cap(x, rows, dim, cap); });
   }
-  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    timed(Op::kAddRows, {}, [&] { inner_->add_rows(x, y, factor, gate, n_rows, dim); });
+  void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
+    timed(Op::kAddRows, {}, [&] { inner_->add_rows(x, y, factor, gate, rows, dim); });
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override {
     // A lower bound of the bytes: the profiler does not know which experts several tokens share.
     const MixtureShape& shape = mixture.shape;
@@ -298,8 +302,8 @@ class ProfiledBackend final : public Backend {
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
     work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) *
                       static_cast<uint64_t>(shape.n_ff) * static_cast<uint64_t>(shape.n_used) *
-                      static_cast<uint64_t>(n_rows);
-    timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
+                      static_cast<uint64_t>(rows.value());
+    timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, rows, out, add_to_out); });
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
@@ -338,14 +342,14 @@ class ProfiledBackend final : public Backend {
               int head_dim) override {
     timed(Op::kRotate, {}, [&] { inner_->rotate(rope, segments, x, row_stride, n_heads, head_dim); });
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override {
-    timed(Op::kXielu, {}, [&] { inner_->xielu(params, x, count); });
+  void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override {
+    timed(Op::kXielu, {}, [&] { inner_->xielu(params, x, rows, dim); });
   }
-  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
-    timed(Op::kRmsNormGroups, {}, [&] { inner_->rms_norm_groups(x, weight, eps, n_rows, n_groups, dim); });
+  void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    timed(Op::kRmsNormGroups, {}, [&] { inner_->rms_norm_groups(x, weight, eps, rows, n_groups, dim); });
   }
-  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
-    timed(Op::kGatherRows, {}, [&] { inner_->gather_rows(x, rows, n_rows, dim, out); });
+  void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override {
+    timed(Op::kGatherRows, {}, [&] { inner_->gather_rows(x, rows, dim, out); });
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     timed(Op::kCopyPage, {}, [&] { inner_->copy_page(cache, from, to); });

@@ -68,6 +68,7 @@ class StepProfile {
     kPoolBlocks,
     kStoreBlocks,
     kMixStreams,
+    kLayerNormGroups,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {

@@ -31,7 +31,7 @@ class MtpLayer {
   virtual ~MtpLayer() = default;
   // Records what the drafter needs of the residual stream `x` of all tokens of a step as it enters layer `layer`, or as
   // it leaves the last layer. Called in order for every layer up to last_noted().
-  virtual void note(int layer, const float* x, int n_rows) = 0;
+  virtual void note(int layer, const float* x, RowCount rows) = 0;
   virtual int last_noted() const = 0;
   // Computes the keys and values of all tokens of the batch and saves the hidden states that the batch requests.
   // Overwrites all activations except the logits.
@@ -54,7 +54,7 @@ class MtpLayer {
                            std::span<const std::span<const Segment>> tables) = 0;
   // Applies the norm before the head to the outputs `x` of the parts and writes the result to Activations::normed.
   // Returns what the next draft token reads: the normalized outputs or `x`.
-  virtual const float* finish(int level, const float* x, int n_rows) = 0;
+  virtual const float* finish(int level, const float* x, RowCount rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
   int last_level() const { return static_cast<int>(levels_.size()) - 1; }

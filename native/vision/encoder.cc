@@ -82,9 +82,10 @@ Status Encoder::reserve() {
 
 void Encoder::apply(const EncoderLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
   const EncoderClamps& clamps = linear.clamps;
+  const RowCount rows = RowCount::fixed(n_rows);
   if (clamps.any) {
     assert(n_rows * linear.cols <= sizes_.clamped);
-    backend_.copy_rows(x, linear.cols, n_rows, linear.cols, memory_.clamped);
+    backend_.copy_rows(x, linear.cols, rows, linear.cols, memory_.clamped);
     x = memory_.clamped;
     operations().clamp(x, n_rows * linear.cols, clamps.in_low, clamps.in_high);
   }
@@ -92,15 +93,16 @@ void Encoder::apply(const EncoderLinear& linear, float* x, int n_rows, float* ou
   if (linear.fixed16)
     operations().fixed16_matmul({&target, 1}, x, n_rows);
   else
-    backend_.matmul({&target, 1}, x, n_rows);
+    backend_.matmul({&target, 1}, x, rows);
   if (clamps.any) operations().clamp(out, n_rows * linear.rows, clamps.out_low, clamps.out_high);
 }
 
 void Encoder::norm(const EncoderNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const {
+  const RowCount rows = RowCount::fixed(n_rows);
   if (norm.bias != nullptr)
-    backend_.layer_norm(x, norm.weight, norm.bias, eps, n_rows, dim, out);
+    backend_.layer_norm(x, norm.weight, norm.bias, eps, rows, dim, out);
   else
-    backend_.rms_norm(x, norm.weight, eps, n_rows, dim, out);
+    backend_.rms_norm(x, norm.weight, eps, rows, dim, out);
 }
 
 std::unique_ptr<EncoderRun> Encoder::begin(const PreparedPiece& piece) {

@@ -114,31 +114,34 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
   bool mixes_streams() const override { return true; }
   bool packs_layers() const override { return true; }
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+  void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
     // A row takes a few microseconds, so splitting the work across threads pays off for prefill but not for decode.
-    pool_.parallel_for(n_rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
+    pool_.parallel_for(rows.value(), kEmbedGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
     });
   }
 
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse) override {
-    cpu_matmul(matmul_, pool_, scratch_, targets, x, n_rows);
+  void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse) override {
+    cpu_matmul(matmul_, pool_, scratch_, targets, x, rows.value());
   }
 
-  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    ops_.rms_norm(pool_, x, weight, eps, n_rows, dim, out);
+  void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) override {
+    ops_.rms_norm(pool_, x, weight, eps, rows.value(), dim, out);
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                       int head_dim) override {
-    ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, n_rows, n_heads, head_dim);
+    ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, rows.value(), n_heads, head_dim);
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
-    ops_.layer_norm(pool_, x, weight, bias, eps, n_rows, dim, out);
+    ops_.layer_norm(pool_, x, weight, bias, eps, rows.value(), dim, out);
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
-    ops_.add_bias(pool_, x, bias, n_rows, dim);
+  void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    ops_.layer_norm_groups(pool_, x, weight, eps, rows.value(), n_groups, dim);
+  }
+  void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
+    ops_.add_bias(pool_, x, bias, rows.value(), dim);
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
@@ -146,8 +149,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
     ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
                         static_cast<CpuKvCache&>(cache));
   }
-  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
-    cpu_matmul_heads(matmul_, pool_, scratch_, products, n_rows);
+  void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
+    cpu_matmul_heads(matmul_, pool_, scratch_, products, rows.value());
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
@@ -165,53 +168,60 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
     ops_.store_blocks(pool_, blocks, segments, rows, static_cast<CpuKvCache&>(cache));
   }
-  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
-    ops_.hyper_connection_weights(pool_, mix, numbers, n_rows);
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
+    ops_.hyper_connection_weights(pool_, mix, numbers, rows.value());
   }
-  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
                     float* out) override {
-    ops_.read_streams(pool_, mix, numbers, streams, n_rows, dim, out);
+    ops_.read_streams(pool_, mix, numbers, streams, rows.value(), dim, out);
   }
-  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override {
-    ops_.write_streams(pool_, mix, numbers, x, n_rows, dim, streams);
+    ops_.write_streams(pool_, mix, numbers, x, rows.value(), dim, streams);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer, static_cast<const CpuKvCache&>(cache),
                    params, out, out_stride);
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    ops_.gated(pool_, gating, gate, up, n_rows, dim, out);
+  void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+             float* out) override {
+    ops_.gated(pool_, gating, gate, up, rows.value(), dim, out);
   }
-  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
-    ops_.gate_heads(pool_, x, gate, n_rows, n_heads, head_dim);
+  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    ops_.gate_heads(pool_, x, gate, rows.value(), n_heads, head_dim);
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
-    ops_.scale_columns(pool_, x, factors, n_rows, dim);
+  void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
+    ops_.scale_columns(pool_, x, factors, rows.value(), dim);
   }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override {
-    ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, n_rows, dim);
+    ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, rows.value(), dim);
   }
-  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
-    ops_.rescale_to_norm(pool_, x, y, n_rows, dim);
+  void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
+    ops_.rescale_to_norm(pool_, x, y, rows.value(), dim);
   }
-  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
-    ops_.gaussian_topk(pool_, x, deviations, n_rows, dim);
+  void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
+    ops_.gaussian_topk(pool_, x, deviations, rows.value(), dim);
   }
-  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
-    ops_.copy_rows(pool_, x, x_stride, n_rows, dim, out);
+  void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
+    ops_.copy_rows(pool_, x, x_stride, rows.value(), dim, out);
   }
-  void activate(Activation activation, float* x, int64_t count) override { ops_.activate(pool_, activation, x, count); }
-  void scale(float* x, int64_t count, float factor) override { ops_.scale(pool_, x, count, factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { ops_.soft_cap(pool_, x, count, cap); }
-  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    ops_.add_rows(pool_, x, y, factor, gate, n_rows, dim);
+  void activate(Activation activation, float* x, RowCount rows, int64_t dim) override {
+    ops_.activate(pool_, activation, x, rows.value() * dim);
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  void scale(float* x, RowCount rows, int64_t dim, float factor) override {
+    ops_.scale(pool_, x, rows.value() * dim, factor);
+  }
+  void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
+    ops_.soft_cap(pool_, x, rows.value() * dim, cap);
+  }
+  void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
+    ops_.add_rows(pool_, x, y, factor, gate, rows.value(), dim);
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override {
-    mixture_.run(mixture, router_logits, x, n_rows, out, add_to_out);
+    mixture_.run(mixture, router_logits, x, rows.value(), out, add_to_out);
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
@@ -229,12 +239,14 @@ class CpuBackend final : public Backend, public EncoderOperations {
               int head_dim) override {
     ops_.rotate(pool_, ops_scratch_, rope, segments, x, row_stride, n_heads, head_dim);
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override { ops_.xielu(pool_, params, x, count); }
-  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
-    ops_.rms_norm_groups(pool_, x, weight, eps, n_rows, n_groups, dim);
+  void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override {
+    ops_.xielu(pool_, params, x, rows.value() * dim);
   }
-  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
-    ops_.gather_rows(pool_, x, rows, n_rows, dim, out);
+  void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    ops_.rms_norm_groups(pool_, x, weight, eps, rows.value(), n_groups, dim);
+  }
+  void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override {
+    ops_.gather_rows(pool_, x, rows.data(), static_cast<int>(rows.size()), dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);

@@ -27,14 +27,14 @@ void BlockAttention::run(StepRows& rows, bool last) const {
   if (layer_.chooses) choose(rows);
   const int most = layer_.chooses ? params_.latents.index.most : 0;
   const float* chosen = buffers_.chosen;
-  if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count) && most > 0 && !rows.logit_rows.empty()) {
-    operations_.gather_rows(chosen, rows.logit_rows.data(), static_cast<int>(rows.logit_rows.size()), most,
-                            buffers_.last_chosen);
+  if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count.value()) && most > 0 &&
+      !rows.logit_rows.empty()) {
+    operations_.gather_rows(chosen, rows.logit_rows, most, buffers_.last_chosen);
     chosen = buffers_.last_chosen;
   }
   const float* const q =
       last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.q, q_dim(layer_)) : buffers_.q;
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   AttentionParams attention{.scale = layer_.attention_scale, .window = layer_.window, .sinks = weights_.sinks};
   if (layer_.block > 0) {
     attention.chosen = chosen;

@@ -28,7 +28,7 @@ class FeedForward : public LayerBlock {
 // Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
 // `use` states whether x is read again later.
 void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                   Operations& operations, const Activations& activations, const float* x, RowCount rows, float* out,
                    bool add, InputUse use);
 
 // A dense gated MLP: x += scale * post_norm(W_down (activation(W_gate h) * W_up h)), where h = pre_norm(x).

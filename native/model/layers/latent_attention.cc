@@ -8,7 +8,7 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   if (layer_.chooses) choose(rows);
   const float* q = buffers_.q;
   if (last) q = leave_logit_rows(rows);
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   const LatentParams& latents = params_.latents;
   const std::span<const Segment> segments = (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
   operations_.attention(segments, q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
@@ -115,19 +115,18 @@ void LatentAttention::store(const StepRows& rows) const {
 // Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
 const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
-  if (n == rows.count) return buffers_.q;
+  if (n == rows.count.value()) return buffers_.q;
   if (n > 0) {
-    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(layer_), buffers_.last_q);
-    operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
+    operations_.gather_rows(buffers_.q, rows.logit_rows, q_dim(layer_), buffers_.last_q);
+    operations_.gather_rows(rows.x, rows.logit_rows, params_.n_embd, buffers_.last_x);
     if (params_.latents.index.most > 0)
-      operations_.gather_rows(buffers_.chosen, rows.logit_rows.data(), n, params_.latents.index.most,
-                              buffers_.last_chosen);
+      operations_.gather_rows(buffers_.chosen, rows.logit_rows, params_.latents.index.most, buffers_.last_chosen);
     if (params_.parallel_residual)
-      operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
+      operations_.gather_rows(rows.normed, rows.logit_rows, params_.n_embd, buffers_.last_normed);
   }
   rows.normed = buffers_.last_normed;
   rows.x = buffers_.last_x;
-  rows.count = n;
+  rows.count = RowCount::fixed(n);
   rows.all = false;
   return buffers_.last_q;
 }

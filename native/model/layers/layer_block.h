@@ -34,7 +34,7 @@ struct StepRows {
   // only these tokens are left, and if all tokens have logits.
   std::span<const std::span<const Segment>> logit_tables;
   float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
-  int count;
+  RowCount count;
   bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // Ids of all tokens.

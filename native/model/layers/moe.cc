@@ -66,7 +66,7 @@ void NetworkAndExperts::run(StepRows& rows, bool) const {
   apply_norm(params_, own.network_post_norm, operations_, to.branch, rows.count, n_embd, to.branch);
 
   operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);
-  operations_.scale(to.normed, rows.count * n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
+  operations_.scale(to.normed, rows.count, n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
   const MatmulTarget routing{own.router.get(), to.router, params_.experts.count};
   operations_.matmul({&routing, 1}, to.normed, rows.count, InputUse::kLast);
 

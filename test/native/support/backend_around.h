@@ -42,25 +42,28 @@ class BackendAround : public Backend {
   }
   bool begin_step(const StepInput& input) override { return inner_.begin_step(input); }
   void end_step() override { inner_.end_step(); }
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
-    inner_.embed(table, tokens, n_rows, out);
+  void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
+    inner_.embed(table, tokens, rows, out);
   }
-  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    inner_.rms_norm(x, weight, eps, n_rows, dim, out);
+  void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) override {
+    inner_.rms_norm(x, weight, eps, rows, dim, out);
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                       int head_dim) override {
-    inner_.rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim);
+    inner_.rms_norm_heads(x, row_stride, weight, eps, rows, n_heads, head_dim);
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
-    inner_.layer_norm(x, weight, bias, eps, n_rows, dim, out);
+    inner_.layer_norm(x, weight, bias, eps, rows, dim, out);
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
-    inner_.add_bias(x, bias, n_rows, dim);
+  void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    inner_.layer_norm_groups(x, weight, eps, rows, n_groups, dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
-    inner_.matmul(targets, x, n_rows, use);
+  void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
+    inner_.add_bias(x, bias, rows, dim);
+  }
+  void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
+    inner_.matmul(targets, x, rows, use);
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
@@ -71,40 +74,43 @@ class BackendAround : public Backend {
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     inner_.attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    inner_.gated(gating, gate, up, n_rows, dim, out);
+  void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+             float* out) override {
+    inner_.gated(gating, gate, up, rows, dim, out);
   }
-  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
-    inner_.gate_heads(x, gate, n_rows, n_heads, head_dim);
+  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    inner_.gate_heads(x, gate, rows, n_heads, head_dim);
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
-    inner_.scale_columns(x, factors, n_rows, dim);
+  void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
+    inner_.scale_columns(x, factors, rows, dim);
   }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override {
-    inner_.add_weighted(x, y, weights, weight_stride, offset, n_rows, dim);
+    inner_.add_weighted(x, y, weights, weight_stride, offset, rows, dim);
   }
-  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
-    inner_.rescale_to_norm(x, y, n_rows, dim);
+  void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
+    inner_.rescale_to_norm(x, y, rows, dim);
   }
-  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
-    inner_.gaussian_topk(x, deviations, n_rows, dim);
+  void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
+    inner_.gaussian_topk(x, deviations, rows, dim);
   }
-  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
-    inner_.copy_rows(x, x_stride, n_rows, dim, out);
+  void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
+    inner_.copy_rows(x, x_stride, rows, dim, out);
   }
-  void activate(Activation activation, float* x, int64_t count) override { inner_.activate(activation, x, count); }
-  void scale(float* x, int64_t count, float factor) override { inner_.scale(x, count, factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { inner_.soft_cap(x, count, cap); }
-  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    inner_.add_rows(x, y, factor, gate, n_rows, dim);
+  void activate(Activation activation, float* x, RowCount rows, int64_t dim) override {
+    inner_.activate(activation, x, rows, dim);
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  void scale(float* x, RowCount rows, int64_t dim, float factor) override { inner_.scale(x, rows, dim, factor); }
+  void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override { inner_.soft_cap(x, rows, dim, cap); }
+  void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
+    inner_.add_rows(x, y, factor, gate, rows, dim);
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override {
-    inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
+    inner_.mixture(mixture, router_logits, x, rows, out, add_to_out);
   }
   Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
-  void batched_matmul(const BatchedMatmul& products, int n_rows) override { inner_.batched_matmul(products, n_rows); }
+  void batched_matmul(const BatchedMatmul& products, RowCount rows) override { inner_.batched_matmul(products, rows); }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
@@ -134,12 +140,12 @@ class BackendAround : public Backend {
               int head_dim) override {
     inner_.rotate(rope, segments, x, row_stride, n_heads, head_dim);
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override { inner_.xielu(params, x, count); }
-  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
-    inner_.rms_norm_groups(x, weight, eps, n_rows, n_groups, dim);
+  void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override { inner_.xielu(params, x, rows, dim); }
+  void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    inner_.rms_norm_groups(x, weight, eps, rows, n_groups, dim);
   }
-  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
-    inner_.gather_rows(x, rows, n_rows, dim, out);
+  void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override {
+    inner_.gather_rows(x, rows, dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override { inner_.copy_page(cache, from, to); }
   int host_threads() const override { return inner_.host_threads(); }

@@ -166,6 +166,8 @@ class CpuOps {
   // Computes the mean first, then the squared differences from it. Both sums are computed as in rms_norm().
   void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                   int64_t dim, float* out) const;
+  void layer_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                         int64_t dim) const;
   void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
   // Angles are computed in double. Sine and cosine are rounded to float.
   void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,

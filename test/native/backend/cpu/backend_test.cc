@@ -27,7 +27,7 @@ TEST(backend_forced_isa_is_the_one_that_runs) {
     std::vector<uint64_t> before;
     for (CpuIsa other : available_cpu_isas()) before.push_back(matmul_kernels(other).calls->load());
     const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = 20};
-    (*backend)->matmul({&target, 1}, x.data(), 1);
+    (*backend)->matmul({&target, 1}, x.data(), RowCount::fixed(1));
     size_t i = 0;
     for (CpuIsa other : available_cpu_isas())
       CHECK_EQ(matmul_kernels(other).calls->load() - before[i++], other == isa ? 1u : 0u);
@@ -150,7 +150,7 @@ TEST(backend_embed_equals_dequantize) {
       REQUIRE(table.ok());
       const std::vector<int32_t> tokens = {20, 0, 15, 16, 3, 3, 19, 1, 8};
       std::vector<float> out(tokens.size() * kCols);
-      (*backend)->embed(**table, tokens.data(), static_cast<int>(tokens.size()), out.data());
+      (*backend)->embed(**table, tokens.data(), RowCount::fixed(static_cast<int>(tokens.size())), out.data());
       for (size_t i = 0; i < tokens.size(); ++i)
         CHECK(std::memcmp(&out[i * kCols], &expected[static_cast<size_t>(tokens[i]) * kCols], kCols * 4) == 0);
     }

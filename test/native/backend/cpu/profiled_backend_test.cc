@@ -41,8 +41,8 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
     out.resize(3 * kRows);
     const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = kRows};
     backend->begin_step({});
-    backend->matmul({&target, 1}, x.data(), 3);
-    backend->matmul({&target, 1}, x.data(), 1);
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(3));
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(1));
     backend->end_step();
   }
   CHECK(results[0] == results[1]);

@@ -305,7 +305,8 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
           const int wanted = rows - 3;  // Only these output rows are written.
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
           backend.batched_matmul(
-              {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
+              {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows},
+              RowCount::fixed(n_rows));
           Floats got(size_t(n_rows * n_heads * rows));
           backend.wait();
           backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
@@ -320,7 +321,7 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
             }
             float* const product = put(Floats(size_t(n_rows * rows)));
             const MatmulTarget target{own->get(), product, rows};
-            backend.matmul({&target, 1}, put(dense), n_rows);
+            backend.matmul({&target, 1}, put(dense), RowCount::fixed(n_rows));
             Floats expected(size_t(n_rows * rows));
             backend.wait();
             backend.read_floats(expected.data(), product, static_cast<int64_t>(expected.size()));

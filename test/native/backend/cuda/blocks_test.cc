@@ -167,8 +167,9 @@ TEST(cuda_hyper_connections_match_double) {
   float* const numbers = device.put(one.logits);
   float* const streams = device.put(one.start);
   float* const read = device.put(std::vector<float>(one.result.size()));
-  device.backend().hyper_connection_weights(mix, numbers, StreamCase::kRows);
-  device.backend().read_streams(mix, numbers, streams, StreamCase::kRows, StreamCase::kWidth, read);
-  device.backend().write_streams(mix, numbers, device.put(one.result), StreamCase::kRows, StreamCase::kWidth, streams);
+  device.backend().hyper_connection_weights(mix, numbers, RowCount::fixed(StreamCase::kRows));
+  device.backend().read_streams(mix, numbers, streams, RowCount::fixed(StreamCase::kRows), StreamCase::kWidth, read);
+  device.backend().write_streams(mix, numbers, device.put(one.result), RowCount::fixed(StreamCase::kRows),
+                                 StreamCase::kWidth, streams);
   one.check(device.get(read, one.result.size()), device.get(streams, one.start.size()));
 }

@@ -259,17 +259,17 @@ TEST(cuda_fused_operations_give_the_same_bits) {
           backend->read_floats(results[way].data() + before, at, static_cast<int64_t>(count));
         };
         for (const Activation activation : {Activation::kSilu, Activation::kGelu}) {
-          backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
-          backend->matmul({&target, 1}, rows, n_rows, use);
+          backend->rms_norm(from, scales, 1e-5f, RowCount::fixed(n_rows), dim, rows);
+          backend->matmul({&target, 1}, rows, RowCount::fixed(n_rows), use);
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
-          backend->gated(activation, from, ups, n_rows, dim, rows);
-          backend->matmul({&target, 1}, rows, n_rows, use);
+          backend->gated(activation, from, ups, RowCount::fixed(n_rows), dim, rows);
+          backend->matmul({&target, 1}, rows, RowCount::fixed(n_rows), use);
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
         }
         // A queued operation is launched even if no product follows.
-        backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
+        backend->rms_norm(from, scales, 1e-5f, RowCount::fixed(n_rows), dim, rows);
         take(rows, n);
       }
       CHECK(same_bits(results[0], results[2]));
@@ -324,7 +324,7 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         const MatmulTarget target{matrix.get(), out, 16};
         const AttentionParams params{.scale = 0.2f, .sinks = head_dim == 96 ? put(sinks) : nullptr};
         backend->attention(list, q, q_dim, kHeads, 0, *cache, params, rows, q_dim);
-        backend->matmul({&target, 1}, rows, kRows, InputUse::kLast);
+        backend->matmul({&target, 1}, rows, RowCount::fixed(kRows), InputUse::kLast);
         results[fused ? 1 : 0].resize(16 * kRows);
         backend->read_floats(results[fused ? 1 : 0].data(), out, 16 * kRows);
       }
