@@ -1,5 +1,6 @@
 // The operations of the forward pass. A model calls them in order between begin_step() and end_step(). No operation
-// allocates memory. In the comments, n_rows is the value of a RowCount.
+// allocates memory. In the comments, n_rows is the value of a RowCount. Every backend implements every operation: there
+// are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -179,53 +180,36 @@ class Operations {
                          const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
   // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and
   // out must not overlap.
-  virtual void batched_matmul(const BatchedMatmul&, RowCount rows) { static_cast<void>(rows); }
+  virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
   // `rows` [n_rows][row_stride] in place, each row at its absolute position. Then stores `rows` into the pages of
   // `layer`. attention() over latents returns results of the value's size.
   virtual void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments,
                                       const LatentQueries& queries, float* rows, int64_t row_stride, int layer,
-                                      KvCache& cache) {
-    static_cast<void>(rope), static_cast<void>(segments), static_cast<void>(queries), static_cast<void>(rows);
-    static_cast<void>(row_stride), static_cast<void>(layer), static_cast<void>(cache);
-  }
+                                      KvCache& cache) = 0;
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
   // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
   // positions in order would resolve them. Tokens with at most `most` positions are skipped. chosen: [n_rows][most]
   // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
-                                float* chosen) {
-    static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);
-  }
+                                float* chosen) = 0;
   // Compressed attention only, which a backend may refuse together with its latents. values and scores are dense,
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
-                           const float* values, const float* scores, float* out) {
-    static_cast<void>(pool), static_cast<void>(segments), static_cast<void>(state), static_cast<void>(values);
-    static_cast<void>(scores), static_cast<void>(out);
-  }
+                           const float* values, const float* scores, float* out) = 0;
   // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
-  virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
-    static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
-  }
+  virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
+                            KvCache& cache) = 0;
   // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()]
   // in place.
-  virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(rows);
-  }
+  virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) = 0;
   // out[row] = sum over s of in[s] * streams[row][s]. Rows of `streams` are dense, [n_streams][dim].
   virtual void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows,
-                            int64_t dim, float* out) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(rows);
-    static_cast<void>(dim), static_cast<void>(out);
-  }
+                            int64_t dim, float* out) = 0;
   // streams[row][to] = out[to] * x[row] + sum over `from` of between[from][to] * streams[row][from].
   virtual void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows,
-                             int64_t dim, float* streams) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(rows);
-    static_cast<void>(dim), static_cast<void>(streams);
-  }
+                             int64_t dim, float* streams) = 0;
   // out[row][i] = activation(gate[row][i]) * up[row][i]. Dense; out may be the same memory as gate.
   virtual void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
                      float* out) = 0;

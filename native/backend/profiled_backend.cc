@@ -33,66 +33,38 @@ Reach reach_of(std::span<const Segment> segments, int window) {
 
 }  // namespace
 
-StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
+StepProfile::Slot& StepProfile::slot(OperationKind op, int64_t inputs, int64_t outputs) {
+  size_t n_shapes = 0;
   for (Slot& slot : slots_) {
-    const Op held = slot.op.load(std::memory_order_relaxed);
-    if (held == op && slot.inputs.load(std::memory_order_relaxed) == inputs &&
-        slot.outputs.load(std::memory_order_relaxed) == outputs)
-      return slot;
-    if (held != Op::kNone) continue;
+    const OperationKind held = slot.op.load(std::memory_order_relaxed);
+    if (held == op) {
+      if (slot.inputs.load(std::memory_order_relaxed) == inputs &&
+          slot.outputs.load(std::memory_order_relaxed) == outputs)
+        return slot;
+      ++n_shapes;
+    }
+    if (held != kEmpty) continue;
+    if (n_shapes == kMatmulShapes && inputs > 0) return this->slot(op, 0, 0);
     slot.inputs.store(inputs, std::memory_order_relaxed);
     slot.outputs.store(outputs, std::memory_order_relaxed);
     slot.op.store(op, std::memory_order_release);
     return slot;
   }
-  return slots_.back();
+  return slots_.back();  // Not reached: there is a slot for everything.
 }
 
 std::vector<OpFigures> StepProfile::read() const {
-  static constexpr const char* kNames[] = {"",
-                                           "embed",
-                                           "rms_norm",
-                                           "rms_norm_heads",
-                                           "layer_norm",
-                                           "add_bias",
-                                           "matmul",
-                                           "rope_and_store",
-                                           "attention",
-                                           "gated",
-                                           "gate_heads",
-                                           "scale_columns",
-                                           "add_weighted",
-                                           "match_length",
-                                           "keep_outliers",
-                                           "copy_rows",
-                                           "activate",
-                                           "scale",
-                                           "soft_cap",
-                                           "add_rows",
-                                           "mixture",
-                                           "gather_rows",
-                                           "copy_page",
-                                           "read_floats",
-                                           "sample",
-                                           "convolve",
-                                           "delta_rule",
-                                           "state_space",
-                                           "rms_norm_groups",
-                                           "rotate",
-                                           "xielu",
-                                           "choose_positions",
-                                           "pool_blocks",
-                                           "store_blocks",
-                                           "mix_streams",
-                                           "layer_norm_groups"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
-    const Op op = slot.op.load(std::memory_order_acquire);
-    if (op == Op::kNone) break;
-    OpFigures figures{.name = kNames[static_cast<size_t>(op)]};
-    if (op == Op::kMatmul)
-      figures.name += " " + std::to_string(slot.inputs.load(std::memory_order_relaxed)) + " x " +
-                      std::to_string(slot.outputs.load(std::memory_order_relaxed));
+    const OperationKind op = slot.op.load(std::memory_order_acquire);
+    if (op == kEmpty) break;
+    OpFigures figures{.name = std::string(name_of(op))};
+    const int64_t inputs = slot.inputs.load(std::memory_order_relaxed);
+    if (inputs > 0)
+      figures.name +=
+          " " + std::to_string(inputs) + " x " + std::to_string(slot.outputs.load(std::memory_order_relaxed));
+    else if (op == OperationKind::kMatmul)
+      figures.name += ", other shapes";
     figures.calls = slot.calls.load(std::memory_order_relaxed);
     figures.nanoseconds = slot.nanoseconds.load(std::memory_order_relaxed);
     figures.bytes = slot.bytes.load(std::memory_order_relaxed);
@@ -226,7 +198,7 @@ class ProfiledBackend final : public Backend {
   }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    timed(Op::kRopeAndStore, {},
+    timed(Op::kRopeAndStoreLatents, {},
           [&] { inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache); });
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
@@ -236,7 +208,7 @@ class ProfiledBackend final : public Backend {
     Work work;
     work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) *
                       static_cast<uint64_t>(layer.key_dim);
-    timed(Op::kChoosePositions, work, [&] { inner_->select_positions(index, segments, cache, chosen); });
+    timed(Op::kSelectPositions, work, [&] { inner_->select_positions(index, segments, cache, chosen); });
   }
   void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override {
@@ -246,15 +218,15 @@ class ProfiledBackend final : public Backend {
     timed(Op::kStoreBlocks, {}, [&] { inner_->store_blocks(blocks, segments, rows, cache); });
   }
   void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->hyper_connection_weights(mix, numbers, rows); });
+    timed(Op::kHyperConnectionWeights, {}, [&] { inner_->hyper_connection_weights(mix, numbers, rows); });
   }
   void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
                     float* out) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, rows, dim, out); });
+    timed(Op::kReadStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, rows, dim, out); });
   }
   void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, rows, dim, streams); });
+    timed(Op::kWriteStreams, {}, [&] { inner_->write_streams(mix, numbers, x, rows, dim, streams); });
   }
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
              float* out) override {
@@ -271,10 +243,10 @@ class ProfiledBackend final : public Backend {
     timed(Op::kAddWeighted, {}, [&] { inner_->add_weighted(x, y, weights, weight_stride, offset, rows, dim); });
   }
   void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
-    timed(Op::kMatchLength, {}, [&] { inner_->rescale_to_norm(x, y, rows, dim); });
+    timed(Op::kRescaleToNorm, {}, [&] { inner_->rescale_to_norm(x, y, rows, dim); });
   }
   void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
-    timed(Op::kKeepOutliers, {}, [&] { inner_->gaussian_topk(x, deviations, rows, dim); });
+    timed(Op::kGaussianTopk, {}, [&] { inner_->gaussian_topk(x, deviations, rows, dim); });
   }
   void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
     timed(Op::kCopyRows, {}, [&] { inner_->copy_rows(x, x_stride, rows, dim, out); });
@@ -366,7 +338,7 @@ class ProfiledBackend final : public Backend {
   }
 
  private:
-  using Op = StepProfile::Op;
+  using Op = OperationKind;
   struct Work {
     int64_t inputs = 0, outputs = 0;
     uint64_t bytes = 0, operations = 0;

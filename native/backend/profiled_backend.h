@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/operation_kind.h"
 
 namespace monolith {
 
@@ -32,54 +33,20 @@ class StepProfile {
 
  private:
   friend class ProfiledBackend;
-  enum class Op : uint8_t {
-    kNone,
-    kEmbed,
-    kRmsNorm,
-    kRmsNormHeads,
-    kLayerNorm,
-    kAddBias,
-    kMatmul,
-    kRopeAndStore,
-    kAttention,
-    kGated,
-    kGateHeads,
-    kScaleColumns,
-    kAddWeighted,
-    kMatchLength,
-    kKeepOutliers,
-    kCopyRows,
-    kActivate,
-    kScale,
-    kSoftCap,
-    kAddRows,
-    kMixture,
-    kGatherRows,
-    kCopyPage,
-    kReadFloats,
-    kSample,
-    kConvolve,
-    kDeltaRule,
-    kStateSpace,
-    kRmsNormGroups,
-    kRotate,
-    kXielu,
-    kChoosePositions,
-    kPoolBlocks,
-    kStoreBlocks,
-    kMixStreams,
-    kLayerNormGroups,
-  };
-  static constexpr size_t kSlots = 32;
+  // Matrix products are counted by shape. Shapes beyond the first kMatmulShapes are counted together.
+  static constexpr size_t kMatmulShapes = 32;
+  // One for each operation, of which matmul has one for each shape and one for further shapes.
+  static constexpr size_t kSlots = kOperationKinds - 1 + kMatmulShapes + 1;
+  static_assert(kOperationKinds < 255, "an empty slot has no operation");
+  static constexpr auto kEmpty = static_cast<OperationKind>(255);
   struct Slot {
-    std::atomic<Op> op{Op::kNone};  // Written once, after `inputs` and `outputs`.
+    std::atomic<OperationKind> op{kEmpty};  // Written once, after `inputs` and `outputs`.
     std::atomic<int64_t> inputs{0}, outputs{0};
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };
 
-  // Called only by the engine thread. If there are more than kSlots distinct operations, the last slot counts all the
-  // others.
-  Slot& slot(Op op, int64_t inputs, int64_t outputs);
+  // Called only by the engine thread.
+  Slot& slot(OperationKind op, int64_t inputs, int64_t outputs);
 
   std::array<Slot, kSlots> slots_;
 };

@@ -115,6 +115,28 @@ class BackendAround : public Backend {
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
   }
+  void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
+                        float* chosen) override {
+    inner_.select_positions(index, segments, cache, chosen);
+  }
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
+                   const float* values, const float* scores, float* out) override {
+    inner_.pool_blocks(pool, segments, state, values, scores, out);
+  }
+  void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
+    inner_.store_blocks(blocks, segments, rows, cache);
+  }
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
+    inner_.hyper_connection_weights(mix, numbers, rows);
+  }
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
+                    float* out) override {
+    inner_.read_streams(mix, numbers, streams, rows, dim, out);
+  }
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
+                     float* streams) override {
+    inner_.write_streams(mix, numbers, x, rows, dim, streams);
+  }
   Status can_compute(const Convolution& convolution) const override { return inner_.can_compute(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return inner_.can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_.can_compute(space); }

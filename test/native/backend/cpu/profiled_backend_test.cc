@@ -56,6 +56,35 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
   CHECK(product->nanoseconds > 0);
 }
 
+TEST(profile_has_room_for_every_operation_after_many_matmul_shapes) {
+  constexpr int kShapes = 40;
+  constexpr int64_t kCols = 32;
+  auto inner = make_cpu_backend({.threads = 1});
+  REQUIRE(inner.ok());
+  const auto profile = std::make_shared<StepProfile>();
+  const auto backend = make_profiled_backend(std::move(*inner), profile);
+  REQUIRE(backend->reserve(1, kCols, 64, 16).ok());
+  std::vector<float> x(kCols, 0.5f);
+  for (int i = 0; i < kShapes; ++i) {
+    const int64_t rows = 16 * (i + 1);
+    const auto data = matrix_data(TensorType::kQ8_0, rows, kCols, 1);
+    auto matrix = backend->matrix({TensorType::kQ8_0, rows, kCols, data});
+    REQUIRE(matrix.ok());
+    std::vector<float> out(static_cast<size_t>(rows));
+    const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = rows};
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(1));
+  }
+  backend->scale(x.data(), RowCount::fixed(1), kCols, 2.0f);
+  backend->soft_cap(x.data(), RowCount::fixed(1), kCols, 2.0f);
+  const auto all = profile->read();
+  CHECK_EQ(all.size(), size_t{32 + 1 + 2});
+  CHECK(find(all, "matmul 32 x 512") != nullptr && find(all, "matmul 32 x 528") == nullptr);
+  const OpFigures *const others = find(all, "matmul, other shapes"), *const scaled = find(all, "scale");
+  REQUIRE(others != nullptr && scaled != nullptr && find(all, "soft_cap") != nullptr);
+  CHECK_EQ(others->calls, uint64_t{kShapes - 32});
+  CHECK_EQ(scaled->calls, 1u);
+}
+
 // Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
 // attend to 8 + 8 positions, of which 9 are distinct.
 TEST(profiled_backend_counts_the_positions_that_attention_reads) {
