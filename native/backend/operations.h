@@ -88,6 +88,45 @@ struct AttentionParams {
   int block = 0, block_layer = -1;
 };
 
+// Arguments of Operations::rope_and_store(). Strides are floats between rows.
+struct RopeCall {
+  RopeParams rope;
+  std::span<const Segment> segments;
+  float* q;  // Shape [n_rows][n_heads][key_dim].
+  int64_t q_stride;
+  int n_heads;
+  float* k;  // Shape [n_rows][n_kv_heads][key_dim], or null.
+  int64_t k_stride;
+  const float* v;  // Shape [n_rows][n_kv_heads][value_dim], or null.
+  int64_t v_stride;
+  int layer;
+  KvCache& cache;
+};
+
+// Arguments of Operations::rope_and_store_latents().
+struct LatentsCall {
+  RopeParams rope;
+  std::span<const Segment> segments;
+  LatentQueries queries;
+  float* rows;  // Shape [n_rows][row_stride].
+  int64_t row_stride;
+  int layer;
+  KvCache& cache;
+};
+
+// Arguments of Operations::attention(). Strides are floats between rows.
+struct AttentionCall {
+  std::span<const Segment> segments;
+  const float* q;  // Shape [n_rows][n_heads][key_dim].
+  int64_t q_stride;
+  int n_heads;
+  int layer;
+  const KvCache& cache;
+  AttentionParams params;
+  float* out;  // Shape [n_rows][n_heads][value_dim].
+  int64_t out_stride;
+};
+
 // How rows that represent blocks of positions are stored. A row that completes a block is normalized, and its last
 // rope.n_dims elements are rotated by the block's first position.
 struct BlockRows {
@@ -170,24 +209,18 @@ class Operations {
   // Applies RoPE to q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place, each row at its
   // absolute position. Then stores k and v into the pages of `layer`. The strides are floats between rows. With n_dims
   // 0, nothing is rotated. If k and v are null, only q is rotated and nothing is stored.
-  virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                              int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                              KvCache& cache) = 0;
+  virtual void rope_and_store(const RopeCall& call) = 0;
   // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
-  // Segment::seen_end. Keys and values come from the pages. q is [n_rows][n_heads][key_dim], out is
-  // [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
-  virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                         const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
+  // Segment::seen_end. Keys and values come from the pages. Query head h uses KV head h / (n_heads / n_kv_heads).
+  virtual void attention(const AttentionCall& call) = 0;
   // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and
   // out must not overlap.
   virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
-  // `rows` [n_rows][row_stride] in place, each row at its absolute position. Then stores `rows` into the pages of
-  // `layer`. attention() over latents returns results of the value's size.
-  virtual void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments,
-                                      const LatentQueries& queries, float* rows, int64_t row_stride, int layer,
-                                      KvCache& cache) = 0;
+  // `rows` in place, each row at its absolute position. Then stores `rows` into the pages of `layer`. attention() over
+  // latents returns results of the value's size.
+  virtual void rope_and_store_latents(const LatentsCall& call) = 0;
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
   // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
   // positions in order would resolve them. Tokens with at most `most` positions are skipped. chosen: [n_rows][most]

@@ -168,26 +168,20 @@ class ProfiledBackend final : public Backend {
   void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
     timed(Op::kAddBias, {}, [&] { inner_->add_bias(x, bias, rows, dim); });
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    timed(Op::kRopeAndStore, {}, [&] {
-      inner_->rope_and_store(rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer, cache);
-    });
+  void rope_and_store(const RopeCall& call) override {
+    timed(Op::kRopeAndStore, {}, [&] { inner_->rope_and_store(call); });
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    const Reach reach = reach_of(segments, params.window);
-    const KvShape& shape = cache.shape;
-    const LayerState& own = shape.layers[static_cast<size_t>(layer)];
+  void attention(const AttentionCall& call) override {
+    const Reach reach = reach_of(call.segments, call.params.window);
+    const KvShape& shape = call.cache.shape;
+    const LayerState& own = shape.layers[static_cast<size_t>(call.layer)];
     // A page holds keys and values of all layers of its page table. This is the share of one layer.
     const auto bytes_per_position =
-        cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
+        call.cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
     Work work;
     work.bytes = static_cast<uint64_t>(reach.positions) * bytes_per_position;
-    work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(n_heads * own.key_dim);
-    timed(Op::kAttention, work,
-          [&] { inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride); });
+    work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(call.n_heads * own.key_dim);
+    timed(Op::kAttention, work, [&] { inner_->attention(call); });
   }
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
     const Matrix& weight = *products.weight;
@@ -196,10 +190,8 @@ class ProfiledBackend final : public Backend {
         2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(rows.value());
     timed(Op::kMatmul, work, [&] { inner_->batched_matmul(products, rows); });
   }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    timed(Op::kRopeAndStoreLatents, {},
-          [&] { inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache); });
+  void rope_and_store_latents(const LatentsCall& call) override {
+    timed(Op::kRopeAndStoreLatents, {}, [&] { inner_->rope_and_store_latents(call); });
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {

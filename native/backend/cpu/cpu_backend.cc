@@ -143,12 +143,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
     ops_.add_bias(pool_, x, bias, rows.value(), dim);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
-                        static_cast<CpuKvCache&>(cache));
-  }
+  void rope_and_store(const RopeCall& call) override { ops_.rope_and_store(pool_, ops_scratch_, call); }
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
     cpu_matmul_heads(matmul_, pool_, scratch_, products, rows.value());
   }
@@ -156,10 +151,8 @@ class CpuBackend final : public Backend, public EncoderOperations {
                         float* chosen) override {
     ops_.select_positions(pool_, ops_scratch_, index, segments, static_cast<const CpuKvCache&>(cache), chosen);
   }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    ops_.rope_and_store_latents(pool_, ops_scratch_, rope, segments, queries, rows, row_stride, layer,
-                                static_cast<CpuKvCache&>(cache));
+  void rope_and_store_latents(const LatentsCall& call) override {
+    ops_.rope_and_store_latents(pool_, ops_scratch_, call);
   }
   void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override {
@@ -179,11 +172,7 @@ class CpuBackend final : public Backend, public EncoderOperations {
                      float* streams) override {
     ops_.write_streams(pool_, mix, numbers, x, rows.value(), dim, streams);
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer, static_cast<const CpuKvCache&>(cache),
-                   params, out, out_stride);
-  }
+  void attention(const AttentionCall& call) override { ops_.attention(pool_, ops_scratch_, call); }
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
              float* out) override {
     ops_.gated(pool_, gating, gate, up, rows.value(), dim, out);

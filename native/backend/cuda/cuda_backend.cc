@@ -200,29 +200,28 @@ class CudaBackend final : public Backend {
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
     pending_.matmul(matmul_, targets, x, padded(rows), use);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    auto& own = static_cast<CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
-    if (k == nullptr) call.cache.n_kv_heads = 0;  // Only the queries are rotated.
-    call.norms = pending_.head_norms(call, rope.n_dims);
-    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
+  void rope_and_store(const RopeCall& call) override {
+    auto& own = static_cast<CudaKvCache&>(call.cache);
+    const RowList rows = list_of(call.segments);
+    RopeLaunch launch{&rows,         call.q, call.q_stride, call.n_heads,         call.k,
+                      call.k_stride, call.v, call.v_stride, own.view(call.layer), own.shape.type};
+    if (call.k == nullptr) launch.cache.n_kv_heads = 0;  // Only the queries are rotated.
+    launch.norms = pending_.head_norms(launch, call.rope.n_dims);
+    cuda::rope_and_store(now(), call.rope, ropes_.prepare(call.rope, rows), launch);
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    const auto& own = static_cast<const CudaKvCache&>(cache);
-    if (const KvView view = own.view(layer); view.latents() && (params.block > 0 || params.sinks)) {
+  void attention(const AttentionCall& call) override {
+    const auto& own = static_cast<const CudaKvCache&>(call.cache);
+    const AttentionParams& params = call.params;
+    AttentionLaunch launch{nullptr, call.q,   call.q_stride,  call.n_heads, own.view(call.layer),
+                           params,  call.out, call.out_stride};
+    if (launch.cache.latents() && (params.block > 0 || params.sinks)) {
       Runtime& runtime = now();
-      const RowList rows = list_of(segments);
-      const AttentionCall call{&rows, q, q_stride, n_heads, view, params, out, out_stride};
-      return attention_blocks(runtime, call, params.block > 0 ? own.view(params.block_layer) : view, own.shape.type);
+      const RowList rows = list_of(call.segments);
+      launch.rows = &rows;
+      return attention_blocks(runtime, launch, params.block > 0 ? own.view(params.block_layer) : launch.cache,
+                              own.shape.type);
     }
-    pending_.hold(PendingAttention{&partial_,
-                                   list_of(segments),
-                                   {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                                   own.shape.type});
+    pending_.hold(PendingAttention{&partial_, list_of(call.segments), launch, own.shape.type});
   }
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
              float* out) override {
@@ -313,19 +312,18 @@ class CudaBackend final : public Backend {
     pending_.flush();
     heads_.run(matmul_, products, padded(rows));
   }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* latents, int64_t row_stride, int layer, KvCache& cache) override {
-    auto& own = static_cast<CudaKvCache&>(cache);
+  void rope_and_store_latents(const LatentsCall& call) override {
+    auto& own = static_cast<CudaKvCache&>(call.cache);
     Runtime& runtime = now();
-    const RowList rows = list_of(segments);
+    const RowList rows = list_of(call.segments);
     store_latents(runtime, {.rows = &rows,
-                            .style = rope.style,
-                            .n_dims = rope.n_dims,
-                            .factors = ropes_.prepare(rope, rows),
-                            .queries = queries,
-                            .latents = latents,
-                            .stride = row_stride,
-                            .cache = own.view(layer),
+                            .style = call.rope.style,
+                            .n_dims = call.rope.n_dims,
+                            .factors = ropes_.prepare(call.rope, rows),
+                            .queries = call.queries,
+                            .latents = call.rows,
+                            .stride = call.row_stride,
+                            .cache = own.view(call.layer),
                             .type = own.shape.type});
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
@@ -345,7 +343,7 @@ class CudaBackend final : public Backend {
     const RowList rows = list_of(segments);
     KvView none{};  // There are no keys and values: only the queries are rotated.
     none.head_dim = head_dim;
-    const RopeCall call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
+    const RopeLaunch call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
   void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override {

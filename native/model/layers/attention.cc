@@ -10,16 +10,22 @@ void Attention::run(StepRows& rows, bool last) const {
   const float* q = buffers_.q;
   if (last) q = leave_logit_rows(rows);
   if (rows.count.value() == 0) return;
-  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
-                        {.scale = layer_.attention_scale,
-                         .window = layer_.window,
-                         .chunked = layer_.chunked,
-                         .soft_cap = params_.attention_soft_cap,
-                         .sinks = weights_.sinks,
-                         .temperature_scale = layer_.temperature_scale,
-                         .temperature_length = layer_.temperature_length,
-                         .temperature_offset = layer_.temperature_offset},
-                        buffers_.attended, attended_dim(layer_));
+  operations_.attention({.segments = segments(rows),
+                         .q = q,
+                         .q_stride = q_dim(layer_),
+                         .n_heads = layer_.n_heads,
+                         .layer = kv_layer_,
+                         .cache = cache_,
+                         .params = {.scale = layer_.attention_scale,
+                                    .window = layer_.window,
+                                    .chunked = layer_.chunked,
+                                    .soft_cap = params_.attention_soft_cap,
+                                    .sinks = weights_.sinks,
+                                    .temperature_scale = layer_.temperature_scale,
+                                    .temperature_length = layer_.temperature_length,
+                                    .temperature_offset = layer_.temperature_offset},
+                         .out = buffers_.attended,
+                         .out_stride = attended_dim(layer_)});
   if (params_.head_gates)
     operations_.gate_heads(buffers_.attended, rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count,
                            layer_.n_heads, layer_.value_dim);
@@ -93,9 +99,17 @@ void Attention::store(const StepRows& rows) const {
     rope.n_dims = 0;
   }
   const bool own = layer_.kv_of < 0;
-  operations_.rope_and_store(rope, segments(rows), buffers_.q, q_dim(layer_), layer_.n_heads,
-                             own ? buffers_.k : nullptr, k_dim(layer_), own ? buffers_.v : nullptr, v_dim(layer_),
-                             kv_layer_, cache_);
+  operations_.rope_and_store({.rope = rope,
+                              .segments = segments(rows),
+                              .q = buffers_.q,
+                              .q_stride = q_dim(layer_),
+                              .n_heads = layer_.n_heads,
+                              .k = own ? buffers_.k : nullptr,
+                              .k_stride = k_dim(layer_),
+                              .v = own ? buffers_.v : nullptr,
+                              .v_stride = v_dim(layer_),
+                              .layer = kv_layer_,
+                              .cache = cache_});
 }
 
 // Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.

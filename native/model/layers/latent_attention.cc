@@ -11,15 +11,21 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   if (rows.count.value() == 0) return;
   const LatentParams& latents = params_.latents;
   const std::span<const Segment> segments = (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
-  operations_.attention(segments, q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
-                        {.scale = layer_.attention_scale,
-                         .window = layer_.window,
-                         .temperature_scale = layer_.temperature_scale,
-                         .temperature_length = layer_.temperature_length,
-                         .temperature_offset = layer_.temperature_offset,
-                         .chosen = rows.all ? buffers_.chosen : buffers_.last_chosen,
-                         .most_chosen = latents.index.most},
-                        buffers_.attended, attended_dim(layer_));
+  operations_.attention({.segments = segments,
+                         .q = q,
+                         .q_stride = q_dim(layer_),
+                         .n_heads = layer_.n_heads,
+                         .layer = kv_layer_,
+                         .cache = cache_,
+                         .params = {.scale = layer_.attention_scale,
+                                    .window = layer_.window,
+                                    .temperature_scale = layer_.temperature_scale,
+                                    .temperature_length = layer_.temperature_length,
+                                    .temperature_offset = layer_.temperature_offset,
+                                    .chosen = rows.all ? buffers_.chosen : buffers_.last_chosen,
+                                    .most_chosen = latents.index.most},
+                         .out = buffers_.attended,
+                         .out_stride = attended_dim(layer_)});
   const int64_t values_dim = int64_t{layer_.n_heads} * latents.value_dim;
   operations_.batched_matmul({.weight = weights_.v_b.get(),
                               .n_heads = layer_.n_heads,
@@ -90,7 +96,13 @@ void LatentAttention::choose(const StepRows& rows) const {
   const int64_t q_dim = int64_t{index.n_heads} * index.key_dim;
   operations_.rotate(rope, segments, to.index_q, q_dim, index.n_heads, index.key_dim);
   operations_.rotate(rope, segments, to.index_k, index.key_dim, 1, index.key_dim);
-  operations_.rope_and_store_latents({}, segments, {}, to.index_k, index.key_dim, index_layer_, cache_);
+  operations_.rope_and_store_latents({.rope = {},
+                                      .segments = segments,
+                                      .queries = {},
+                                      .rows = to.index_k,
+                                      .row_stride = index.key_dim,
+                                      .layer = index_layer_,
+                                      .cache = cache_});
   operations_.select_positions({.q = to.index_q,
                                 .weights = to.index_weights,
                                 .n_heads = index.n_heads,
@@ -108,8 +120,13 @@ void LatentAttention::store(const StepRows& rows) const {
                               .to = buffers_.q,
                               .to_stride = q_dim(layer_),
                               .n_heads = layer_.n_heads};
-  operations_.rope_and_store_latents(rope, rows.tables[static_cast<size_t>(table_)], queries, buffers_.k, k_dim(layer_),
-                                     kv_layer_, cache_);
+  operations_.rope_and_store_latents({.rope = rope,
+                                      .segments = rows.tables[static_cast<size_t>(table_)],
+                                      .queries = queries,
+                                      .rows = buffers_.k,
+                                      .row_stride = k_dim(layer_),
+                                      .layer = kv_layer_,
+                                      .cache = cache_});
 }
 
 // Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.

@@ -65,15 +65,8 @@ class BackendAround : public Backend {
   void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
     inner_.matmul(targets, x, rows, use);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    inner_.rope_and_store(rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer, cache);
-  }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    inner_.attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
-  }
+  void rope_and_store(const RopeCall& call) override { inner_.rope_and_store(call); }
+  void attention(const AttentionCall& call) override { inner_.attention(call); }
   void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
              float* out) override {
     inner_.gated(gating, gate, up, rows, dim, out);
@@ -111,10 +104,7 @@ class BackendAround : public Backend {
   }
   Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override { inner_.batched_matmul(products, rows); }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
-  }
+  void rope_and_store_latents(const LatentsCall& call) override { inner_.rope_and_store_latents(call); }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
     inner_.select_positions(index, segments, cache, chosen);

@@ -101,8 +101,15 @@ TEST(profiled_backend_counts_the_positions_that_attention_reads) {
   std::vector<float> q(2 * kHeads * kHeadDim, 0.0f), out(q.size());
   const auto attend = [&](int window) {
     const auto before = profile->read();
-    backend->attention({&segment, 1}, q.data(), kHeads * kHeadDim, kHeads, 0, **cache,
-                       {.scale = 1.0f, .window = window}, out.data(), kHeads * kHeadDim);
+    backend->attention({{&segment, 1},
+                        q.data(),
+                        kHeads * kHeadDim,
+                        kHeads,
+                        0,
+                        **cache,
+                        {.scale = 1.0f, .window = window},
+                        out.data(),
+                        kHeads * kHeadDim});
     OpFigures figures = *find(profile->read(), "attention");
     if (!before.empty()) {
       figures.operations -= before[0].operations;

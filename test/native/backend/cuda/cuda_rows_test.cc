@@ -388,7 +388,7 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
       backend.rotate(rope, list, q, kDim, 1, kDim);
       backend.read_floats(alone.data(), q, kDim);
       backend.write_floats(q, x.data(), kDim);
-      backend.rope_and_store(rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache);
+      backend.rope_and_store({rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache});
       backend.read_floats(x.data(), q, kDim);
       CHECK(std::memcmp(alone.data(), x.data(), kDim * sizeof(float)) == 0);
       for (int i = 0; i < kHalf; ++i) {

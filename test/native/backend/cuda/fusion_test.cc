@@ -198,7 +198,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   RowList list;
   list.n_rows = 3;
   float q[1] = {}, k[1] = {};
-  RopeCall call{&list, q, 256, 4, k, 128, k, 128, {}, KvType::kF16};
+  RopeLaunch call{&list, q, 256, 4, k, 128, k, 128, {}, KvType::kF16};
   call.cache.n_kv_heads = 2;
   call.cache.head_dim = call.cache.value_dim = 64;
   const PendingHeads of_q{q, 256, rows, 1e-5f, 3, 4, 64}, of_k{k, 128, other, 1e-5f, 3, 2, 64};
@@ -320,10 +320,10 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         const std::vector<Segment> list = {
             {0, 1, kContext - 1, pages.data()}, {1, 1, 20, pages.data()}, {2, kTile, 130, pages.data()}};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        backend->rope_and_store(none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache);
+        backend->rope_and_store({none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache});
         const MatmulTarget target{matrix.get(), out, 16};
         const AttentionParams params{.scale = 0.2f, .sinks = head_dim == 96 ? put(sinks) : nullptr};
-        backend->attention(list, q, q_dim, kHeads, 0, *cache, params, rows, q_dim);
+        backend->attention({list, q, q_dim, kHeads, 0, *cache, params, rows, q_dim});
         backend->matmul({&target, 1}, rows, RowCount::fixed(kRows), InputUse::kLast);
         results[fused ? 1 : 0].resize(16 * kRows);
         backend->read_floats(results[fused ? 1 : 0].data(), out, 16 * kRows);
