@@ -76,9 +76,8 @@ class EncoderOperations {
   // Whether a matmul with BF16 weights rounds its inputs to BF16. If so, vision encoders store these weights as F32.
   virtual bool rounds_to_bf16() const { return false; }
 
-  // Matmul and attention in 16-bit integers, if the device supports them; see cpu/fixed16/kernels.h. They are about as
-  // accurate as 16-bit floats. If has_fixed16() returns false, the other functions are not called.
-  virtual bool has_fixed16(int head_dim) const { return static_cast<void>(head_dim), false; }
+  // Matmul and attention in 16-bit integers, if the backend supports them (Fixed16Heads); see cpu/fixed16/kernels.h. They
+  // are about as accurate as 16-bit floats.
   virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const {
     return static_cast<void>(rows), static_cast<void>(cols), 0;
   }

@@ -213,8 +213,8 @@ class Operations {
   // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
   // Segment::seen_end. Keys and values come from the pages. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(const AttentionCall& call) = 0;
-  // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and
-  // out must not overlap.
+  // Batched matmul, for layers with latents (MLA), which a backend may not support (Requirement). x and out must not
+  // overlap.
   virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
@@ -234,8 +234,7 @@ class Operations {
   // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                             KvCache& cache) = 0;
-  // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()]
-  // in place.
+  // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.
   virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) = 0;
   // out[row] = sum over s of in[s] * streams[row][s]. Rows of `streams` are dense, [n_streams][dim].
   virtual void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows,

@@ -85,9 +85,7 @@ class ProfiledBackend final : public Backend {
   uint64_t free_memory() const override { return inner_->free_memory(); }
   size_t memory_of(size_t bytes) const override { return inner_->memory_of(bytes); }
   size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }
-  bool keeps_fp8() const override { return inner_->keeps_fp8(); }
-  bool keeps_type(TensorType type) const override { return inner_->keeps_type(type); }
-  bool keeps_factors() const override { return inner_->keeps_factors(); }
+  Status supports(const Requirement& requirement) const override { return inner_->supports(requirement); }
   size_t factor_bytes(int64_t rows) const override { return inner_->factor_bytes(rows); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
@@ -116,14 +114,6 @@ class ProfiledBackend final : public Backend {
   Status reserve_heads(int max_rows, const HeadProductShape& shape) override {
     return inner_->reserve_heads(max_rows, shape);
   }
-  Status can_keep(KvType type) const override { return inner_->can_keep(type); }
-  Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
-  Status can_compute(const Convolution& convolution) const override { return inner_->can_compute(convolution); }
-  Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
-  Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
-  bool mixes_streams() const override { return inner_->mixes_streams(); }
-  bool packs_layers() const override { return inner_->packs_layers(); }
-  Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // A profiled step never uses a CUDA graph, because replaying a graph does not call these operations.
   bool begin_step(const StepInput& input) override {
     StepInput watched = input;

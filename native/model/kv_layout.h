@@ -45,7 +45,7 @@ struct KvLayout {
 };
 
 // With `by_window` false there is one table for all layers, and no page is freed early. `packs` is
-// BackendMemory::packs_layers().
+// MemoryFeature::kSharedPageSlots.
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
 // Fraction of the page bytes that hold data; 1: no padding.

@@ -113,7 +113,7 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits, con
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                const GgufFile* head) {
   if (Status status = check_limits(limits); !status) return status.error();
-  if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
+  if (Status status = backend.supports(limits.kv_type); !status) return status.error();
   auto params = read_params(file, limits, head);
   if (!params) return params.error();
   Weights none;
@@ -129,9 +129,9 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   }
 
   MemoryPlan plan{};
-  plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
+  plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
-  if (Status status = backend.can_keep_states(shape); !status) return status.error();
+  if (Status status = backend.supports(shape); !status) return status.error();
   // The cost of one additional page, because a backend may allocate pages of its own.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);

@@ -75,7 +75,7 @@ Status Encoder::reserve() {
   memory_.keys = {allocate(sizes_.key_floats(p, operations())), sizes_.most_rows, p.n_heads, p.head_dim(),
                   sizes_.fixed16};
   if (!status.ok()) return status;
-  if (operations().has_fixed16(p.head_dim()))
+  if (backend_.supports(Fixed16Heads{p.head_dim()}))
     if (status = operations().reserve_fixed16(static_cast<int>(chunk), sizes_.most_cols); !status.ok()) return status;
   return backend_.reserve(static_cast<int>(chunk), sizes_.most_cols, 1, p.head_dim());
 }
@@ -115,7 +115,8 @@ namespace {
 SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
   EncoderOperations* const operations = backend.encoders();
   if (operations == nullptr) return {};
-  const bool fast = precision == VisionPrecision::kFast && operations->has_fixed16(model.params().head_dim());
+  const bool fast =
+      precision == VisionPrecision::kFast && backend.supports(Fixed16Heads{model.params().head_dim()}).ok();
   return {.integers = fast ? operations : nullptr, .bf16_as_f32 = operations->rounds_to_bf16()};
 }
 

@@ -38,7 +38,6 @@ class CpuBackend final : public Backend, public EncoderOperations {
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return CpuMatrix::bytes_for(stored_as(type), rows, cols);
   }
-  bool keeps_factors() const override { return true; }
   size_t factor_bytes(int64_t rows) const override { return CpuMatrix::factor_bytes(rows); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CpuKvCache::bytes_for(shape); }
 
@@ -52,15 +51,28 @@ class CpuBackend final : public Backend, public EncoderOperations {
     return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(until);
   }
 
-  Status can_keep(KvType type) const override {
-    if (type != KvType::kFp8) return {};
-    return Error{ErrorCode::kUnsupported,
-                 "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
-                 "values in f16, q8_0 or f32"};
+  Status supports(const Requirement& requirement) const override {
+    return std::visit(ForEach{[](OperationKind) { return Status(); },
+                              [](MemoryFeature feature) {
+                                return feature == MemoryFeature::kFp8Weights ? Status(unsupported(feature)) : Status();
+                              },
+                              [](TensorType) { return Status(); },  //
+                              [](KvType type) { return check_type(type); },
+                              [](const KvShape& shape) { return check_shape(shape, CpuKvCache::kKeeps); },
+                              [](const Convolution&) { return Status(); },  //
+                              [](const DeltaRule&) { return Status(); },    //
+                              [](const StateSpace&) { return Status(); },   //
+                              [](const Mixture&) { return Status(); },
+                              [&](Fixed16Heads heads) {
+                                return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact &&
+                                               heads.head_dim <= kFixed16MostHead
+                                           ? Status()
+                                           : Status(unsupported(heads));
+                              }},
+                      requirement);
   }
-  Status can_keep_states(const KvShape& shape) const override { return check_shape(shape, CpuKvCache::kKeeps); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
-    if (Status status = can_keep(shape.type); !status) return status.error();
+    if (Status status = check_type(shape.type); !status) return status.error();
     auto cache = CpuKvCache::create(shape);
     if (!cache) return cache.error();
     return std::unique_ptr<KvCache>(std::move(*cache));
@@ -112,8 +124,6 @@ class CpuBackend final : public Backend, public EncoderOperations {
   }
   void end_step() override { pool_.end_step(); }
 
-  bool mixes_streams() const override { return true; }
-  bool packs_layers() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
     // A row takes a few microseconds, so splitting the work across threads pays off for prefill but not for decode.
@@ -273,9 +283,6 @@ class CpuBackend final : public Backend, public EncoderOperations {
     return arithmetic_ != Arithmetic::kExact &&
            matmul_.activation[panel_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
   }
-  bool has_fixed16(int head_dim) const override {
-    return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;
-  }
   size_t fixed16_bytes(int64_t rows, int64_t cols) const override { return Fixed16Matrix::bytes_for(rows, cols); }
   Result<std::unique_ptr<Matrix>> fixed16_matrix(const MatrixSource& source) override {
     auto matrix = Fixed16Matrix::create(source, pool_);
@@ -304,6 +311,13 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
  private:
   static constexpr int64_t kEmbedGrain = 4;
+
+  static Status check_type(KvType type) {
+    if (type != KvType::kFp8) return {};
+    return Error{ErrorCode::kUnsupported,
+                 "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
+                 "values in f16, q8_0 or f32"};
+  }
 
   TensorType stored_as(TensorType type) const { return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type; }
 

@@ -79,8 +79,6 @@ class CudaBackend final : public Backend {
     const size_t recordings = options_.recording ? 2 * CudaGraphCache::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
-  bool keeps_fp8() const override { return true; }
-  bool keeps_type(TensorType type) const override { return cuda::keeps_type(type, options_.exact); }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
@@ -151,11 +149,23 @@ class CudaBackend final : public Backend {
     return partial_.reserve(partial_values(shape));
   }
 
-  Status can_keep_states(const KvShape& shape) const override { return CudaKvCache::check(shape); }
-  Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
-  Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
-  Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }
-  Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
+  Status supports(const Requirement& requirement) const override {
+    return std::visit(ForEach{[](OperationKind) { return Status(); },
+                              [](MemoryFeature feature) {
+                                return feature == MemoryFeature::kFp8Weights ? Status() : Status(unsupported(feature));
+                              },
+                              [&](TensorType type) {
+                                return cuda::keeps_type(type, options_.exact) ? Status() : Status(unsupported(type));
+                              },
+                              [](KvType) { return Status(); },  //
+                              [](const KvShape& shape) { return CudaKvCache::check(shape); },
+                              [](const Convolution& convolution) { return check_recurrence(convolution); },
+                              [](const DeltaRule& rule) { return check_recurrence(rule); },
+                              [](const StateSpace& space) { return check_recurrence(space); },
+                              [](const Mixture& mixture) { return CudaMixture::check(mixture); },
+                              [](Fixed16Heads heads) { return Status(unsupported(heads)); }},
+                      requirement);
+  }
 
   bool begin_step(const StepInput& input) override {
     pending_.drop();  // Discards operations left over from a step that failed.
@@ -296,7 +306,6 @@ class CudaBackend final : public Backend {
                                  .cache = own.view(blocks.layer),
                                  .type = own.shape.type});
   }
-  bool mixes_streams() const override { return true; }
   void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
     cuda::hyper_connection_weights(now(), mix, numbers, padded(rows));
   }

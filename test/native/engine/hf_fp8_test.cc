@@ -87,7 +87,10 @@ struct Folder {
 class WithoutFp8 : public BackendAround {
  public:
   using BackendAround::BackendAround;
-  bool keeps_type(TensorType type) const override { return type != TensorType::kF8Scaled; }
+  Status supports(const Requirement& requirement) const override {
+    const auto* const type = std::get_if<TensorType>(&requirement);
+    return type && *type == TensorType::kF8Scaled ? unsupported(*type) : BackendAround::supports(requirement);
+  }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
     if (source.type == TensorType::kF8Scaled) check::fail(__FILE__, __LINE__, "the backend was given FP8");
     return BackendAround::matrix(source);

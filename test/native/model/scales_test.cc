@@ -42,7 +42,11 @@ LooseModel scaled(const GgufFile& file) {
 class WithoutFactors : public BackendAround {
  public:
   using BackendAround::BackendAround;
-  bool keeps_factors() const override { return false; }
+  Status supports(const Requirement& requirement) const override {
+    const auto* const feature = std::get_if<MemoryFeature>(&requirement);
+    return feature && *feature == MemoryFeature::kRowFactors ? unsupported(*feature)
+                                                             : BackendAround::supports(requirement);
+  }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
     if (!source.factors.empty()) check::fail(__FILE__, __LINE__, "scales were not applied to the weights");
     return BackendAround::matrix(source);

@@ -84,7 +84,10 @@ TEST(unsupported_tensor_types_are_rejected_by_name) {
   class Without : public testing::BackendAround {
    public:
     using BackendAround::BackendAround;
-    bool keeps_type(TensorType type) const override { return type != TensorType::kIQ2_XS; }
+    Status supports(const Requirement& requirement) const override {
+      const auto* const type = std::get_if<TensorType>(&requirement);
+      return type && *type == TensorType::kIQ2_XS ? unsupported(*type) : BackendAround::supports(requirement);
+    }
   };
   const ParsedModel parsed(model_of(TensorType::kIQ2_XS, false));
   const auto inner = make_cpu_backend({.threads = 1});

@@ -11,9 +11,7 @@ class BackendAround : public Backend {
   explicit BackendAround(Backend& inner) : inner_(inner) {}
 
   BackendInfo info() const override { return inner_.info(); }
-  bool keeps_fp8() const override { return inner_.keeps_fp8(); }
-  bool keeps_type(TensorType type) const override { return inner_.keeps_type(type); }
-  bool keeps_factors() const override { return inner_.keeps_factors(); }
+  Status supports(const Requirement& requirement) const override { return inner_.supports(requirement); }
   size_t factor_bytes(int64_t rows) const override { return inner_.factor_bytes(rows); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_.matrix_bytes(type, rows, cols);
@@ -102,7 +100,6 @@ class BackendAround : public Backend {
                bool add_to_out) override {
     inner_.mixture(mixture, router_logits, x, rows, out, add_to_out);
   }
-  Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
   void batched_matmul(const BatchedMatmul& products, RowCount rows) override { inner_.batched_matmul(products, rows); }
   void rope_and_store_latents(const LatentsCall& call) override { inner_.rope_and_store_latents(call); }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
@@ -127,9 +124,6 @@ class BackendAround : public Backend {
                      float* streams) override {
     inner_.write_streams(mix, numbers, x, rows, dim, streams);
   }
-  Status can_compute(const Convolution& convolution) const override { return inner_.can_compute(convolution); }
-  Status can_compute(const DeltaRule& rule) const override { return inner_.can_compute(rule); }
-  Status can_compute(const StateSpace& space) const override { return inner_.can_compute(space); }
   size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const override {
     return inner_.head_scratch_bytes(max_rows, shape);
   }

@@ -139,7 +139,7 @@ inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   const auto refused = [&](const char* what) {
     const auto made = backend.kv_cache(shape);
     CHECK_EQ(backend.kv_cache_bytes(shape), SIZE_MAX);
-    const Status asked = backend.can_keep_states(shape);
+    const Status asked = backend.supports(shape);
     CHECK(!asked.ok() && !made.ok() && asked.error().message == made.error().message);
     if (made.ok() || made.error().code != ErrorCode::kUnsupported ||
         made.error().message.find(what) == std::string::npos)

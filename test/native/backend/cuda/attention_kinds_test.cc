@@ -451,7 +451,7 @@ TEST(cuda_unsupported_latents_are_rejected_by_name) {
   REQUIRE(backend.ok());
   KvShape shape{{{StateKind::kLatents, 1, 1100, 1024, 0}}, 4, KvType::kF16};
   const auto refused = [&](const char* what) {
-    const Status status = (*backend)->can_keep_states(shape);
+    const Status status = (*backend)->supports(shape);
     CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
           status.error().message.find(what) != std::string::npos);
     CHECK(!(*backend)->kv_cache(shape).ok());

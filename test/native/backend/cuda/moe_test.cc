@@ -244,7 +244,7 @@ std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Route
                         .down_bias = put(backend, ones),
                         .router = router,
                         .by_token = by_token};
-  if (Status status = backend.can_mix(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
+  if (Status status = backend.supports(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
   float* const x = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_embd)));
   const float* const logits_there = put(backend, logits);
   backend.mixture(mixture, logits_there, x, RowCount::fixed(n_rows), x, false);
@@ -391,7 +391,7 @@ TEST(cuda_moe_without_gates_and_with_weighted_input) {
         mixture.gate = nullptr;
         mixture.activation = Activation::kReluSquared;
       }
-      REQUIRE((*backend).can_mix(mixture).ok());
+      REQUIRE((*backend).supports(mixture).ok());
       const std::vector<float> logits = numbers(kRows * kShape.n_experts), x = numbers(kRows * kShape.n_embd);
       float* const logits_there = put(*backend, logits);
       float* const x_there = put(*backend, x);
@@ -435,7 +435,7 @@ TEST(cuda_unsupported_moe_is_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   const auto refused = [&](const Mixture& mixture, const char* what) {
-    const Status status = (*backend)->can_mix(mixture);
+    const Status status = (*backend)->supports(mixture);
     CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
           status.error().message.find(what) != std::string::npos);
   };

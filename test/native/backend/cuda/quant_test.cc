@@ -434,7 +434,7 @@ TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
                           .up_bias = biases[1],
                           .down_bias = biases[2],
                           .activation = activation};
-    CHECK(backend.can_mix(mixture).ok());
+    CHECK(backend.supports(mixture).ok());
     float* const out = put(std::vector<float>(kRows * kShape.n_embd, NAN));
     backend.mixture(mixture, logits_there, x, RowCount::fixed(kRows), out, false);
     const std::vector<float> whole = get(out, kRows * kShape.n_embd);
