@@ -215,8 +215,8 @@ void PieceRun::attend(int first, int count, float* normed) {
                                       count, memory().q, p.width, p.n_heads, head);
   // If queries and keys are normed, their products are not scaled.
   const float scale = own.q_norm != nullptr ? 1.0f : 1.0f / std::sqrt(static_cast<float>(head));
-  encoder_.operations().attend_rows(memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
-                                    grid_.limits(windowed()).data() + first, count, scale, memory().v);
+  encoder_.operations().attend_rows({memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
+                                     grid_.limits(windowed()).data() + first, count, scale, memory().v});
   add_branch(own.out, memory().v, count, own.attn_post, own.scale1, row(first));
 }
 

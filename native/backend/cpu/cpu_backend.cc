@@ -269,11 +269,9 @@ class CpuBackend final : public Backend, public EncoderOperations {
     if (keys.fixed16) return fixed16_store_keys(*fixed16_, pool_, keys, k, v, stride, first_row, n_rows);
     ops_.store_encoder_keys(pool_, keys, k, v, stride, first_row, n_rows);
   }
-  void attend_rows(const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
-                   const int32_t* limits, int n_rows, float scale, float* out) override {
-    if (keys.fixed16)
-      return fixed16_attend(*fixed16_, pool_, fixed16_attention_, keys, q, stride, starts, limits, n_rows, scale, out);
-    ops_.attend_rows(pool_, ops_scratch_, keys, q, stride, starts, limits, n_rows, scale, out);
+  void attend_rows(const RowAttention& call) override {
+    if (call.keys.fixed16) return fixed16_attend(*fixed16_, pool_, fixed16_attention_, call);
+    ops_.attend_rows(pool_, ops_scratch_, call);
   }
   void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) override {
     ops_.add_up_rows(pool_, x, group, factor, n_out, dim, out);

@@ -222,8 +222,7 @@ class CpuOps {
   static int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim);
   void store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
                           int first_row, int n_rows) const;
-  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKeys& keys, const float* q, int64_t stride,
-                   const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const;
+  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttention& call) const;
   void add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim, float* out) const;
   void clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const;
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
