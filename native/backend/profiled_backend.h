@@ -1,5 +1,4 @@
-// A backend that forwards every operation to another backend and records how long it takes, its memory traffic and its
-// arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
+// A backend that records how long each operation of another backend takes, its memory traffic and its arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
 // does not use this class and has no overhead.
 //
 // Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
