@@ -81,8 +81,16 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
     const int layer = static_cast<int>(times.size()) % n_layers;
     const double before = seconds();
-    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
-                           {.scale = 0.125f, .window = c.window}, out.data(), out_dim);
+    cpu_ops(isa).attention(pool, scratch,
+                           {segments,
+                            q.data(),
+                            q_dim,
+                            c.n_heads,
+                            layer,
+                            cache,
+                            {.scale = 0.125f, .window = c.window},
+                            out.data(),
+                            out_dim});
     times.push_back(seconds() - before);
   }
   pool.end_step();

@@ -145,7 +145,7 @@ int run(int argc, char** argv) {
       for (int i = 0; i < repeats; ++i) {
         const MatmulTarget target{
             .weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = kRows};
-        cpu.matmul({&target, 1}, x, n_rows);
+        cpu.matmul({&target, 1}, x, RowCount::fixed(n_rows));
         const double end = now();
         best = std::min(best, end - start);
         start = end;

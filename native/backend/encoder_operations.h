@@ -50,6 +50,18 @@ struct EncoderKeys {
   bool fixed16 = false;  // The memory holds 16-bit integers, fixed16_key_floats() floats in size.
 };
 
+// Arguments of EncoderOperations::attend_rows(). The arrays `starts` and `limits` are host memory and ascending.
+struct RowAttention {
+  const EncoderKeys& keys;
+  const float* q;  // Shape [n_rows][n_heads][head_dim].
+  int64_t stride;  // Floats between rows of q and out.
+  const int32_t* starts;
+  const int32_t* limits;
+  int n_rows;
+  float scale;
+  float* out;  // Shape [n_rows][n_heads][head_dim]; must not be q.
+};
+
 class EncoderOperations {
  public:
   // out[i] = the patch at places[i]: [3][patch_size][patch_size], dense.
@@ -64,10 +76,7 @@ class EncoderOperations {
   virtual void store_encoder_keys(const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
                                   int first_row, int n_rows) = 0;
   // out[row] = attention of each head of q[row] over the stored rows starts[row] .. limits[row] - 1, at least one row.
-  // Both arrays are host memory and ascending. q and out are [n_rows][n_heads][head_dim] with `stride` floats per row.
-  // out must not be q.
-  virtual void attend_rows(const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
-                           const int32_t* limits, int n_rows, float scale, float* out) = 0;
+  virtual void attend_rows(const RowAttention& call) = 0;
   // out[i] = factor times the sum of rows i * group .. i * group + group - 1 of x, added in order.
   virtual void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) = 0;
   // x[i] = min(max(x[i], low), high).
@@ -76,9 +85,8 @@ class EncoderOperations {
   // Whether a matmul with BF16 weights rounds its inputs to BF16. If so, vision encoders store these weights as F32.
   virtual bool rounds_to_bf16() const { return false; }
 
-  // Matmul and attention in 16-bit integers, if the device supports them; see cpu/fixed16/kernels.h. They are about as
-  // accurate as 16-bit floats. If has_fixed16() returns false, the other functions are not called.
-  virtual bool has_fixed16(int head_dim) const { return static_cast<void>(head_dim), false; }
+  // Matmul and attention in 16-bit integers, if the backend supports them (Fixed16Heads); see cpu/fixed16/kernels.h. They
+  // are about as accurate as 16-bit floats.
   virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const {
     return static_cast<void>(rows), static_cast<void>(cols), 0;
   }

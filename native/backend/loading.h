@@ -9,7 +9,7 @@
 #include "backend/kv_cache.h"
 #include "backend/matrix.h"
 #include "backend/moe.h"
-#include "backend/recurrence.h"
+#include "backend/requirement.h"
 #include "base/result.h"
 
 namespace monolith {
@@ -34,13 +34,9 @@ class BackendMemory {
     return 0;
   }
 
-  // Whether the backend can store matrices in FP8 with a scale per row.
-  virtual bool keeps_fp8() const { return false; }
-  // Whether matrix() accepts tensors of this type.
-  virtual bool keeps_type(TensorType type) const {
-    static_cast<void>(type);
-    return true;
-  }
+  // Returns an error that names what is missing if the backend does not support the requirement: kUnsupported, or
+  // kInvalidArgument if its values are out of range. May be called before anything is loaded.
+  virtual Status supports(const Requirement& requirement) const = 0;
 
   // Bytes that matrix() and kv_cache() allocate for these shapes. The memory plan uses them.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
@@ -79,25 +75,7 @@ class BackendMemory {
     return {};
   }
 
-  // Whether kv_cache() supports this element type. Called before anything is loaded. kUnsupported names the setting.
-  virtual Status can_keep(KvType) const { return {}; }
-  // Whether kv_cache() supports the state that the layers need, regardless of its size. Called before anything is
-  // loaded. kUnsupported names the layer and the kind of its state.
-  virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
-  // Whether the backend supports these recurrent operations (recurrence.h). Called before anything is loaded, so the
-  // weights are not set. kUnsupported names the operation and the unsupported feature.
-  virtual Status can_compute(const Convolution&) const { return {}; }
-  virtual Status can_compute(const DeltaRule&) const { return {}; }
-  virtual Status can_compute(const StateSpace&) const { return {}; }
-  // Whether several layers of equal shape may share one slot of a page (LayerState::place).
-  virtual bool packs_layers() const { return false; }
-  // Whether the backend supports hyper-connections, i.e. several residual streams (HyperConnections).
-  virtual bool mixes_streams() const { return false; }
-  // Whether mixture() supports this MoE layer. Called during loading. kUnsupported names the unsupported feature.
-  virtual Status can_mix(const Mixture&) const { return {}; }
-  // keeps_factors(): whether the backend can multiply each output row of a matrix by its own factor. factor_bytes():
-  // the memory that these factors use.
-  virtual bool keeps_factors() const { return false; }
+  // The memory of the factors of a matrix's output rows (MemoryFeature::kRowFactors).
   virtual size_t factor_bytes(int64_t rows) const {
     static_cast<void>(rows);
     return 0;

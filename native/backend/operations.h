@@ -1,5 +1,6 @@
 // The operations of the forward pass. A model calls them in order between begin_step() and end_step(). No operation
-// allocates memory.
+// allocates memory. In the comments, n_rows is the value of a RowCount. Every backend implements every operation: there
+// are no defaults, and a model that needs something that a backend lacks is refused when it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "backend/matrix.h"
 #include "backend/moe.h"
 #include "backend/recurrence.h"
+#include "backend/row_count.h"
 
 namespace monolith {
 
@@ -86,6 +88,45 @@ struct AttentionParams {
   int block = 0, block_layer = -1;
 };
 
+// Arguments of Operations::rope_and_store(). Strides are floats between rows.
+struct RopeCall {
+  RopeParams rope;
+  std::span<const Segment> segments;
+  float* q;  // Shape [n_rows][n_heads][key_dim].
+  int64_t q_stride;
+  int n_heads;
+  float* k;  // Shape [n_rows][n_kv_heads][key_dim], or null.
+  int64_t k_stride;
+  const float* v;  // Shape [n_rows][n_kv_heads][value_dim], or null.
+  int64_t v_stride;
+  int layer;
+  KvCache& cache;
+};
+
+// Arguments of Operations::rope_and_store_latents().
+struct LatentsCall {
+  RopeParams rope;
+  std::span<const Segment> segments;
+  LatentQueries queries;
+  float* rows;  // Shape [n_rows][row_stride].
+  int64_t row_stride;
+  int layer;
+  KvCache& cache;
+};
+
+// Arguments of Operations::attention(). Strides are floats between rows.
+struct AttentionCall {
+  std::span<const Segment> segments;
+  const float* q;  // Shape [n_rows][n_heads][key_dim].
+  int64_t q_stride;
+  int n_heads;
+  int layer;
+  const KvCache& cache;
+  AttentionParams params;
+  float* out;  // Shape [n_rows][n_heads][value_dim].
+  int64_t out_stride;
+};
+
 // How rows that represent blocks of positions are stored. A row that completes a block is normalized, and its last
 // rope.n_dims elements are rotated by the block's first position.
 struct BlockRows {
@@ -137,26 +178,30 @@ enum class InputUse : uint8_t { kAgain, kLast };
 class Operations {
  public:
   // out[row] = row tokens[row] of `table`, dequantized. `tokens` is host memory, each in [0, table.rows).
-  virtual void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) = 0;
+  virtual void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) = 0;
   // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all 1 and is used
   // with hyper-connections.
-  virtual void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) = 0;
+  virtual void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) = 0;
   // rms_norm() of each head of each row. x is [n_rows][n_heads][head_dim] with row_stride floats per row. A null weight
   // means all 1.
-  virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                               int head_dim) = 0;
   // rms_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
   // [n_groups][dim].
-  virtual void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) = 0;
+  virtual void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) = 0;
   // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the row. A null
   // weight means all 1, a null bias means none. May run in place.
-  virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                           float* out) = 0;
+  // layer_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
+  // [n_groups][dim].
+  virtual void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups,
+                                 int64_t dim) = 0;
   // x[row] += bias.
-  virtual void add_bias(float* x, const float* bias, int n_rows, int64_t dim) = 0;
+  virtual void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) = 0;
   // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use` says whether x is read
   // again.
-  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows,
+  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows,
                       InputUse use = InputUse::kAgain) = 0;
   // Applies RoPE to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at the row's position.
   virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
@@ -164,96 +209,73 @@ class Operations {
   // Applies RoPE to q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place, each row at its
   // absolute position. Then stores k and v into the pages of `layer`. The strides are floats between rows. With n_dims
   // 0, nothing is rotated. If k and v are null, only q is rotated and nothing is stored.
-  virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                              int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                              KvCache& cache) = 0;
+  virtual void rope_and_store(const RopeCall& call) = 0;
   // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
-  // Segment::seen_end. Keys and values come from the pages. q is [n_rows][n_heads][key_dim], out is
-  // [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
-  virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                         const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
-  // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and
-  // out must not overlap.
-  virtual void batched_matmul(const BatchedMatmul&, int n_rows) { static_cast<void>(n_rows); }
+  // Segment::seen_end. Keys and values come from the pages. Query head h uses KV head h / (n_heads / n_kv_heads).
+  virtual void attention(const AttentionCall& call) = 0;
+  // Batched matmul, for layers with latents (MLA), which a backend may not support (Requirement). x and out must not
+  // overlap.
+  virtual void batched_matmul(const BatchedMatmul& products, RowCount rows) = 0;
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
-  // `rows` [n_rows][row_stride] in place, each row at its absolute position. Then stores `rows` into the pages of
-  // `layer`. attention() over latents returns results of the value's size.
-  virtual void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments,
-                                      const LatentQueries& queries, float* rows, int64_t row_stride, int layer,
-                                      KvCache& cache) {
-    static_cast<void>(rope), static_cast<void>(segments), static_cast<void>(queries), static_cast<void>(rows);
-    static_cast<void>(row_stride), static_cast<void>(layer), static_cast<void>(cache);
-  }
+  // `rows` in place, each row at its absolute position. Then stores `rows` into the pages of `layer`. attention() over
+  // latents returns results of the value's size.
+  virtual void rope_and_store_latents(const LatentsCall& call) = 0;
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
   // heads of weight * max(0, q . key), in ascending order. Ties are resolved as a bounded heap that receives the
   // positions in order would resolve them. Tokens with at most `most` positions are skipped. chosen: [n_rows][most]
   // integers of 32 bits.
   virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
-                                float* chosen) {
-    static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);
-  }
+                                float* chosen) = 0;
   // Compressed attention only, which a backend may refuse together with its latents. values and scores are dense,
   // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
-                           const float* values, const float* scores, float* out) {
-    static_cast<void>(pool), static_cast<void>(segments), static_cast<void>(state), static_cast<void>(values);
-    static_cast<void>(scores), static_cast<void>(out);
-  }
+                           const float* values, const float* scores, float* out) = 0;
   // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
-  virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
-    static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
-  }
-  // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()]
-  // in place.
-  virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
-  }
+  virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows,
+                            KvCache& cache) = 0;
+  // Hyper-connections only: computes the mixing coefficients [n_rows][mix.numbers()] in place.
+  virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) = 0;
   // out[row] = sum over s of in[s] * streams[row][s]. Rows of `streams` are dense, [n_streams][dim].
-  virtual void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows,
-                            int64_t dim, float* out) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(n_rows);
-    static_cast<void>(dim), static_cast<void>(out);
-  }
+  virtual void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows,
+                            int64_t dim, float* out) = 0;
   // streams[row][to] = out[to] * x[row] + sum over `from` of between[from][to] * streams[row][from].
-  virtual void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
-                             float* streams) {
-    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(n_rows);
-    static_cast<void>(dim), static_cast<void>(streams);
-  }
+  virtual void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows,
+                             int64_t dim, float* streams) = 0;
   // out[row][i] = activation(gate[row][i]) * up[row][i]. Dense; out may be the same memory as gate.
-  virtual void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
+  virtual void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+                     float* out) = 0;
   // Multiplies each head of a row by 1 / (1 + exp(-gate[row][head])). x is [n_rows][n_heads][head_dim] and gate
   // [n_rows][n_heads], both dense.
-  virtual void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) = 0;
+  virtual void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) = 0;
   // x[row][i] *= factors[i].
-  virtual void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) = 0;
+  virtual void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) = 0;
   // x[row] += (weights[row * weight_stride] + offset) * y[row].
   virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
-                            int n_rows, int64_t dim) = 0;
+                            RowCount rows, int64_t dim) = 0;
   // Rescales x[row] to the L2 norm of y[row].
-  virtual void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) = 0;
+  virtual void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) = 0;
   // Gaussian top-k: x[row][i] = max(x[row][i] - cut, 0), where cut is the row's mean plus `deviations` times its sample
   // standard deviation.
-  virtual void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) = 0;
+  virtual void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) = 0;
   // out[row] = x[row], where rows of x are x_stride floats apart.
-  virtual void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) = 0;
-  // x[i] = activation(x[i]).
-  virtual void activate(Activation activation, float* x, int64_t count) = 0;
-  // x[i] = xielu(x[i]).
-  virtual void xielu(const Xielu& params, float* x, int64_t count) = 0;
-  // x[i] *= factor.
-  virtual void scale(float* x, int64_t count, float factor) = 0;
-  // x[i] = cap * tanh(x[i] / cap).
-  virtual void soft_cap(float* x, int64_t count, float cap) = 0;
+  virtual void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) = 0;
+  // x[row][i] = activation(x[row][i]).
+  virtual void activate(Activation activation, float* x, RowCount rows, int64_t dim) = 0;
+  // x[row][i] = xielu(x[row][i]).
+  virtual void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) = 0;
+  // x[row][i] *= factor.
+  virtual void scale(float* x, RowCount rows, int64_t dim, float factor) = 0;
+  // x[row][i] = cap * tanh(x[row][i] / cap).
+  virtual void soft_cap(float* x, RowCount rows, int64_t dim, float cap) = 0;
   // x[row] += factor * y[row]. If `gate` (one value per row) is not null, y[row] is also multiplied by
   // sigmoid(gate[row]).
-  virtual void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) = 0;
+  virtual void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) = 0;
   // A MoE layer: out[row] = (add_to_out ? out[row] : 0) + sum over the token's experts e, in order of preference, of
   // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router selects by router_logits[row][n_experts]
   // and prefers the lower index among equals. Requires scratch memory from reserve(). x, router_logits and out are
   // dense, and out is not x.
-  virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                        bool add_to_out) = 0;
   // Convolves rows of x, `stride` floats apart, in place, and updates the recurrent state (recurrence.h).
   virtual void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state,
@@ -267,7 +289,7 @@ class Operations {
   virtual void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
                            const StateSpaceInputs& inputs, float* out) = 0;
   // out[i] = x[rows[i]]. `rows` is host memory.
-  virtual void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) = 0;
+  virtual void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) = 0;
 
   // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;

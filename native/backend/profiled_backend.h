@@ -1,5 +1,4 @@
-// A backend that forwards every operation to another backend and records how long it takes, its memory traffic and its
-// arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
+// A backend that records how long each operation of another backend takes, its memory traffic and its arithmetic. The engine benchmark compares these numbers with the machine's rooflines. An engine that is not profiled
 // does not use this class and has no overhead.
 //
 // Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/operation_kind.h"
 
 namespace monolith {
 
@@ -28,63 +28,26 @@ struct OpFigures {
 
 class StepProfile {
  public:
-  static constexpr size_t max_slots() { return kSlots; }  // Number of distinct operations that are counted separately.
   std::vector<OpFigures> read() const;  // Returns the operations that were called, in order of their first call.
 
  private:
   friend class ProfiledBackend;
-  enum class Op : uint8_t {
-    kNone,
-    kEmbed,
-    kRmsNorm,
-    kRmsNormHeads,
-    kLayerNorm,
-    kAddBias,
-    kMatmul,
-    kRopeAndStore,
-    kAttention,
-    kGated,
-    kGateHeads,
-    kScaleColumns,
-    kAddWeighted,
-    kMatchLength,
-    kKeepOutliers,
-    kCopyRows,
-    kActivate,
-    kScale,
-    kSoftCap,
-    kAddRows,
-    kMixture,
-    kGatherRows,
-    kCopyPage,
-    kReadFloats,
-    kSample,
-    kConvolve,
-    kDeltaRule,
-    kStateSpace,
-    kRmsNormGroups,
-    kRotate,
-    kXielu,
-    kChoosePositions,
-    kPoolBlocks,
-    kStoreBlocks,
-    kMixStreams,
-    kOthers,  // All operations for which there is no slot.
-    kCount,
-  };
-  // Most operations have one slot, and products of matrices have one per shape.
-  static constexpr size_t kSlots = 128;
-  static_assert(kSlots >= 2 * static_cast<size_t>(Op::kCount));
+  // Matrix products are counted by shape. Shapes beyond the first kMatmulShapes are counted together.
+  static constexpr size_t kMatmulShapes = 32;
+  // One for each operation, of which matmul has one for each shape and one for further shapes.
+  static constexpr size_t kSlots = kOperationKinds - 1 + kMatmulShapes + 1;
+  static_assert(kOperationKinds < 255, "an empty slot has no operation");
+  static constexpr auto kEmpty = static_cast<OperationKind>(255);
   struct Slot {
-    std::atomic<Op> op{Op::kNone};  // Written once, after `inputs` and `outputs`.
+    std::atomic<OperationKind> op{kEmpty};  // Written once, after `inputs` and `outputs`.
     std::atomic<int64_t> inputs{0}, outputs{0};
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };
 
-  // Called only by the engine thread. Operations beyond kSlots are counted together as "others".
-  Slot& slot(Op op, int64_t inputs, int64_t outputs);
+  // Called only by the engine thread.
+  Slot& slot(OperationKind op, int64_t inputs, int64_t outputs);
 
-  std::array<Slot, kSlots + 1> slots_;  // The last slot counts the others.
+  std::array<Slot, kSlots> slots_;
 };
 
 // Measurements are added to `profile`. Matrices and caches are those of `inner`.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backend/kv_cache.h"
+#include "backend/row_count.h"
 
 namespace monolith {
 
@@ -18,6 +19,9 @@ struct StepInput {
   int max_rows;                                             // Capacity of the model's buffers, in rows.
   // Whether the step may be captured in a CUDA graph: its operations depend only on this input and the model.
   bool recordable = true;
+
+  // All tokens of the step.
+  RowCount rows() const { return {static_cast<int>(tokens.size()), true}; }
 };
 inline constexpr size_t kMaxSegmentLists = 16;
 

@@ -22,7 +22,7 @@ class EagleHead final : public MtpLayer {
   EagleHead(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
             const Activations& activations, Parts parts);
 
-  void note(int layer, const float* x, int n_rows) override;
+  void note(int layer, const float* x, RowCount rows) override;
   int last_noted() const override;
   const Matrix* head(int) const override { return weights_.eagle.head.get(); }
   std::span<const int32_t> tokens() const override { return weights_.eagle.tokens; }
@@ -30,7 +30,7 @@ class EagleHead final : public MtpLayer {
  protected:
   StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                    std::span<const std::span<const Segment>> tables) override;
-  const float* finish(int level, const float* x, int n_rows) override;
+  const float* finish(int level, const float* x, RowCount rows) override;
 
  private:
   void fuse(int n_rows);

@@ -46,8 +46,8 @@ struct KvLayout {
   int64_t positions_in(int64_t n_pages, int64_t n_rows) const;
 };
 
-// If `by_window` is false, there is one table for all layers, and no page is freed early. `packs` is
-// BackendMemory::packs_layers().
+// With `by_window` false there is one table for all layers, and no page is freed early. `packs` is
+// MemoryFeature::kSharedPageSlots.
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
 // Fraction of page memory that holds data; 1 = no padding.

@@ -46,7 +46,7 @@ void MtpLayer::feed(const Batch& batch, std::span<const std::span<const Segment>
     keep(level, batch);
     // The outputs of the last level are not needed, so only its first block, which stores keys and values, runs.
     const bool last = level == last_level();
-    for (size_t i = 0; i < levels_[static_cast<size_t>(level)].size() && rows.count > 0; ++i) {
+    for (size_t i = 0; i < levels_[static_cast<size_t>(level)].size() && rows.count.value() > 0; ++i) {
       const LayerBlock& part = *levels_[static_cast<size_t>(level)][i];
       part.run(rows, last && part.keeps());
     }
@@ -58,7 +58,8 @@ void MtpLayer::feed(const Batch& batch, std::span<const std::span<const Segment>
 void MtpLayer::keep(int level, const Batch& batch) {
   for (const HiddenRange& run : batch.hidden) {
     const int first = of_step_ + run.first_row + run.n_rows - run.n_kept;
-    backend_.copy_rows(rows_from(first), n_embd_, run.n_kept, n_embd_, rows_from(int64_t{level} * of_level_ + run.to));
+    backend_.copy_rows(rows_from(first), n_embd_, RowCount::fixed(run.n_kept), n_embd_,
+                       rows_from(int64_t{level} * of_level_ + run.to));
   }
 }
 
@@ -71,12 +72,12 @@ void MtpLayer::draft(const DraftBatch& batch, std::span<const std::span<const Se
   const float* const next = finish(level, rows.x, rows.count);
   backend_.copy_rows(next, n_embd_, rows.count, n_embd_, rows_from(drafted_));
   const std::span<const Segment> sequences = tables[0];
-  if (static_cast<int>(sequences.size()) == rows.count) return;
+  if (static_cast<int>(sequences.size()) == rows.count.value()) return;
   rows_.clear();
   for (const Segment& one : sequences) rows_.push_back(one.first_row + one.n_tokens - 1);
-  const auto n = static_cast<int>(rows_.size());
-  backend_.gather_rows(activations_.normed, rows_.data(), n, n_embd_, activations_.last_x);
-  backend_.copy_rows(activations_.last_x, n_embd_, n, n_embd_, activations_.normed);
+  backend_.gather_rows(activations_.normed, rows_, n_embd_, activations_.last_x);
+  backend_.copy_rows(activations_.last_x, n_embd_, RowCount::fixed(static_cast<int>(rows_.size())), n_embd_,
+                     activations_.normed);
 }
 
 }  // namespace monolith

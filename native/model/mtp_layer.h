@@ -28,9 +28,9 @@ class MtpLayer {
   using Parts = std::vector<std::unique_ptr<LayerBlock>>;
 
   virtual ~MtpLayer() = default;
-  // Records what the drafter needs from the residual stream `x` of all tokens of a step, as the stream enters layer
-  // `layer` or leaves the last layer. Called in order for every layer up to last_noted().
-  virtual void note(int layer, const float* x, int n_rows) = 0;
+  // Records what the drafter needs of the residual stream `x` of all tokens of a step as it enters layer `layer`, or as
+  // it leaves the last layer. Called in order for every layer up to last_noted().
+  virtual void note(int layer, const float* x, RowCount rows) = 0;
   virtual int last_noted() const = 0;
   // Computes the keys and values of all tokens in the batch and saves the hidden states that the batch requests.
   // Overwrites all activations except the logits.
@@ -52,9 +52,9 @@ class MtpLayer {
   // reads.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
-  // Applies the norm before the head to the parts' outputs, `x`, and writes the result to Activations::normed. Returns
-  // what the next draft token reads: either the normalized outputs or `x`.
-  virtual const float* finish(int level, const float* x, int n_rows) = 0;
+  // Applies the norm before the head to the outputs `x` of the parts and writes the result to Activations::normed.
+  // Returns what the next draft token reads: the normalized outputs or `x`.
+  virtual const float* finish(int level, const float* x, RowCount rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
   int last_level() const { return static_cast<int>(levels_.size()) - 1; }

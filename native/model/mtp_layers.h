@@ -17,14 +17,14 @@ class MtpLayers final : public MtpLayer {
   MtpLayers(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
             const Activations& activations, std::vector<Parts> levels);
 
-  void note(int layer, const float* x, int n_rows) override;
+  void note(int layer, const float* x, RowCount rows) override;
   int last_noted() const override { return params_.n_layers; }
   const Matrix* head(int level) const override { return weights_of(level).head.get(); }
 
  protected:
   StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                    std::span<const std::span<const Segment>> tables) override;
-  const float* finish(int level, const float* x, int n_rows) override;
+  const float* finish(int level, const float* x, RowCount rows) override;
 
  private:
   const DraftWeights& weights_of(int level) const {

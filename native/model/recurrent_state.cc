@@ -39,20 +39,22 @@ namespace {
 
 Status can_carry_on(const HyperParams& params, const LayerParams& layer, const BackendMemory& backend) {
   const auto convolves = [&](int64_t n_channels, int conv_kernel_size) {
-    return backend.can_compute(
-        Convolution{.n_channels = static_cast<int>(n_channels), .conv_kernel_size = conv_kernel_size});
+    const Convolution convolution{.n_channels = static_cast<int>(n_channels), .conv_kernel_size = conv_kernel_size};
+    return backend.supports(convolution);
   };
   switch (layer.mixer) {
     case MixerKind::kDeltaNet: {
       const DeltaNetParams& delta = params.delta_net;
       if (Status status = convolves(delta.channels(), delta.conv_kernel_size); !status) return status;
-      return backend.can_compute(delta.rule(params.norm_eps));
+      const DeltaRule rule = delta.rule(params.norm_eps);
+      return backend.supports(rule);
     }
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
-      const StateSpaceParams& space = params.state_space;
-      if (Status status = convolves(space.channels(), space.conv_kernel_size); !status) return status;
-      return backend.can_compute(space.space());
+      const StateSpaceParams& shape = params.state_space;
+      const StateSpace space = shape.space();
+      if (Status status = convolves(shape.channels(), shape.conv_kernel_size); !status) return status;
+      return backend.supports(space);
     }
     case MixerKind::kShortConvolution: return convolves(params.n_embd, params.convolution_taps);
     default: return {};

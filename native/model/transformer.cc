@@ -112,7 +112,7 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits, con
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                const GgufFile* head) {
   if (Status status = check_limits(limits); !status) return status.error();
-  if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
+  if (Status status = backend.supports(limits.kv_type); !status) return status.error();
   auto params = read_params(file, limits, head);
   if (!params) return params.error();
   Weights none;
@@ -128,10 +128,10 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   }
 
   MemoryPlan plan{};
-  plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
+  plan.layout = kv_layout(*params, limits.pages_by_window, backend.supports(MemoryFeature::kSharedPageSlots).ok());
   KvShape shape = kv_shape(*params, plan.layout, limits);
-  if (Status status = backend.can_keep_states(shape); !status) return status.error();
-  // The cost of one additional page, measured this way because a backend may allocate pages of its own.
+  if (Status status = backend.supports(shape); !status) return status.error();
+  // The cost of one additional page, because a backend may allocate pages of its own.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
   shape.n_pages = 2;
@@ -334,7 +334,7 @@ const float* Transformer::forward(const Batch& batch) {
       .segment_lists = lists_,
       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
       .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() && names_no_rows(params_)};
-  if (!backend_.begin_step(step)) compute(batch);
+  if (!backend_.begin_step(step)) compute(batch, step.rows());
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
 }
@@ -363,7 +363,7 @@ const float* Transformer::draft(const DraftBatch& batch) {
   draft_layer_->draft(batch, std::span(lists_).first(n_tables_));
   const auto n_tokens = static_cast<int>(draft_layer_->tokens().size());
   write_logits(draft_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab,
-               static_cast<int>(n_sequences));
+               RowCount::fixed(static_cast<int>(n_sequences)));
   backend_.end_step();
   return host_logits(static_cast<int>(n_sequences));
 }
@@ -372,23 +372,22 @@ std::span<const int32_t> Transformer::draft_tokens() const {
   return draft_layer_ ? draft_layer_->tokens() : std::span<const int32_t>();
 }
 
-void Transformer::compute(const Batch& batch) {
-  const int n_rows = static_cast<int>(batch.tokens.size());
+void Transformer::compute(const Batch& batch, RowCount all) {
   float* const x = activations_.x;
-  backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
-  if (params_.embedding_scale != 1.0f) backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
+  backend_.embed(*weights_.embedding, batch.tokens.data(), all, x);
+  if (params_.embedding_scale != 1.0f) backend_.scale(x, all, params_.n_embd, params_.embedding_scale);
   place_embedded(batch);
   if (params_.per_layer.dim > 0)
-    compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
+    compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, all, x);
   const bool streams = params_.streams.count > 1;
-  if (streams) open_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  if (streams) open_streams(params_, weights_.streams, backend_, activations_, all, limits_.max_batch_tokens);
   const bool mixed = params_.stream_mix.n_streams > 0;
-  if (mixed) open_mixed_streams(params_, backend_, activations_, repeated_, n_rows);
+  if (mixed) open_mixed_streams(params_, backend_, activations_, repeated_, all);
   StepRows rows{.tables = std::span(lists_).first(n_tables_),
                 .logit_rows = batch.logit_rows,
                 .logit_tables = logit_lists_,
                 .x = x,
-                .count = n_rows,
+                .count = all,
                 .per_layer = activations_.per_layer,
                 .tokens = batch.tokens,
                 .streams = activations_.streams,
@@ -400,30 +399,30 @@ void Transformer::compute(const Batch& batch) {
   int next_noted = 0;
   const auto note_up_to = [&](int layer) {
     for (; feeds && next_noted <= std::min(layer, draft_layer_->last_noted()); ++next_noted)
-      draft_layer_->note(next_noted, x, n_rows);
+      draft_layer_->note(next_noted, x, all);
   };
-  for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
+  for (size_t i = 0; i < parts_.size() && rows.count.value() > 0; ++i) {
     note_up_to(parts_[i].layer);
     parts_[i].part->run(rows, i == last_to_keep_ && !streams && !wants_all);
     if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
-      note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
+      note(rows.x, rows.all ? batch.logit_rows.back() : rows.count.value() - 1, parts_[i].layer);
   }
   note_up_to(params_.n_layers);
-  if (streams) close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
-  if (streams || wants_all) {
-    rows.count = static_cast<int>(batch.logit_rows.size());
-    if (rows.count > 0 && rows.count < n_rows) {
-      backend_.gather_rows(x, batch.logit_rows.data(), rows.count, params_.n_embd, activations_.last_x);
+  if (streams) close_streams(params_, weights_.streams, backend_, activations_, all, limits_.max_batch_tokens);
+  if ((streams || wants_all) && batch.logit_rows.size() < batch.tokens.size()) {
+    rows.count = RowCount::fixed(static_cast<int>(batch.logit_rows.size()));
+    if (rows.count.value() > 0) {
+      backend_.gather_rows(x, batch.logit_rows, params_.n_embd, activations_.last_x);
       rows.x = activations_.last_x;
     }
   }
-  if (rows.count > 0) {
+  if (rows.count.value() > 0) {
     if (mixed)
       read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count,
                  rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
-    note(activations_.normed, rows.count - 1, params_.n_layers);
+    note(activations_.normed, rows.count.value() - 1, params_.n_layers);
     write_logits(nullptr, params_.n_vocab, rows.count);
   }
   if (feeds) draft_layer_->feed(batch, std::span(lists_).first(n_tables_));
@@ -441,7 +440,7 @@ void Transformer::place_embedded(const Batch& batch) {
     }
     float* const inputs = activations_.inputs + some.first_row * width;
     backend_.write_floats(inputs, some.rows, some.n_rows * width);
-    backend_.copy_rows(inputs, width, some.n_rows, n_embd, x);
+    backend_.copy_rows(inputs, width, RowCount::fixed(some.n_rows), n_embd, x);
   }
 }
 
@@ -449,8 +448,10 @@ void Transformer::place_embedded(const Batch& batch) {
 void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int part) {
   const int64_t n_embd = params_.n_embd, width = params_.input_width();
   const auto add = [&](int from, int n, float* x) {
-    backend_.copy_rows(activations_.inputs + from * width + part * n_embd, width, n, n_embd, activations_.deepstack);
-    backend_.add_rows(x, activations_.deepstack, 1.0f, nullptr, n, n_embd);
+    const RowCount count = RowCount::fixed(n);
+    backend_.copy_rows(activations_.inputs + from * width + part * n_embd, width, count, n_embd,
+                       activations_.deepstack);
+    backend_.add_rows(x, activations_.deepstack, 1.0f, nullptr, count, n_embd);
   };
   for (const EmbeddedRows& some : batch.embedded) {
     if (rows.all) {
@@ -485,16 +486,15 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-// Computes `n_tokens` logits for each of the `n_rows` rows in `normed`, the normalized hidden states. If `head` is
-// null, uses the model's own output matrix.
-void Transformer::write_logits(const Matrix* head, int n_tokens, int n_rows) {
+// Computes `n_tokens` logits for each row of `normed`, that is, of the normalized hidden states. A null `head` stands
+// for the model's own output matrix.
+void Transformer::write_logits(const Matrix* head, int n_tokens, RowCount rows) {
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
   const MatmulTarget target{&output, logits, n_tokens, n_tokens == params_.n_vocab ? weights_.output_bias : nullptr};
-  backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);
-  const int64_t count = int64_t{n_rows} * n_tokens;
-  if (params_.logit_scale != 1.0f) backend_.scale(logits, count, params_.logit_scale);
-  if (params_.logit_soft_cap > 0) backend_.soft_cap(logits, count, params_.logit_soft_cap);
+  backend_.matmul({&target, 1}, activations_.normed, rows, InputUse::kLast);
+  if (params_.logit_scale != 1.0f) backend_.scale(logits, rows, n_tokens, params_.logit_scale);
+  if (params_.logit_soft_cap > 0) backend_.soft_cap(logits, rows, n_tokens, params_.logit_soft_cap);
 }
 
 Status Transformer::observe() {
@@ -515,7 +515,7 @@ std::vector<float> Transformer::observed() {
 void Transformer::note(const float* x, int row, int index) {
   if (observed_ == nullptr) return;
   const int32_t wanted = row;
-  backend_.gather_rows(x, &wanted, 1, params_.n_embd, observed_ + int64_t{index} * params_.n_embd);
+  backend_.gather_rows(x, {&wanted, 1}, params_.n_embd, observed_ + int64_t{index} * params_.n_embd);
 }
 
 }  // namespace monolith

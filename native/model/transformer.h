@@ -53,11 +53,12 @@ class Transformer final : public Model {
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
   Status build_layers(Backend& backend);
-  void compute(const Batch& batch);  // Runs the operations of one step.
+  // Runs the operations of one step. `all` is the number of its tokens.
+  void compute(const Batch& batch, RowCount all);
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
-  void write_logits(const Matrix* head, int n_tokens, int n_rows);
+  void write_logits(const Matrix* head, int n_tokens, RowCount rows);
   const float* host_logits(int n_rows);
   void note(const float* x, int row, int index);
 

@@ -52,10 +52,11 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
 
 size_t slot_bytes(const WeightSlot& slot, const BackendMemory& backend) {
   if (slot.numbers != nullptr) return static_cast<size_t>(slot.cols) * sizeof(int32_t);
-  return slot.vector != nullptr
-             ? vector_bytes(slot)
-             : backend.matrix_bytes(slot.kept_as(backend), slot.rows, slot.cols) +
-                   (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
+  return slot.vector != nullptr ? vector_bytes(slot)
+                                : backend.matrix_bytes(slot.kept_as(backend), slot.rows, slot.cols) +
+                                      (slot.scale != nullptr && backend.supports(MemoryFeature::kRowFactors).ok()
+                                           ? backend.factor_bytes(slot.rows)
+                                           : 0);
 }
 
 // Returns the factor for each row of a slot; empty if there is none.
@@ -144,18 +145,18 @@ Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
 Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
   for (WeightSlot& slot : slots) {
     if (slot.matrix == nullptr) continue;
-    if (slot.tensor->type == TensorType::kF8Scaled && !backend.keeps_type(TensorType::kF8Scaled)) {
+    if (slot.tensor->type == TensorType::kF8Scaled && !backend.supports(TensorType::kF8Scaled)) {
       auto floats = std::make_shared<GgufTensor>(*slot.tensor);
       floats->type = slot.tensor->source->maker->float_type();
       slot.floats = std::move(floats);
       slot.tensor = slot.floats.get();
     }
-    if (!backend.keeps_type(slot.kept_as(backend))) {
+    if (!backend.supports(slot.kept_as(backend))) {
       return Error{ErrorCode::kUnsupported,
                    "tensor " + quoted(slot.name) + " has type " + std::string(traits_of(slot.tensor->type).name) +
                        ", which is only supported on the CPU, but the device is " + backend.info().name};
     }
-    if (!slot.tensor->fp8 || backend.keeps_fp8()) continue;
+    if (!slot.tensor->fp8 || backend.supports(MemoryFeature::kFp8Weights)) continue;
     return Error{ErrorCode::kUnsupported,
                  "'quantize' is fp8, which requires a CUDA device, but the device is " + backend.info().name};
   }

@@ -68,7 +68,9 @@ struct WeightSlot {
   TensorType kept_as(const BackendMemory& backend) const {
     return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
   }
-  bool is_widened(const BackendMemory& backend) const { return scale != nullptr && !backend.keeps_factors(); }
+  bool is_widened(const BackendMemory& backend) const {
+    return scale != nullptr && !backend.supports(MemoryFeature::kRowFactors);
+  }
 };
 
 // Resizes weights.layers and lists all tensors that `params` requires, each found in `file` with the right shape. The

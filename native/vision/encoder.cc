@@ -75,16 +75,17 @@ Status Encoder::reserve() {
   memory_.keys = {allocate(sizes_.key_floats(p, operations())), sizes_.most_rows, p.n_heads, p.head_dim(),
                   sizes_.fixed16};
   if (!status.ok()) return status;
-  if (operations().has_fixed16(p.head_dim()))
+  if (backend_.supports(Fixed16Heads{p.head_dim()}))
     if (status = operations().reserve_fixed16(static_cast<int>(chunk), sizes_.most_cols); !status.ok()) return status;
   return backend_.reserve(static_cast<int>(chunk), sizes_.most_cols, 1, p.head_dim());
 }
 
 void Encoder::apply(const EncoderLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
   const EncoderClamps& clamps = linear.clamps;
+  const RowCount rows = RowCount::fixed(n_rows);
   if (clamps.any) {
     assert(n_rows * linear.cols <= sizes_.clamped);
-    backend_.copy_rows(x, linear.cols, n_rows, linear.cols, memory_.clamped);
+    backend_.copy_rows(x, linear.cols, rows, linear.cols, memory_.clamped);
     x = memory_.clamped;
     operations().clamp(x, n_rows * linear.cols, clamps.in_low, clamps.in_high);
   }
@@ -92,15 +93,16 @@ void Encoder::apply(const EncoderLinear& linear, float* x, int n_rows, float* ou
   if (linear.fixed16)
     operations().fixed16_matmul({&target, 1}, x, n_rows);
   else
-    backend_.matmul({&target, 1}, x, n_rows);
+    backend_.matmul({&target, 1}, x, rows);
   if (clamps.any) operations().clamp(out, n_rows * linear.rows, clamps.out_low, clamps.out_high);
 }
 
 void Encoder::norm(const EncoderNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const {
+  const RowCount rows = RowCount::fixed(n_rows);
   if (norm.bias != nullptr)
-    backend_.layer_norm(x, norm.weight, norm.bias, eps, n_rows, dim, out);
+    backend_.layer_norm(x, norm.weight, norm.bias, eps, rows, dim, out);
   else
-    backend_.rms_norm(x, norm.weight, eps, n_rows, dim, out);
+    backend_.rms_norm(x, norm.weight, eps, rows, dim, out);
 }
 
 std::unique_ptr<EncoderRun> Encoder::begin(const PreparedPiece& piece) {
@@ -113,7 +115,8 @@ namespace {
 SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
   EncoderOperations* const operations = backend.encoders();
   if (operations == nullptr) return {};
-  const bool fast = precision == VisionPrecision::kFast && operations->has_fixed16(model.params().head_dim());
+  const bool fast =
+      precision == VisionPrecision::kFast && backend.supports(Fixed16Heads{model.params().head_dim()}).ok();
   return {.integers = fast ? operations : nullptr, .bf16_as_f32 = operations->rounds_to_bf16()};
 }
 

@@ -19,6 +19,7 @@ void PieceRun::project(int first, int count) {
   const EncoderWeights& w = weights();
   Backend& backend = encoder_.backend();
   const int patches = count * square_patches();
+  const RowCount rows = RowCount::fixed(count);
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
   // For LLaVA, as in llama.cpp, the first patch is dropped and the class token's row is used as the last patch.
   float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp && !p.original() ? 1 : 0));
@@ -38,9 +39,9 @@ void PieceRun::project(int first, int count) {
     const auto share = static_cast<float>((gemma4 ? std::sqrt(static_cast<double>(p.width)) : 1.0) / square_patches());
     encoder_.operations().add_up_rows(from, square_patches(), share, count, width, memory().k);
     from = memory().k;
-    if (w.minus_bias != nullptr) backend.add_bias(from, w.minus_bias, count, width);
-    if (w.column_scale != nullptr) backend.scale_columns(from, w.column_scale, count, width);
-    if (gemma4) backend.rms_norm_heads(from, width, nullptr, p.eps, count, 1, static_cast<int>(width));
+    if (w.minus_bias != nullptr) backend.add_bias(from, w.minus_bias, rows, width);
+    if (w.column_scale != nullptr) backend.scale_columns(from, w.column_scale, rows, width);
+    if (gemma4) backend.rms_norm_heads(from, width, nullptr, p.eps, rows, 1, static_cast<int>(width));
   }
   if (w.merged_norm) {
     encoder_.norm(w.merged_norm, from, pools ? p.eps : kMergedEps, count, width, normed);
@@ -53,7 +54,7 @@ void PieceRun::project(int first, int count) {
   if (w.first) {
     encoder_.apply(w.first, from, count, memory().hidden);
     from = memory().hidden;
-    backend.activate(Activation::kGelu, from, count * w.first.rows);
+    backend.activate(Activation::kGelu, from, rows, w.first.rows);
   }
   float* const out = from == memory().result ? memory().hidden : memory().result;
   encoder_.apply(w.last, from, count, out);
@@ -66,7 +67,7 @@ void PieceRun::deepstack(int first, int count) {
   encoder_.norm(part.norm, row(first * square_patches()), p.eps, count, int64_t{square_patches()} * p.width,
                 memory().normed);
   encoder_.apply(part.first, memory().normed, count, memory().hidden);
-  encoder_.backend().activate(Activation::kGelu, memory().hidden, count * part.first.rows);
+  encoder_.backend().activate(Activation::kGelu, memory().hidden, RowCount::fixed(count), part.first.rows);
   encoder_.apply(part.last, memory().hidden, count, memory().result);
   place(memory().result, first, count, (1 + deepstack_) * p.n_embd);
 }

@@ -178,7 +178,7 @@ void PieceRun::embed(int first, int count) {
   }
   if (first + count > grid_.n_patches()) {  // The class token is the last row.
     float* const last = row(grid_.n_patches());
-    encoder_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
+    encoder_.backend().copy_rows(weights().class_vector, p.width, RowCount::fixed(1), p.width, last);
     const int32_t position = p.class_first() ? 0 : p.n_positions;
     const float one = 1;
     operations.add_table_rows({1, &position, &one}, weights().positions, 1, p.width, last);
@@ -194,8 +194,9 @@ void PieceRun::store_keys(int first, int count) {
   encoder_.apply(own.k, memory().normed, count, memory().k);
   encoder_.apply(own.v, memory().normed, count, memory().v);
   if (own.k_norm != nullptr) {
-    encoder_.backend().rms_norm_heads(memory().k, p.width, own.k_norm, p.eps, count, p.n_heads, head);
-    encoder_.backend().rms_norm_heads(memory().v, p.width, nullptr, p.eps, count, p.n_heads, head);
+    const RowCount rows = RowCount::fixed(count);
+    encoder_.backend().rms_norm_heads(memory().k, p.width, own.k_norm, p.eps, rows, p.n_heads, head);
+    encoder_.backend().rms_norm_heads(memory().v, p.width, nullptr, p.eps, rows, p.n_heads, head);
   }
   if (memory().own != nullptr)
     encoder_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
@@ -217,15 +218,15 @@ void PieceRun::attend(int first, int count, float* normed) {
   const int head = p.head_dim();
   encoder_.apply(own.q, normed, count, memory().q);
   if (own.q_norm != nullptr)
-    encoder_.backend().rms_norm_heads(memory().q, p.width, own.q_norm, p.eps, count, p.n_heads, head);
+    encoder_.backend().rms_norm_heads(memory().q, p.width, own.q_norm, p.eps, RowCount::fixed(count), p.n_heads, head);
   if (memory().own != nullptr)
     encoder_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
                                        grid_.rotation_style(), grid_.rotation_section()},
                                       count, memory().q, p.width, p.n_heads, head);
   // If queries and keys are normed, their dot products are not scaled.
   const float scale = own.q_norm != nullptr ? 1.0f : 1.0f / std::sqrt(static_cast<float>(head));
-  encoder_.operations().attend_rows(memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
-                                    grid_.limits(windowed()).data() + first, count, scale, memory().v);
+  encoder_.operations().attend_rows({memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
+                                     grid_.limits(windowed()).data() + first, count, scale, memory().v});
   add_branch(own.out, memory().v, count, own.attn_post, own.scale1, row(first));
 }
 
@@ -233,12 +234,13 @@ void PieceRun::feed_forward(int count, float* x) {
   const VisionParams& p = params();
   const EncoderLayer& own = current();
   encoder_.norm(own.norm2, x, p.eps, count, p.width, memory().normed);
+  const RowCount rows = RowCount::fixed(count);
   encoder_.apply(own.up, memory().normed, count, memory().up);
   if (own.gate) {
     encoder_.apply(own.gate, memory().normed, count, memory().gate);
-    encoder_.backend().gated(p.activation, memory().gate, memory().up, count, p.n_ff, memory().up);
+    encoder_.backend().gated(p.activation, memory().gate, memory().up, rows, p.n_ff, memory().up);
   } else {
-    encoder_.backend().activate(p.activation, memory().up, int64_t{count} * p.n_ff);
+    encoder_.backend().activate(p.activation, memory().up, rows, p.n_ff);
   }
   add_branch(own.down, memory().up, count, own.ffn_post, own.scale2, x);
 }
@@ -246,12 +248,13 @@ void PieceRun::feed_forward(int count, float* x) {
 void PieceRun::add_branch(const EncoderLinear& linear, float* from, int count, const float* post_norm,
                           const float* scale, float* x) {
   const VisionParams& p = params();
+  const RowCount rows = RowCount::fixed(count);
   if (post_norm == nullptr && scale == nullptr && !linear.clamps.any)
     return encoder_.apply(linear, from, count, x, true);
   encoder_.apply(linear, from, count, memory().k);
-  if (post_norm != nullptr) encoder_.backend().rms_norm(memory().k, post_norm, p.eps, count, p.width, memory().k);
-  if (scale != nullptr) encoder_.backend().scale_columns(memory().k, scale, count, p.width);
-  encoder_.backend().add_rows(x, memory().k, 1.0f, nullptr, count, p.width);
+  if (post_norm != nullptr) encoder_.backend().rms_norm(memory().k, post_norm, p.eps, rows, p.width, memory().k);
+  if (scale != nullptr) encoder_.backend().scale_columns(memory().k, scale, rows, p.width);
+  encoder_.backend().add_rows(x, memory().k, 1.0f, nullptr, rows, p.width);
 }
 
 }  // namespace monolith

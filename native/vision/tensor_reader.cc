@@ -45,7 +45,7 @@ const GgufTensor* TensorReader::tensor(const std::string& name, std::initializer
       return nullptr;
     }
   }
-  if (backend_ != nullptr && !backend_->keeps_type(found->type)) {
+  if (backend_ != nullptr && !backend_->supports(found->type)) {
     fail({ErrorCode::kUnsupported, "tensor " + name + " has a type that this backend does not support"});
     return nullptr;
   }

@@ -38,7 +38,6 @@ class CpuBackend final : public Backend, public EncoderOperations {
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return CpuMatrix::bytes_for(stored_as(type), rows, cols);
   }
-  bool keeps_factors() const override { return true; }
   size_t factor_bytes(int64_t rows) const override { return CpuMatrix::factor_bytes(rows); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CpuKvCache::bytes_for(shape); }
 
@@ -52,15 +51,28 @@ class CpuBackend final : public Backend, public EncoderOperations {
     return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(until);
   }
 
-  Status can_keep(KvType type) const override {
-    if (type != KvType::kFp8) return {};
-    return Error{ErrorCode::kUnsupported,
-                 "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
-                 "values in f16, q8_0 or f32"};
+  Status supports(const Requirement& requirement) const override {
+    return std::visit(ForEach{[](OperationKind) { return Status(); },
+                              [](MemoryFeature feature) {
+                                return feature == MemoryFeature::kFp8Weights ? Status(unsupported(feature)) : Status();
+                              },
+                              [](TensorType) { return Status(); },  //
+                              [](KvType type) { return check_type(type); },
+                              [](const KvShape& shape) { return check_shape(shape, CpuKvCache::kKeeps); },
+                              [](const Convolution&) { return Status(); },  //
+                              [](const DeltaRule&) { return Status(); },    //
+                              [](const StateSpace&) { return Status(); },   //
+                              [](const Mixture&) { return Status(); },
+                              [&](Fixed16Heads heads) {
+                                return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact &&
+                                               heads.head_dim <= kFixed16MostHead
+                                           ? Status()
+                                           : Status(unsupported(heads));
+                              }},
+                      requirement);
   }
-  Status can_keep_states(const KvShape& shape) const override { return check_shape(shape, CpuKvCache::kKeeps); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
-    if (Status status = can_keep(shape.type); !status) return status.error();
+    if (Status status = check_type(shape.type); !status) return status.error();
     auto cache = CpuKvCache::create(shape);
     if (!cache) return cache.error();
     return std::unique_ptr<KvCache>(std::move(*cache));
@@ -112,51 +124,45 @@ class CpuBackend final : public Backend, public EncoderOperations {
   }
   void end_step() override { pool_.end_step(); }
 
-  bool mixes_streams() const override { return true; }
-  bool packs_layers() const override { return true; }
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+  void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
     // A row takes a few microseconds, so splitting the work across threads pays off for prefill but not for decode.
-    pool_.parallel_for(n_rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
+    pool_.parallel_for(rows.value(), kEmbedGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
     });
   }
 
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse) override {
-    cpu_matmul(matmul_, pool_, scratch_, targets, x, n_rows);
+  void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse) override {
+    cpu_matmul(matmul_, pool_, scratch_, targets, x, rows.value());
   }
 
-  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    ops_.rms_norm(pool_, x, weight, eps, n_rows, dim, out);
+  void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) override {
+    ops_.rms_norm(pool_, x, weight, eps, rows.value(), dim, out);
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                       int head_dim) override {
-    ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, n_rows, n_heads, head_dim);
+    ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, rows.value(), n_heads, head_dim);
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
-    ops_.layer_norm(pool_, x, weight, bias, eps, n_rows, dim, out);
+    ops_.layer_norm(pool_, x, weight, bias, eps, rows.value(), dim, out);
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
-    ops_.add_bias(pool_, x, bias, n_rows, dim);
+  void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    ops_.layer_norm_groups(pool_, x, weight, eps, rows.value(), n_groups, dim);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
-                        static_cast<CpuKvCache&>(cache));
+  void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
+    ops_.add_bias(pool_, x, bias, rows.value(), dim);
   }
-  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
-    cpu_matmul_heads(matmul_, pool_, scratch_, products, n_rows);
+  void rope_and_store(const RopeCall& call) override { ops_.rope_and_store(pool_, ops_scratch_, call); }
+  void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
+    cpu_matmul_heads(matmul_, pool_, scratch_, products, rows.value());
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
     ops_.select_positions(pool_, ops_scratch_, index, segments, static_cast<const CpuKvCache&>(cache), chosen);
   }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    ops_.rope_and_store_latents(pool_, ops_scratch_, rope, segments, queries, rows, row_stride, layer,
-                                static_cast<CpuKvCache&>(cache));
+  void rope_and_store_latents(const LatentsCall& call) override {
+    ops_.rope_and_store_latents(pool_, ops_scratch_, call);
   }
   void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override {
@@ -165,53 +171,56 @@ class CpuBackend final : public Backend, public EncoderOperations {
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
     ops_.store_blocks(pool_, blocks, segments, rows, static_cast<CpuKvCache&>(cache));
   }
-  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
-    ops_.hyper_connection_weights(pool_, mix, numbers, n_rows);
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
+    ops_.hyper_connection_weights(pool_, mix, numbers, rows.value());
   }
-  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
                     float* out) override {
-    ops_.read_streams(pool_, mix, numbers, streams, n_rows, dim, out);
+    ops_.read_streams(pool_, mix, numbers, streams, rows.value(), dim, out);
   }
-  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override {
-    ops_.write_streams(pool_, mix, numbers, x, n_rows, dim, streams);
+    ops_.write_streams(pool_, mix, numbers, x, rows.value(), dim, streams);
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer, static_cast<const CpuKvCache&>(cache),
-                   params, out, out_stride);
+  void attention(const AttentionCall& call) override { ops_.attention(pool_, ops_scratch_, call); }
+  void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+             float* out) override {
+    ops_.gated(pool_, gating, gate, up, rows.value(), dim, out);
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    ops_.gated(pool_, gating, gate, up, n_rows, dim, out);
+  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    ops_.gate_heads(pool_, x, gate, rows.value(), n_heads, head_dim);
   }
-  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
-    ops_.gate_heads(pool_, x, gate, n_rows, n_heads, head_dim);
+  void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
+    ops_.scale_columns(pool_, x, factors, rows.value(), dim);
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
-    ops_.scale_columns(pool_, x, factors, n_rows, dim);
-  }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override {
-    ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, n_rows, dim);
+    ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, rows.value(), dim);
   }
-  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
-    ops_.rescale_to_norm(pool_, x, y, n_rows, dim);
+  void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
+    ops_.rescale_to_norm(pool_, x, y, rows.value(), dim);
   }
-  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
-    ops_.gaussian_topk(pool_, x, deviations, n_rows, dim);
+  void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
+    ops_.gaussian_topk(pool_, x, deviations, rows.value(), dim);
   }
-  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
-    ops_.copy_rows(pool_, x, x_stride, n_rows, dim, out);
+  void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
+    ops_.copy_rows(pool_, x, x_stride, rows.value(), dim, out);
   }
-  void activate(Activation activation, float* x, int64_t count) override { ops_.activate(pool_, activation, x, count); }
-  void scale(float* x, int64_t count, float factor) override { ops_.scale(pool_, x, count, factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { ops_.soft_cap(pool_, x, count, cap); }
-  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    ops_.add_rows(pool_, x, y, factor, gate, n_rows, dim);
+  void activate(Activation activation, float* x, RowCount rows, int64_t dim) override {
+    ops_.activate(pool_, activation, x, rows.value() * dim);
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  void scale(float* x, RowCount rows, int64_t dim, float factor) override {
+    ops_.scale(pool_, x, rows.value() * dim, factor);
+  }
+  void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
+    ops_.soft_cap(pool_, x, rows.value() * dim, cap);
+  }
+  void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
+    ops_.add_rows(pool_, x, y, factor, gate, rows.value(), dim);
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override {
-    mixture_.run(mixture, router_logits, x, n_rows, out, add_to_out);
+    mixture_.run(mixture, router_logits, x, rows.value(), out, add_to_out);
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
@@ -229,12 +238,14 @@ class CpuBackend final : public Backend, public EncoderOperations {
               int head_dim) override {
     ops_.rotate(pool_, ops_scratch_, rope, segments, x, row_stride, n_heads, head_dim);
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override { ops_.xielu(pool_, params, x, count); }
-  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
-    ops_.rms_norm_groups(pool_, x, weight, eps, n_rows, n_groups, dim);
+  void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override {
+    ops_.xielu(pool_, params, x, rows.value() * dim);
   }
-  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
-    ops_.gather_rows(pool_, x, rows, n_rows, dim, out);
+  void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    ops_.rms_norm_groups(pool_, x, weight, eps, rows.value(), n_groups, dim);
+  }
+  void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override {
+    ops_.gather_rows(pool_, x, rows.data(), static_cast<int>(rows.size()), dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);
@@ -258,11 +269,9 @@ class CpuBackend final : public Backend, public EncoderOperations {
     if (keys.fixed16) return fixed16_store_keys(*fixed16_, pool_, keys, k, v, stride, first_row, n_rows);
     ops_.store_encoder_keys(pool_, keys, k, v, stride, first_row, n_rows);
   }
-  void attend_rows(const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
-                   const int32_t* limits, int n_rows, float scale, float* out) override {
-    if (keys.fixed16)
-      return fixed16_attend(*fixed16_, pool_, fixed16_attention_, keys, q, stride, starts, limits, n_rows, scale, out);
-    ops_.attend_rows(pool_, ops_scratch_, keys, q, stride, starts, limits, n_rows, scale, out);
+  void attend_rows(const RowAttention& call) override {
+    if (call.keys.fixed16) return fixed16_attend(*fixed16_, pool_, fixed16_attention_, call);
+    ops_.attend_rows(pool_, ops_scratch_, call);
   }
   void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) override {
     ops_.add_up_rows(pool_, x, group, factor, n_out, dim, out);
@@ -271,9 +280,6 @@ class CpuBackend final : public Backend, public EncoderOperations {
   bool rounds_to_bf16() const override {
     return arithmetic_ != Arithmetic::kExact &&
            matmul_.activation[panel_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
-  }
-  bool has_fixed16(int head_dim) const override {
-    return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;
   }
   size_t fixed16_bytes(int64_t rows, int64_t cols) const override { return Fixed16Matrix::bytes_for(rows, cols); }
   Result<std::unique_ptr<Matrix>> fixed16_matrix(const MatrixSource& source) override {
@@ -303,6 +309,13 @@ class CpuBackend final : public Backend, public EncoderOperations {
 
  private:
   static constexpr int64_t kEmbedGrain = 4;
+
+  static Status check_type(KvType type) {
+    if (type != KvType::kFp8) return {};
+    return Error{ErrorCode::kUnsupported,
+                 "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
+                 "values in f16, q8_0 or f32"};
+  }
 
   TensorType stored_as(TensorType type) const { return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type; }
 

@@ -1,9 +1,12 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/attention/attention.h"
@@ -76,8 +79,6 @@ class CudaBackend final : public Backend {
     const size_t recordings = options_.recording ? 2 * CudaGraphCache::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
-  bool keeps_fp8() const override { return true; }
-  bool keeps_type(TensorType type) const override { return cuda::keeps_type(type, options_.exact); }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
@@ -148,11 +149,23 @@ class CudaBackend final : public Backend {
     return partial_.reserve(partial_values(shape));
   }
 
-  Status can_keep_states(const KvShape& shape) const override { return CudaKvCache::check(shape); }
-  Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
-  Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
-  Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }
-  Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
+  Status supports(const Requirement& requirement) const override {
+    return std::visit(ForEach{[](OperationKind) { return Status(); },
+                              [](MemoryFeature feature) {
+                                return feature == MemoryFeature::kFp8Weights ? Status() : Status(unsupported(feature));
+                              },
+                              [&](TensorType type) {
+                                return cuda::keeps_type(type, options_.exact) ? Status() : Status(unsupported(type));
+                              },
+                              [](KvType) { return Status(); },  //
+                              [](const KvShape& shape) { return CudaKvCache::check(shape); },
+                              [](const Convolution& convolution) { return check_recurrence(convolution); },
+                              [](const DeltaRule& rule) { return check_recurrence(rule); },
+                              [](const StateSpace& space) { return check_recurrence(space); },
+                              [](const Mixture& mixture) { return CudaMixture::check(mixture); },
+                              [](Fixed16Heads heads) { return Status(unsupported(heads)); }},
+                      requirement);
+  }
 
   bool begin_step(const StepInput& input) override {
     pending_.drop();  // Discards operations left over from a step that failed.
@@ -172,88 +185,95 @@ class CudaBackend final : public Backend {
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
 
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+  void embed(const Matrix& table, const int32_t* tokens, RowCount rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
-    if (!known) known = tables_.send_numbers(tokens, n_rows);
-    cuda::embed(now(), static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
+    if (!known) known = send_numbers({tokens, static_cast<size_t>(rows.value())});
+    cuda::embed(now(), static_cast<const CudaMatrix&>(table), known, padded(rows), out);
   }
-  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    pending_.hold(PendingNorm{x, weight, eps, padded(n_rows), dim, out});
+  void rms_norm(const float* x, const float* weight, float eps, RowCount rows, int64_t dim, float* out) override {
+    pending_.hold(PendingNorm{x, weight, eps, padded(rows), dim, out});
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, RowCount rows, int n_heads,
                       int head_dim) override {
-    pending_.hold(PendingHeads{x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim});
+    pending_.hold(PendingHeads{x, row_stride, weight, eps, padded(rows), n_heads, head_dim});
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, RowCount rows, int64_t dim,
                   float* out) override {
-    cuda::layer_norm(now(), x, weight, bias, eps, padded(n_rows), dim, out);
+    cuda::layer_norm(now(), x, weight, bias, eps, padded(rows), dim, out);
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
-    cuda::add_bias(now(), x, bias, padded(n_rows), dim);
+  void layer_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    cuda::layer_norm_groups(now(), x, weight, eps, padded(rows), n_groups, dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
-    pending_.matmul(matmul_, targets, x, padded(n_rows), use);
+  void add_bias(float* x, const float* bias, RowCount rows, int64_t dim) override {
+    cuda::add_bias(now(), x, bias, padded(rows), dim);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
-                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      KvCache& cache) override {
-    auto& own = static_cast<CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
-    if (k == nullptr) call.cache.n_kv_heads = 0;  // Only the queries are rotated.
-    call.norms = pending_.head_norms(call, rope.n_dims);
-    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
+  void matmul(std::span<const MatmulTarget> targets, const float* x, RowCount rows, InputUse use) override {
+    pending_.matmul(matmul_, targets, x, padded(rows), use);
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    const auto& own = static_cast<const CudaKvCache&>(cache);
-    if (const KvView view = own.view(layer); view.latents() && (params.block > 0 || params.sinks)) {
+  void rope_and_store(const RopeCall& call) override {
+    auto& own = static_cast<CudaKvCache&>(call.cache);
+    const RowList rows = list_of(call.segments);
+    RopeLaunch launch{&rows,         call.q, call.q_stride, call.n_heads,         call.k,
+                      call.k_stride, call.v, call.v_stride, own.view(call.layer), own.shape.type};
+    if (call.k == nullptr) launch.cache.n_kv_heads = 0;  // Only the queries are rotated.
+    launch.norms = pending_.head_norms(launch, call.rope.n_dims);
+    cuda::rope_and_store(now(), call.rope, ropes_.prepare(call.rope, rows), launch);
+  }
+  void attention(const AttentionCall& call) override {
+    const auto& own = static_cast<const CudaKvCache&>(call.cache);
+    const AttentionParams& params = call.params;
+    AttentionLaunch launch{nullptr, call.q,   call.q_stride,  call.n_heads, own.view(call.layer),
+                           params,  call.out, call.out_stride};
+    if (launch.cache.latents() && (params.block > 0 || params.sinks)) {
       Runtime& runtime = now();
-      const RowList rows = list_of(segments);
-      const AttentionCall call{&rows, q, q_stride, n_heads, view, params, out, out_stride};
-      return attention_blocks(runtime, call, params.block > 0 ? own.view(params.block_layer) : view, own.shape.type);
+      const RowList rows = list_of(call.segments);
+      launch.rows = &rows;
+      return attention_blocks(runtime, launch, params.block > 0 ? own.view(params.block_layer) : launch.cache,
+                              own.shape.type);
     }
-    pending_.hold(PendingAttention{&partial_,
-                                   list_of(segments),
-                                   {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                                   own.shape.type});
+    pending_.hold(PendingAttention{&partial_, list_of(call.segments), launch, own.shape.type});
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    pending_.hold(PendingGate{gating, gate, up, padded(n_rows), dim, out});
+  void gated(const Gating& gating, const float* gate, const float* up, RowCount rows, int64_t dim,
+             float* out) override {
+    pending_.hold(PendingGate{gating, gate, up, padded(rows), dim, out});
   }
-  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
-    cuda::gate_heads(now(), x, gate, padded(n_rows), n_heads, head_dim);
+  void gate_heads(float* x, const float* gate, RowCount rows, int n_heads, int head_dim) override {
+    cuda::gate_heads(now(), x, gate, padded(rows), n_heads, head_dim);
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
-    cuda::scale_columns(now(), x, factors, padded(n_rows), dim);
+  void scale_columns(float* x, const float* factors, RowCount rows, int64_t dim) override {
+    cuda::scale_columns(now(), x, factors, padded(rows), dim);
   }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, RowCount rows,
                     int64_t dim) override {
-    cuda::add_weighted(now(), x, y, weights, weight_stride, offset, padded(n_rows), dim);
+    cuda::add_weighted(now(), x, y, weights, weight_stride, offset, padded(rows), dim);
   }
-  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
-    cuda::rescale_to_norm(now(), x, y, padded(n_rows), dim);
+  void rescale_to_norm(float* x, const float* y, RowCount rows, int64_t dim) override {
+    cuda::rescale_to_norm(now(), x, y, padded(rows), dim);
   }
-  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
-    cuda::gaussian_topk(now(), x, deviations, padded(n_rows), dim);
+  void gaussian_topk(float* x, float deviations, RowCount rows, int64_t dim) override {
+    cuda::gaussian_topk(now(), x, deviations, padded(rows), dim);
   }
-  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
-    cuda::copy_rows(now(), x, x_stride, padded(n_rows), dim, out);
+  void copy_rows(const float* x, int64_t x_stride, RowCount rows, int64_t dim, float* out) override {
+    cuda::copy_rows(now(), x, x_stride, padded(rows), dim, out);
   }
-  void activate(Activation activation, float* x, int64_t count) override {
-    cuda::activate(now(), activation, x, padded_count(count));
+  void activate(Activation activation, float* x, RowCount rows, int64_t dim) override {
+    cuda::activate(now(), activation, x, padded(rows) * dim);
   }
-  void scale(float* x, int64_t count, float factor) override { cuda::scale(now(), x, padded_count(count), factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(now(), x, padded_count(count), cap); }
-  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    cuda::add_rows(now(), x, y, factor, gate, padded(n_rows), dim);
+  void scale(float* x, RowCount rows, int64_t dim, float factor) override {
+    cuda::scale(now(), x, padded(rows) * dim, factor);
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+  void soft_cap(float* x, RowCount rows, int64_t dim, float cap) override {
+    cuda::soft_cap(now(), x, padded(rows) * dim, cap);
+  }
+  void add_rows(float* x, const float* y, float factor, const float* gate, RowCount rows, int64_t dim) override {
+    cuda::add_rows(now(), x, y, factor, gate, padded(rows), dim);
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, RowCount rows, float* out,
                bool add_to_out) override {
     pending_.flush();
-    const std::span<const int32_t> given = mixture_.experts_of_tokens(mixture, n_rows);
-    mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out,
-                 given.empty() ? nullptr : tables_.send_numbers(given.data(), static_cast<int>(given.size())));
+    const std::span<const int32_t> given = mixture_.experts_of_tokens(mixture, rows.value());
+    mixture_.run(matmul_, mixture, router_logits, x, padded(rows), out, add_to_out,
+                 given.empty() ? nullptr : send_numbers(given));
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
@@ -286,35 +306,33 @@ class CudaBackend final : public Backend {
                                  .cache = own.view(blocks.layer),
                                  .type = own.shape.type});
   }
-  bool mixes_streams() const override { return true; }
-  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
-    cuda::hyper_connection_weights(now(), mix, numbers, n_rows);
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, RowCount rows) override {
+    cuda::hyper_connection_weights(now(), mix, numbers, padded(rows));
   }
-  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, RowCount rows, int64_t dim,
                     float* out) override {
-    cuda::read_streams(now(), mix, numbers, streams, n_rows, dim, out);
+    cuda::read_streams(now(), mix, numbers, streams, padded(rows), dim, out);
   }
-  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, RowCount rows, int64_t dim,
                      float* streams) override {
-    cuda::write_streams(now(), mix, numbers, x, n_rows, dim, streams);
+    cuda::write_streams(now(), mix, numbers, x, padded(rows), dim, streams);
   }
-  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
+  void batched_matmul(const BatchedMatmul& products, RowCount rows) override {
     pending_.flush();
-    heads_.run(matmul_, products, padded(n_rows));
+    heads_.run(matmul_, products, padded(rows));
   }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
-                              float* latents, int64_t row_stride, int layer, KvCache& cache) override {
-    auto& own = static_cast<CudaKvCache&>(cache);
+  void rope_and_store_latents(const LatentsCall& call) override {
+    auto& own = static_cast<CudaKvCache&>(call.cache);
     Runtime& runtime = now();
-    const RowList rows = list_of(segments);
+    const RowList rows = list_of(call.segments);
     store_latents(runtime, {.rows = &rows,
-                            .style = rope.style,
-                            .n_dims = rope.n_dims,
-                            .factors = ropes_.prepare(rope, rows),
-                            .queries = queries,
-                            .latents = latents,
-                            .stride = row_stride,
-                            .cache = own.view(layer),
+                            .style = call.rope.style,
+                            .n_dims = call.rope.n_dims,
+                            .factors = ropes_.prepare(call.rope, rows),
+                            .queries = call.queries,
+                            .latents = call.rows,
+                            .stride = call.row_stride,
+                            .cache = own.view(call.layer),
                             .type = own.shape.type});
   }
   void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
@@ -334,19 +352,20 @@ class CudaBackend final : public Backend {
     const RowList rows = list_of(segments);
     KvView none{};  // There are no keys and values: only the queries are rotated.
     none.head_dim = head_dim;
-    const RopeCall call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
+    const RopeLaunch call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override {
-    cuda::xielu(now(), params, x, padded_count(count));
+  void xielu(const Xielu& params, float* x, RowCount rows, int64_t dim) override {
+    cuda::xielu(now(), params, x, padded(rows) * dim);
   }
-  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
-    cuda::rms_norm_groups(now(), x, weight, eps, padded(n_rows), n_groups, dim);
+  void rms_norm_groups(float* x, const float* weight, float eps, RowCount rows, int n_groups, int64_t dim) override {
+    cuda::rms_norm_groups(now(), x, weight, eps, padded(rows), n_groups, dim);
   }
-  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
-    const int32_t* known = tables_.find_logit_rows(rows);
-    if (!known) known = tables_.send_numbers(rows, n_rows);
-    cuda::gather_rows(now(), x, known, n_rows, dim, out);
+  void gather_rows(const float* x, std::span<const int32_t> rows, int64_t dim, float* out) override {
+    refuse_in_graph("selects rows by index");
+    const int32_t* known = tables_.find_logit_rows(rows.data());
+    if (!known) known = send_numbers(rows);
+    cuda::gather_rows(now(), x, known, static_cast<int>(rows.size()), dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     pending_.flush();
@@ -414,12 +433,31 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  // In captured steps, operations work on the padded number of tokens.
-  int padded(int n_rows) const { return steps_.rows() > 0 && n_rows == n_rows_ ? steps_.rows() : n_rows; }
-  int64_t padded_count(int64_t count) const { return steps_.rows() > 0 ? count / n_rows_ * steps_.rows() : count; }
+  // The number of rows that a kernel computes. In a captured step these are all rows of the graph, so that the graph can
+  // be replayed for more tokens than the step had that was captured.
+  int padded(RowCount rows) const {
+    if (steps_.rows() == 0) return rows.value();
+    if (!rows.is_whole_step()) refuse_in_graph("computes " + std::to_string(rows.value()) + " rows");
+    assert(rows.value() == n_rows_);
+    return steps_.rows();
+  }
+  // Throws if the current step is captured or may be captured later. `what` describes an operation whose launch would
+  // not be valid for another step of the same size.
+  void refuse_in_graph(std::string_view what) const {
+    if (steps_.rows() > 0)
+      throw std::logic_error("an operation " + std::string(what) +
+                             " in a decode step that is captured as a CUDA graph of " + std::to_string(steps_.rows()) +
+                             " tokens");
+  }
+
+  const int32_t* send_numbers(std::span<const int32_t> numbers) {
+    refuse_in_graph("uploads its arguments");
+    return tables_.send_numbers(numbers.data(), static_cast<int>(numbers.size()));
+  }
 
   RowList list_of(std::span<const Segment> segments) {
     if (const RowList* known = tables_.find(segments)) return *known;
+    refuse_in_graph("refers to segments that are not part of the step");
     // All lists sent this way share one buffer, so the RoPE angles of the previous list are invalid.
     ropes_.begin_step();
     return tables_.send_list(segments);

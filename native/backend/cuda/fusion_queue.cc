@@ -17,7 +17,7 @@ struct Result {
 Result result_of(const PendingNorm& norm) { return {norm.out, norm.n_rows, norm.dim}; }
 Result result_of(const PendingGate& gate) { return {gate.out, gate.n_rows, gate.dim}; }
 Result result_of(const PendingAttention& attention) {
-  const AttentionCall& call = attention.call;
+  const AttentionLaunch& call = attention.call;
   return {call.out, attention.rows.n_rows, int64_t{call.n_heads} * call.cache.value_dim};
 }
 Result result_of(const PendingHeads&) { return {}; }
@@ -28,7 +28,7 @@ Result result_of(std::monostate) { return {}; }
 bool writes(const PendingNorm& norm, InputForm, bool) { return norm_form(norm.dim) == NormForm::kQuads; }
 bool writes(const PendingGate& gate, InputForm, bool) { return gate.dim % 4 == 0; }
 bool writes(const PendingAttention& attention, InputForm form, bool keeps) {
-  const AttentionCall& call = attention.call;
+  const AttentionLaunch& call = attention.call;
   return !keeps && walks(call, attention.type) &&
          attention_input(form, attention.type, call.cache.head_dim, call.n_heads, call.q_stride, call.out_stride);
 }
@@ -55,7 +55,7 @@ Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarge
   return {form, keeps};
 }
 
-HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeCall& call,
+HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeLaunch& call,
                          int n_dims) {
   const auto* const of_q = std::get_if<PendingHeads>(&first);
   const auto* const of_k = std::get_if<PendingHeads>(&second);
@@ -86,7 +86,7 @@ void FusionQueue::flush() {
   run(std::exchange(operation_, {}), {}, true);
 }
 
-HeadNorms FusionQueue::head_norms(const RopeCall& call, int n_dims) {
+HeadNorms FusionQueue::head_norms(const RopeLaunch& call, int n_dims) {
   const HeadNorms norms = head_norms_for(before_, operation_, call, n_dims);
   if (norms.q) drop();
   return norms;
@@ -115,7 +115,7 @@ void FusionQueue::run(const PendingOperation& operation, const ProductInput& inp
     rms_norm_heads(runtime_, heads->x, heads->row_stride, heads->weight, heads->eps, heads->n_rows, heads->n_heads,
                    heads->head_dim);
   } else if (const auto* held = std::get_if<PendingAttention>(&operation)) {
-    AttentionCall call = held->call;
+    AttentionLaunch call = held->call;
     call.rows = &held->rows;
     call.input = input;
     attention(runtime_, *held->scratch, call, held->type);

@@ -47,7 +47,7 @@ struct PendingHeads {  // Arguments of Backend::rms_norm_heads.
 struct PendingAttention {
   const AttentionScratch* scratch;
   RowList rows;
-  AttentionCall call;  // Its `rows` and `input` are filled in when the operation runs.
+  AttentionLaunch call;  // Its `rows` and `input` are filled in when the operation runs.
   KvType type;
 };
 using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingHeads, PendingAttention>;
@@ -68,7 +68,7 @@ Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarge
 
 // Returns the per-head norms `first` and `second` for fusion with a RoPE call if they normalize that call's queries and
 // keys. Returns none if either operation is something else or no kernel can do both.
-HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeCall& call,
+HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeLaunch& call,
                          int n_dims);
 
 class FusionQueue {
@@ -86,7 +86,7 @@ class FusionQueue {
               InputUse use);
   // Returns the deferred per-head norms that can run inside the given RoPE call, and takes them off the queue. Other
   // deferred operations are left alone.
-  HeadNorms head_norms(const RopeCall& call, int n_dims);
+  HeadNorms head_norms(const RopeLaunch& call, int n_dims);
 
  private:
   void run(const PendingOperation& operation, const ProductInput& input, bool keeps);

@@ -108,13 +108,15 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
 }
 
 // Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
-// none.
+// none. Consecutive rows use consecutive weights, of which there are n_weights rows.
 __global__ void __launch_bounds__(kRowThreads)
-    layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out) {
+    layer_norm_kernel(const float* x, const float* weight, unsigned n_weights, const float* bias, float eps,
+                      int64_t dim, float* out) {
   start_after_inputs();
   Sums& shared = shared_memory<Sums>();
   x += blockIdx.x * dim;
   out += blockIdx.x * dim;
+  if (weight) weight += blockIdx.x % n_weights * dim;
   float sum = 0;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) sum += x[i];
   const float mean = block_sum(sum, shared) / static_cast<float>(dim);
@@ -400,7 +402,15 @@ void layer_norm(Runtime& runtime, const float* x, const float* weight, const flo
                 int64_t dim, float* out) {
   if (n_rows == 0) return;
   launch(runtime, layer_norm_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x, weight,
-         bias, eps, dim, out);
+         1u, bias, eps, dim, out);
+}
+
+void layer_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                       int64_t dim) {
+  if (n_rows == 0) return;
+  const auto groups = static_cast<unsigned>(n_groups);
+  launch(runtime, layer_norm_kernel, dim3{static_cast<unsigned>(n_rows) * groups, 1, 1}, kRowThreads, sizeof(Sums), x,
+         weight, groups, static_cast<const float*>(nullptr), eps, dim, x);
 }
 
 void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim) {

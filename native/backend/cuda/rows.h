@@ -28,6 +28,8 @@ void xielu(Runtime& runtime, const Xielu& params, float* x, int64_t count);
 void rms_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim);
 void layer_norm(Runtime& runtime, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                 int64_t dim, float* out);
+void layer_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                       int64_t dim);
 void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim);
 void activate(Runtime& runtime, Activation activation, float* x, int64_t count);
 void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim);

@@ -9,22 +9,28 @@ void Attention::run(StepRows& rows, bool last) const {
   store(rows);
   const float* q = buffers_.q;
   if (last) q = leave_logit_rows(rows);
-  if (rows.count == 0) return;
-  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
-                        {.scale = layer_.attention_scale,
-                         .window = layer_.window,
-                         .chunked = layer_.chunked,
-                         .soft_cap = params_.attention_soft_cap,
-                         .sinks = weights_.sinks,
-                         .temperature_scale = layer_.temperature_scale,
-                         .temperature_length = layer_.temperature_length,
-                         .temperature_offset = layer_.temperature_offset},
-                        buffers_.attended, attended_dim(layer_));
+  if (rows.count.value() == 0) return;
+  operations_.attention({.segments = segments(rows),
+                         .q = q,
+                         .q_stride = q_dim(layer_),
+                         .n_heads = layer_.n_heads,
+                         .layer = kv_layer_,
+                         .cache = cache_,
+                         .params = {.scale = layer_.attention_scale,
+                                    .window = layer_.window,
+                                    .chunked = layer_.chunked,
+                                    .soft_cap = params_.attention_soft_cap,
+                                    .sinks = weights_.sinks,
+                                    .temperature_scale = layer_.temperature_scale,
+                                    .temperature_length = layer_.temperature_length,
+                                    .temperature_offset = layer_.temperature_offset},
+                         .out = buffers_.attended,
+                         .out_stride = attended_dim(layer_)});
   if (params_.head_gates)
     operations_.gate_heads(buffers_.attended, rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count,
                            layer_.n_heads, layer_.value_dim);
   if (params_.value_scale != 1.0f)
-    operations_.scale(buffers_.attended, rows.count * attended_dim(layer_), params_.value_scale);
+    operations_.scale(buffers_.attended, rows.count, attended_dim(layer_), params_.value_scale);
   const float* attended = buffers_.attended;
   if (layer_.output_gate) {
     float* const gate = rows.all ? buffers_.mixer_gate : buffers_.last_gate;
@@ -63,12 +69,10 @@ void Attention::project(StepRows& rows) const {
       operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
                                  layer_.key_dim);
   } else if (params_.qk_norm == QkNorm::kEachHeadApart) {
-    const auto norm = [&](float* x, int n_heads, const float* weights) {
-      operations_.layer_norm(x, nullptr, nullptr, params_.norm_eps, rows.count * n_heads, layer_.key_dim, x);
-      operations_.scale_columns(x, weights, rows.count, int64_t{n_heads} * layer_.key_dim);
-    };
-    norm(to.q, layer_.n_heads, weights_.q_norm);
-    if (layer_.kv_of < 0) norm(to.k, layer_.n_kv_heads, weights_.k_norm);
+    operations_.layer_norm_groups(to.q, weights_.q_norm, params_.norm_eps, rows.count, layer_.n_heads, layer_.key_dim);
+    if (layer_.kv_of < 0)
+      operations_.layer_norm_groups(to.k, weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
+                                    layer_.key_dim);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
     operations_.rms_norm(to.q, weights_.q_norm, params_.norm_eps, rows.count, q_dim(layer_), to.q);
     if (layer_.kv_of < 0)
@@ -95,32 +99,39 @@ void Attention::store(const StepRows& rows) const {
     rope.n_dims = 0;
   }
   const bool own = layer_.kv_of < 0;
-  operations_.rope_and_store(rope, segments(rows), buffers_.q, q_dim(layer_), layer_.n_heads,
-                             own ? buffers_.k : nullptr, k_dim(layer_), own ? buffers_.v : nullptr, v_dim(layer_),
-                             kv_layer_, cache_);
+  operations_.rope_and_store({.rope = rope,
+                              .segments = segments(rows),
+                              .q = buffers_.q,
+                              .q_stride = q_dim(layer_),
+                              .n_heads = layer_.n_heads,
+                              .k = own ? buffers_.k : nullptr,
+                              .k_stride = k_dim(layer_),
+                              .v = own ? buffers_.v : nullptr,
+                              .v_stride = v_dim(layer_),
+                              .layer = kv_layer_,
+                              .cache = cache_});
 }
 
 // Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
 const float* Attention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
-  if (n == rows.count) return buffers_.q;
+  if (n == rows.count.value()) return buffers_.q;
   if (n > 0) {
-    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(layer_), buffers_.last_q);
+    operations_.gather_rows(buffers_.q, rows.logit_rows, q_dim(layer_), buffers_.last_q);
     if (layer_.output_gate)
-      operations_.gather_rows(buffers_.mixer_gate, rows.logit_rows.data(), n, attended_dim(layer_), buffers_.last_gate);
-    operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
+      operations_.gather_rows(buffers_.mixer_gate, rows.logit_rows, attended_dim(layer_), buffers_.last_gate);
+    operations_.gather_rows(rows.x, rows.logit_rows, params_.n_embd, buffers_.last_x);
     if (params_.head_gates)
-      operations_.gather_rows(buffers_.head_gates, rows.logit_rows.data(), n, layer_.n_heads, buffers_.last_head_gates);
+      operations_.gather_rows(buffers_.head_gates, rows.logit_rows, layer_.n_heads, buffers_.last_head_gates);
     if (params_.per_layer.dim > 0)
-      operations_.gather_rows(rows.per_layer, rows.logit_rows.data(), n, per_layer_dim(params_),
-                              buffers_.last_per_layer);
+      operations_.gather_rows(rows.per_layer, rows.logit_rows, per_layer_dim(params_), buffers_.last_per_layer);
     if (params_.parallel_residual)
-      operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
+      operations_.gather_rows(rows.normed, rows.logit_rows, params_.n_embd, buffers_.last_normed);
   }
   rows.normed = buffers_.last_normed;
   rows.per_layer = buffers_.last_per_layer;
   rows.x = buffers_.last_x;
-  rows.count = n;
+  rows.count = RowCount::fixed(n);
   rows.all = false;
   return buffers_.last_q;
 }

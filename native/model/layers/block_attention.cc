@@ -27,14 +27,14 @@ void BlockAttention::run(StepRows& rows, bool last) const {
   if (layer_.chooses) choose(rows);
   const int most = layer_.chooses ? params_.latents.index.most : 0;
   const float* chosen = buffers_.chosen;
-  if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count) && most > 0 && !rows.logit_rows.empty()) {
-    operations_.gather_rows(chosen, rows.logit_rows.data(), static_cast<int>(rows.logit_rows.size()), most,
-                            buffers_.last_chosen);
+  if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count.value()) && most > 0 &&
+      !rows.logit_rows.empty()) {
+    operations_.gather_rows(chosen, rows.logit_rows, most, buffers_.last_chosen);
     chosen = buffers_.last_chosen;
   }
   const float* const q =
       last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.q, q_dim(layer_)) : buffers_.q;
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   AttentionParams attention{.scale = layer_.attention_scale, .window = layer_.window, .sinks = weights_.sinks};
   if (layer_.block > 0) {
     attention.chosen = chosen;
@@ -43,8 +43,15 @@ void BlockAttention::run(StepRows& rows, bool last) const {
     attention.block_layer = blocks_.layer;
   }
   const int64_t dim = attended_dim(layer_), groups = params_.blocks.n_groups, rank = params_.blocks.output_rank;
-  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_, attention,
-                        buffers_.attended, dim);
+  operations_.attention({.segments = segments(rows),
+                         .q = q,
+                         .q_stride = q_dim(layer_),
+                         .n_heads = layer_.n_heads,
+                         .layer = kv_layer_,
+                         .cache = cache_,
+                         .params = attention,
+                         .out = buffers_.attended,
+                         .out_stride = dim});
   rotate(segments(rows), true, buffers_.attended, layer_.n_heads, layer_.value_dim);
   operations_.batched_matmul({.weight = weights_.output_a.get(),
                               .n_heads = static_cast<int>(groups),
@@ -105,7 +112,13 @@ void BlockAttention::store(const StepRows& rows) const {
   const std::span<const Segment> own = segments(rows);
   rotate(own, false, buffers_.q, layer_.n_heads, layer_.key_dim);
   rotate(own, false, buffers_.k, 1, layer_.key_dim);
-  operations_.rope_and_store_latents({}, own, {}, buffers_.k, layer_.key_dim, kv_layer_, cache_);
+  operations_.rope_and_store_latents({.rope = {},
+                                      .segments = own,
+                                      .queries = {},
+                                      .rows = buffers_.k,
+                                      .row_stride = layer_.key_dim,
+                                      .layer = kv_layer_,
+                                      .cache = cache_});
   if (layer_.block > 0) store_blocks(rows, blocks_, buffers_.block_values, buffers_.block_scores);
 }
 

@@ -55,7 +55,7 @@ void DeltaNet::run(StepRows& rows, bool last) const {
   operations_.gated(delta_.gate, buffers_.mixer_gate, out, rows.count, values, buffers_.mixer_gate);
   const float* const gated =
       last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.mixer_gate, values) : buffers_.mixer_gate;
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, gated, rows.count, InputUse::kLast);

@@ -2,33 +2,38 @@
 
 namespace monolith {
 
-void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
-                   bool add, InputUse use) {
-  float* const gate = activations.gate;
-  float* const up = activations.up;
+void FeedForward::run_gated_mlp(const GatedMlpCall& call) const {
+  const NetworkWeights& weights = call.weights;
+  const RowCount rows = call.rows;
+  const int64_t n_ff = call.n_ff;
+  float* const gate = buffers_.gate;
+  float* const up = buffers_.up;
+  const MatmulTarget down{weights.down.get(), call.out, params_.n_embd, weights.down_bias, call.add_to_out};
   if (weights.gate == nullptr) {  // A shared expert without a gate.
     const MatmulTarget inner{weights.up.get(), gate, n_ff, weights.up_bias};
-    operations.matmul({&inner, 1}, x, n_rows, use);
-    operations.activate(params.activation, gate, int64_t{n_rows} * n_ff);
-    const MatmulTarget target{weights.down.get(), out, params.n_embd, weights.down_bias, add};
-    return operations.matmul({&target, 1}, gate, n_rows, InputUse::kLast);
+    operations_.matmul({&inner, 1}, call.x, rows, call.use);
+    operations_.activate(params_.activation, gate, rows, n_ff);
+    return operations_.matmul({&down, 1}, gate, rows, InputUse::kLast);
   }
   const MatmulTarget gate_and_up[] = {
       {weights.gate.get(), gate, n_ff, weights.gate_bias},
       {weights.up.get(), up, n_ff, weights.up_bias},
   };
-  operations.matmul(gate_and_up, x, n_rows, use);
-  if (layer.sparse_deviations > 0) operations.gaussian_topk(gate, layer.sparse_deviations, n_rows, n_ff);
-  operations.gated({params.activation, layer.gate_limit, params.limits_input}, gate, up, n_rows, n_ff, gate);
-  const MatmulTarget target{weights.down.get(), out, params.n_embd, weights.down_bias, add};
-  operations.matmul({&target, 1}, gate, n_rows, InputUse::kLast);
+  operations_.matmul(gate_and_up, call.x, rows, call.use);
+  if (layer_.sparse_deviations > 0) operations_.gaussian_topk(gate, layer_.sparse_deviations, rows, n_ff);
+  operations_.gated({params_.activation, layer_.gate_limit, params_.limits_input}, gate, up, rows, n_ff, gate);
+  operations_.matmul({&down, 1}, gate, rows, InputUse::kLast);
 }
 
 void GatedMlp::run(StepRows& rows, bool) const {
   const float* const x = residual_.read(rows, weights_.ffn_norm);
-  run_gated_mlp(params_, layer_, weights_.network, layer_.n_ff, operations_, buffers_, x, rows.count,
-                residual_.target(rows), residual_.is_direct(), residual_.last_use());
+  run_gated_mlp({.weights = weights_.network,
+                 .n_ff = layer_.n_ff,
+                 .x = x,
+                 .rows = rows.count,
+                 .out = residual_.target(rows),
+                 .add_to_out = residual_.is_direct(),
+                 .use = residual_.last_use()});
   residual_.add(weights_.ffn_post_norm, rows);
 }
 
@@ -38,11 +43,10 @@ void Mlp::run(StepRows& rows, bool) const {
   float* const inner = buffers_.up;
   const MatmulTarget up{own.up.get(), inner, layer_.n_ff, own.up_bias};
   operations_.matmul({&up, 1}, x, rows.count, residual_.last_use());
-  const int64_t count = int64_t{rows.count} * layer_.n_ff;
   if (params_.activation == Activation::kXielu)
-    operations_.xielu(layer_.xielu, inner, count);
+    operations_.xielu(layer_.xielu, inner, rows.count, layer_.n_ff);
   else
-    operations_.activate(params_.activation, inner, count);
+    operations_.activate(params_.activation, inner, rows.count, layer_.n_ff);
   const MatmulTarget down{own.down.get(), residual_.target(rows), params_.n_embd, own.down_bias, residual_.is_direct()};
   operations_.matmul({&down, 1}, inner, rows.count, InputUse::kLast);
   residual_.add(weights_.ffn_post_norm, rows);

@@ -17,6 +17,18 @@ class FeedForward : public LayerBlock {
         residual_(context, context.params.parallel_residual, &context.weights.network_mix) {}
 
  protected:
+  struct GatedMlpCall {
+    const NetworkWeights& weights;
+    int64_t n_ff;
+    const float* x;
+    RowCount rows;
+    float* out;
+    bool add_to_out;
+    InputUse use;  // Whether x is read again later.
+  };
+  // Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
+  void run_gated_mlp(const GatedMlpCall& call) const;
+
   const HyperParams& params_;
   const LayerParams& layer_;
   const LayerWeights& weights_;
@@ -24,12 +36,6 @@ class FeedForward : public LayerBlock {
   const Activations& buffers_;
   const Residual residual_;
 };
-
-// Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
-// `use` states whether x will be read again.
-void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
-                   bool add, InputUse use);
 
 // A dense gated MLP: x += scale * post_norm(W_down (activation(W_gate h) * W_up h)), where h = pre_norm(x).
 class GatedMlp final : public FeedForward {

@@ -8,18 +8,24 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   if (layer_.chooses) choose(rows);
   const float* q = buffers_.q;
   if (last) q = leave_logit_rows(rows);
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   const LatentParams& latents = params_.latents;
   const std::span<const Segment> segments = (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
-  operations_.attention(segments, q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
-                        {.scale = layer_.attention_scale,
-                         .window = layer_.window,
-                         .temperature_scale = layer_.temperature_scale,
-                         .temperature_length = layer_.temperature_length,
-                         .temperature_offset = layer_.temperature_offset,
-                         .chosen = rows.all ? buffers_.chosen : buffers_.last_chosen,
-                         .most_chosen = latents.index.most},
-                        buffers_.attended, attended_dim(layer_));
+  operations_.attention({.segments = segments,
+                         .q = q,
+                         .q_stride = q_dim(layer_),
+                         .n_heads = layer_.n_heads,
+                         .layer = kv_layer_,
+                         .cache = cache_,
+                         .params = {.scale = layer_.attention_scale,
+                                    .window = layer_.window,
+                                    .temperature_scale = layer_.temperature_scale,
+                                    .temperature_length = layer_.temperature_length,
+                                    .temperature_offset = layer_.temperature_offset,
+                                    .chosen = rows.all ? buffers_.chosen : buffers_.last_chosen,
+                                    .most_chosen = latents.index.most},
+                         .out = buffers_.attended,
+                         .out_stride = attended_dim(layer_)});
   const int64_t values_dim = int64_t{layer_.n_heads} * latents.value_dim;
   operations_.batched_matmul({.weight = weights_.v_b.get(),
                               .n_heads = layer_.n_heads,
@@ -90,7 +96,13 @@ void LatentAttention::choose(const StepRows& rows) const {
   const int64_t q_dim = int64_t{index.n_heads} * index.key_dim;
   operations_.rotate(rope, segments, to.index_q, q_dim, index.n_heads, index.key_dim);
   operations_.rotate(rope, segments, to.index_k, index.key_dim, 1, index.key_dim);
-  operations_.rope_and_store_latents({}, segments, {}, to.index_k, index.key_dim, index_layer_, cache_);
+  operations_.rope_and_store_latents({.rope = {},
+                                      .segments = segments,
+                                      .queries = {},
+                                      .rows = to.index_k,
+                                      .row_stride = index.key_dim,
+                                      .layer = index_layer_,
+                                      .cache = cache_});
   operations_.select_positions({.q = to.index_q,
                                 .weights = to.index_weights,
                                 .n_heads = index.n_heads,
@@ -108,26 +120,30 @@ void LatentAttention::store(const StepRows& rows) const {
                               .to = buffers_.q,
                               .to_stride = q_dim(layer_),
                               .n_heads = layer_.n_heads};
-  operations_.rope_and_store_latents(rope, rows.tables[static_cast<size_t>(table_)], queries, buffers_.k, k_dim(layer_),
-                                     kv_layer_, cache_);
+  operations_.rope_and_store_latents({.rope = rope,
+                                      .segments = rows.tables[static_cast<size_t>(table_)],
+                                      .queries = queries,
+                                      .rows = buffers_.k,
+                                      .row_stride = k_dim(layer_),
+                                      .layer = kv_layer_,
+                                      .cache = cache_});
 }
 
 // Reduces the step to the tokens with logits and returns their queries. Copies nothing if all tokens have logits.
 const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
-  if (n == rows.count) return buffers_.q;
+  if (n == rows.count.value()) return buffers_.q;
   if (n > 0) {
-    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(layer_), buffers_.last_q);
-    operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
+    operations_.gather_rows(buffers_.q, rows.logit_rows, q_dim(layer_), buffers_.last_q);
+    operations_.gather_rows(rows.x, rows.logit_rows, params_.n_embd, buffers_.last_x);
     if (params_.latents.index.most > 0)
-      operations_.gather_rows(buffers_.chosen, rows.logit_rows.data(), n, params_.latents.index.most,
-                              buffers_.last_chosen);
+      operations_.gather_rows(buffers_.chosen, rows.logit_rows, params_.latents.index.most, buffers_.last_chosen);
     if (params_.parallel_residual)
-      operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
+      operations_.gather_rows(rows.normed, rows.logit_rows, params_.n_embd, buffers_.last_normed);
   }
   rows.normed = buffers_.last_normed;
   rows.x = buffers_.last_x;
-  rows.count = n;
+  rows.count = RowCount::fixed(n);
   rows.all = false;
   return buffers_.last_q;
 }

@@ -7,24 +7,23 @@ namespace monolith {
 const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
                               const Activations& buffers, const float* mixed, int64_t dim) {
   const int n = static_cast<int>(rows.logit_rows.size());
-  if (n == rows.count) return mixed;
+  if (n == rows.count.value()) return mixed;
   if (n > 0) {
-    operations.gather_rows(mixed, rows.logit_rows.data(), n, dim, buffers.last_q);
-    operations.gather_rows(rows.x, rows.logit_rows.data(), n, params.n_embd, buffers.last_x);
+    operations.gather_rows(mixed, rows.logit_rows, dim, buffers.last_q);
+    operations.gather_rows(rows.x, rows.logit_rows, params.n_embd, buffers.last_x);
     if (const StreamMixParams& mix = params.stream_mix; mix.n_streams > 0) {
-      operations.gather_rows(rows.streams, rows.logit_rows.data(), n, mix.n_streams * params.n_embd,
-                             buffers.last_streams);
-      operations.gather_rows(rows.stream_numbers, rows.logit_rows.data(), n, mix.mix(false).numbers(),
+      operations.gather_rows(rows.streams, rows.logit_rows, mix.n_streams * params.n_embd, buffers.last_streams);
+      operations.gather_rows(rows.stream_numbers, rows.logit_rows, mix.mix(false).numbers(),
                              buffers.last_stream_numbers);
     }
     if (params.parallel_residual)
-      operations.gather_rows(rows.normed, rows.logit_rows.data(), n, params.n_embd, buffers.last_normed);
+      operations.gather_rows(rows.normed, rows.logit_rows, params.n_embd, buffers.last_normed);
   }
   rows.normed = buffers.last_normed;
   rows.streams = buffers.last_streams;
   rows.stream_numbers = buffers.last_stream_numbers;
   rows.x = buffers.last_x;
-  rows.count = n;
+  rows.count = RowCount::fixed(n);
   rows.all = false;
   return buffers.last_q;
 }

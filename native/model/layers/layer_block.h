@@ -32,9 +32,9 @@ struct StepRows {
   // The tokens with logits, as segments of one token, for each page table. Empty if all tokens have logits, and for
   // tables that no block reads once only these tokens are left.
   std::span<const std::span<const Segment>> logit_tables;
-  float* x;  // The residual stream of the tokens that are still being computed, [count][n_embd].
-  int count;
-  bool all = true;  // True while all tokens of the step are computed; false once only those with logits are left.
+  float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
+  RowCount count;
+  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
   const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
   std::span<const int32_t> tokens = {};  // IDs of all tokens.
   // For hyper-connections: the streams of the tokens that are still being computed, [count][n_streams][n_embd], from

@@ -42,13 +42,15 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
     case FeedForwardKind::kPlain: parts.push_back(std::make_unique<Mlp>(context)); return {};
     case FeedForwardKind::kMixture: {
       auto experts = std::make_unique<ExpertMixture>(context);
-      if (Status status = backend.can_mix(experts->mixture()); !status) return status;
+      const Mixture mixture = experts->mixture();
+      if (Status status = backend.supports(mixture); !status) return status;
       parts.push_back(std::move(experts));
       return {};
     }
     case FeedForwardKind::kGatedAndMixture: {
       auto both = std::make_unique<NetworkAndExperts>(context);
-      if (Status status = backend.can_mix(both->mixture()); !status) return status;
+      const Mixture mixture = both->mixture();
+      if (Status status = backend.supports(mixture); !status) return status;
       parts.push_back(std::move(both));
       return {};
     }
@@ -61,10 +63,12 @@ Status add_feed_forward(const LayerContext& context, const BackendMemory& backen
 
 Result<Parts> make_layer(const LayerContext& context, const BackendMemory& backend) {
   Parts parts;
-  if (context.params.stream_mix.n_streams > 0 && !backend.mixes_streams())
-    return Error{ErrorCode::kUnsupported,
-                 "the model has " + std::to_string(context.params.stream_mix.n_streams) +
-                     " residual streams (hyper-connections), which this backend does not support"};
+  if (context.params.stream_mix.n_streams > 0) {
+    const Status status = backend.supports(OperationKind::kHyperConnectionWeights);
+    if (!status)
+      return Error{status.error().code, "the model has " + std::to_string(context.params.stream_mix.n_streams) +
+                                            " residual streams (hyper-connections): " + status.error().message};
+  }
   const bool streams = context.params.streams.count > 1;
   if (streams) {
     parts.push_back(std::make_unique<PredictStreams>(context));

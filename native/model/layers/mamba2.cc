@@ -43,7 +43,7 @@ void Mamba2::run(StepRows& rows, bool last) const {
     operations_.rms_norm_groups(gated, weights_.out_norm, params_.norm_eps, rows.count, shape_.n_groups,
                                 width / shape_.n_groups);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, to, gated, width) : gated;
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, out, rows.count, InputUse::kLast);

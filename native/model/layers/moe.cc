@@ -33,8 +33,13 @@ void ExpertMixture::run(StepRows& rows, bool) const {
                                   {own.shared_gate.get(), to.shared_gate, 1}};
   operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
-    run_gated_mlp(params_, layer_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count, result, add,
-                  use);
+    run_gated_mlp({.weights = weights_.network,
+                   .n_ff = experts.n_ff_shared,
+                   .x = x,
+                   .rows = rows.count,
+                   .out = result,
+                   .add_to_out = add,
+                   .use = use});
   };
   if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);
   Mixture mixture = this->mixture();
@@ -61,12 +66,17 @@ void NetworkAndExperts::run(StepRows& rows, bool) const {
   const ExpertWeights& own = weights_.experts;
   const Activations& to = buffers_;
   const int64_t n_embd = params_.n_embd;
-  run_gated_mlp(params_, layer_, weights_.network, layer_.n_ff, operations_, to,
-                residual_.read(rows, weights_.ffn_norm), rows.count, to.branch, false, InputUse::kLast);
+  run_gated_mlp({.weights = weights_.network,
+                 .n_ff = layer_.n_ff,
+                 .x = residual_.read(rows, weights_.ffn_norm),
+                 .rows = rows.count,
+                 .out = to.branch,
+                 .add_to_out = false,
+                 .use = InputUse::kLast});
   apply_norm(params_, own.network_post_norm, operations_, to.branch, rows.count, n_embd, to.branch);
 
   operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);
-  operations_.scale(to.normed, rows.count * n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
+  operations_.scale(to.normed, rows.count, n_embd, 1.0f / std::sqrt(static_cast<float>(n_embd)));
   const MatmulTarget routing{own.router.get(), to.router, params_.experts.count};
   operations_.matmul({&routing, 1}, to.normed, rows.count, InputUse::kLast);
 

@@ -13,11 +13,11 @@ struct NormWeights {
 
 // Computes out[row] = norm(x[row]). `out` may be `x`.
 inline void apply_norm(const HyperParams& params, const NormWeights& weights, Operations& operations, const float* x,
-                       int n_rows, int64_t dim, float* out) {
+                       RowCount rows, int64_t dim, float* out) {
   if (params.norm == NormKind::kLayer)
-    return operations.layer_norm(x, weights.weight, weights.bias, params.norm_eps, n_rows, dim, out);
-  operations.rms_norm(x, weights.weight, params.norm_eps, n_rows, dim, out);
-  if (weights.bias != nullptr) operations.add_bias(out, weights.bias, n_rows, dim);
+    return operations.layer_norm(x, weights.weight, weights.bias, params.norm_eps, rows, dim, out);
+  operations.rms_norm(x, weights.weight, params.norm_eps, rows, dim, out);
+  if (weights.bias != nullptr) operations.add_bias(out, weights.bias, rows, dim);
 }
 
 }  // namespace monolith

@@ -6,19 +6,20 @@
 namespace monolith {
 
 void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& weights, Operations& operations,
-                              const Activations& activations, std::span<const int32_t> tokens, const float* embedding) {
-  const int n_rows = static_cast<int>(tokens.size()), dim = params.per_layer.dim;
-  const int64_t all = per_layer_dim(params), count = n_rows * all;
+                              const Activations& activations, std::span<const int32_t> tokens, RowCount rows,
+                              const float* embedding) {
+  const int dim = params.per_layer.dim;
+  const int64_t all = per_layer_dim(params);
   float* const inputs = activations.per_layer;
   float* const projected = activations.per_layer_inner;
-  operations.embed(*weights.embedding, tokens.data(), n_rows, inputs);
-  operations.scale(inputs, count, std::sqrt(static_cast<float>(dim)));
+  operations.embed(*weights.embedding, tokens.data(), rows, inputs);
+  operations.scale(inputs, rows, all, std::sqrt(static_cast<float>(dim)));
   const MatmulTarget target{weights.projection.get(), projected, all};
-  operations.matmul({&target, 1}, embedding, n_rows);
-  operations.scale(projected, count, 1.0f / std::sqrt(static_cast<float>(params.n_embd)));
-  operations.rms_norm_heads(projected, all, weights.norm, params.norm_eps, n_rows, params.n_layers, dim);
-  operations.add_rows(inputs, projected, 1.0f, nullptr, n_rows, all);
-  operations.scale(inputs, count, static_cast<float>(1.0 / std::numbers::sqrt2));
+  operations.matmul({&target, 1}, embedding, rows);
+  operations.scale(projected, rows, all, 1.0f / std::sqrt(static_cast<float>(params.n_embd)));
+  operations.rms_norm_heads(projected, all, weights.norm, params.norm_eps, rows, params.n_layers, dim);
+  operations.add_rows(inputs, projected, 1.0f, nullptr, rows, all);
+  operations.scale(inputs, rows, all, static_cast<float>(1.0 / std::numbers::sqrt2));
 }
 
 void run_per_layer_input(const LayerContext& context, const StepRows& rows, const float* x) {

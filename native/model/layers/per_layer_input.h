@@ -9,7 +9,8 @@ namespace monolith {
 // Computes the inputs of all layers into activations.per_layer: (norm(W embedding / sqrt(n_embd)) + sqrt(dim) *
 // table[token]) / sqrt(2). `embedding` holds the scaled token embeddings.
 void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& weights, Operations& operations,
-                              const Activations& activations, std::span<const int32_t> tokens, const float* embedding);
+                              const Activations& activations, std::span<const int32_t> tokens, RowCount rows,
+                              const float* embedding);
 
 // Computes a layer's contribution from `x` and its per-layer input, normalizes it and stores it in activations.branch.
 void run_per_layer_input(const LayerContext& context, const StepRows& rows, const float* x);
@@ -28,7 +29,7 @@ class OutputScale final : public LayerBlock {
  public:
   explicit OutputScale(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool) const override {
-    context_.operations.scale(rows.x, int64_t{rows.count} * context_.params.n_embd, context_.layer.output_scale);
+    context_.operations.scale(rows.x, rows.count, context_.params.n_embd, context_.layer.output_scale);
   }
 
  private:

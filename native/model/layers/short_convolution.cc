@@ -16,7 +16,7 @@ void ShortConvolution::run(StepRows& rows, bool last) const {
   operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);
   operations_.gated(Activation::kIdentity, gated, to.q, rows.count, n, gated);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, to, gated, n) : gated;
-  if (rows.count == 0) return;
+  if (rows.count.value() == 0) return;
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, out, rows.count, InputUse::kLast);

@@ -7,22 +7,22 @@
 namespace monolith {
 namespace {
 
-// Computes tanh(W_router (norm(x) / n_embd)), [tokens][count], and stores after it its product with a matrix,
-// [tokens][products.rows]. Returns the product.
-const float* coefficients(const LayerContext& context, const Matrix& products, const float* x, int n_rows) {
+// Computes tanh(W_router (norm(x) / n_embd)), [tokens][count], and its product with a matrix, [tokens][products.rows],
+// stored after it. Returns the product.
+const float* coefficients(const LayerContext& context, const Matrix& products, const float* x, RowCount rows) {
   const HyperParams& p = context.params;
   const StreamWeights& weights = context.weights.streams;
   Operations& operations = context.operations;
   float* const normed = context.activations.normed;
   float* const routed = context.activations.mixing;
   float* const out = routed + int64_t{context.max_rows} * p.streams.count;
-  operations.rms_norm(x, weights.router_norm, p.norm_eps, n_rows, p.n_embd, normed);
-  operations.scale(normed, int64_t{n_rows} * p.n_embd, 1.0f / static_cast<float>(p.n_embd));
+  operations.rms_norm(x, weights.router_norm, p.norm_eps, rows, p.n_embd, normed);
+  operations.scale(normed, rows, p.n_embd, 1.0f / static_cast<float>(p.n_embd));
   const MatmulTarget routing{weights.router.get(), routed, p.streams.count};
-  operations.matmul({&routing, 1}, normed, n_rows, InputUse::kLast);
-  operations.soft_cap(routed, int64_t{n_rows} * p.streams.count, 1.0f);
+  operations.matmul({&routing, 1}, normed, rows, InputUse::kLast);
+  operations.soft_cap(routed, rows, p.streams.count, 1.0f);
   const MatmulTarget target{&products, out, products.rows};
-  operations.matmul({&target, 1}, routed, n_rows, InputUse::kLast);
+  operations.matmul({&target, 1}, routed, rows, InputUse::kLast);
   return out;
 }
 
@@ -33,30 +33,30 @@ float* stream(float* streams, const HyperParams& p, int64_t max_rows, int index)
 }  // namespace
 
 void open_streams(const HyperParams& p, const StreamProjections& weights, Operations& operations,
-                  const Activations& activations, int n_rows, int max_rows) {
+                  const Activations& activations, RowCount rows, int max_rows) {
   const float* const x = activations.x;
-  operations.copy_rows(x, p.n_embd, n_rows, p.n_embd, activations.streams);
+  operations.copy_rows(x, p.n_embd, rows, p.n_embd, activations.streams);
   for (int i = 1; i < p.streams.count; ++i) {
     float* const other = stream(activations.streams, p, max_rows, i);
     const MatmulTarget target{weights.to[static_cast<size_t>(i - 1)].get(), other, p.n_embd};
-    operations.matmul({&target, 1}, x, n_rows);
-    operations.rescale_to_norm(other, x, n_rows, p.n_embd);
+    operations.matmul({&target, 1}, x, rows);
+    operations.rescale_to_norm(other, x, rows, p.n_embd);
   }
 }
 
 void close_streams(const HyperParams& p, const StreamProjections& weights, Operations& operations,
-                   const Activations& activations, int n_rows, int max_rows) {
+                   const Activations& activations, RowCount rows, int max_rows) {
   float* const x = activations.x;
   float* const branch = activations.branch;
   const float* const first = activations.streams;
-  operations.copy_rows(first, p.n_embd, n_rows, p.n_embd, x);
+  operations.copy_rows(first, p.n_embd, rows, p.n_embd, x);
   for (int i = 1; i < p.streams.count; ++i) {
     const MatmulTarget target{weights.from[static_cast<size_t>(i - 1)].get(), branch, p.n_embd};
-    operations.matmul({&target, 1}, stream(activations.streams, p, max_rows, i), n_rows);
-    operations.rescale_to_norm(branch, first, n_rows, p.n_embd);
-    operations.add_rows(x, branch, 1.0f, nullptr, n_rows, p.n_embd);
+    operations.matmul({&target, 1}, stream(activations.streams, p, max_rows, i), rows);
+    operations.rescale_to_norm(branch, first, rows, p.n_embd);
+    operations.add_rows(x, branch, 1.0f, nullptr, rows, p.n_embd);
   }
-  operations.scale(x, int64_t{n_rows} * p.n_embd, 1.0f / static_cast<float>(p.streams.count));
+  operations.scale(x, rows, p.n_embd, 1.0f / static_cast<float>(p.streams.count));
 }
 
 void PredictStreams::run(StepRows& rows, bool) const {
@@ -92,7 +92,7 @@ void Laurel::run(StepRows& rows, bool) const {
 void JoinLaurel::run(StepRows& rows, bool) const {
   const HyperParams& p = context_.params;
   context_.operations.add_rows(rows.x, context_.activations.laurel, 1.0f, nullptr, rows.count, p.n_embd);
-  context_.operations.scale(rows.x, int64_t{rows.count} * p.n_embd, static_cast<float>(1.0 / std::numbers::sqrt2));
+  context_.operations.scale(rows.x, rows.count, p.n_embd, static_cast<float>(1.0 / std::numbers::sqrt2));
 }
 
 void CorrectStreams::run(StepRows& rows, bool) const {
@@ -116,22 +116,22 @@ void CorrectStreams::run(StepRows& rows, bool) const {
 }
 
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
-                        const std::vector<int32_t>& repeated, int n_rows) {
-  operations.gather_rows(activations.x, repeated.data(), n_rows * params.stream_mix.n_streams, params.n_embd,
-                         activations.streams);
+                        const std::vector<int32_t>& repeated, RowCount rows) {
+  const auto n = static_cast<size_t>(rows.value() * params.stream_mix.n_streams);
+  operations.gather_rows(activations.x, std::span(repeated).first(n), params.n_embd, activations.streams);
 }
 
 void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool reads_only, Operations& operations,
-                const Activations& activations, const float* streams, int n_rows, float* numbers, float* x) {
+                const Activations& activations, const float* streams, RowCount rows, float* numbers, float* x) {
   HyperConnections mix = params.stream_mix.mix(reads_only);
   mix.scale = weights.scale;
   mix.base = weights.base;
   float* const normed = activations.predicted;
-  operations.rms_norm(streams, nullptr, params.norm_eps, n_rows, int64_t{mix.n_streams} * params.n_embd, normed);
+  operations.rms_norm(streams, nullptr, params.norm_eps, rows, int64_t{mix.n_streams} * params.n_embd, normed);
   const MatmulTarget target{weights.numbers.get(), numbers, mix.numbers()};
-  operations.matmul({&target, 1}, normed, n_rows, InputUse::kLast);
-  operations.hyper_connection_weights(mix, numbers, n_rows);
-  operations.read_streams(mix, numbers, streams, n_rows, params.n_embd, x);
+  operations.matmul({&target, 1}, normed, rows, InputUse::kLast);
+  operations.hyper_connection_weights(mix, numbers, rows);
+  operations.read_streams(mix, numbers, streams, rows, params.n_embd, x);
 }
 
 }  // namespace monolith

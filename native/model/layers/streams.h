@@ -17,10 +17,10 @@ namespace monolith {
 
 // Computes the streams from the embedding x, before the first layer.
 void open_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
-                  const Activations& activations, int n_rows, int max_rows);
-// Computes x, the mean of the streams, after the last layer.
+                  const Activations& activations, RowCount rows, int max_rows);
+// Computes the mean of the streams into x, after the last layer.
 void close_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
-                   const Activations& activations, int n_rows, int max_rows);
+                   const Activations& activations, RowCount rows, int max_rows);
 
 class PredictStreams final : public LayerBlock {
  public:
@@ -63,11 +63,11 @@ class CorrectStreams final : public LayerBlock {
 
 // Initializes all streams with the embeddings. `repeated` holds each token's index, repeated once per stream.
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
-                        const std::vector<int32_t>& repeated, int n_rows);
+                        const std::vector<int32_t>& repeated, RowCount rows);
 
 // Mixes the input of a block or of the output head from `streams` into `x`, and stores the mixing weights in `numbers`
 // for write_streams().
 void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool reads_only, Operations& operations,
-                const Activations& activations, const float* streams, int n_rows, float* numbers, float* x);
+                const Activations& activations, const float* streams, RowCount rows, float* numbers, float* x);
 
 }  // namespace monolith

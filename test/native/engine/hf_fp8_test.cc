@@ -9,7 +9,7 @@
 #include "check.h"
 #include "formats/hf/model_file.h"
 #include "model/model.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 #include "support/fed_sequence.h"
 #include "support/hf_folder.h"
 
@@ -84,13 +84,16 @@ struct Folder {
   }
 };
 
-class WithoutFp8 : public BackendAround {
+class WithoutFp8 : public ForwardingBackend {
  public:
-  using BackendAround::BackendAround;
-  bool keeps_type(TensorType type) const override { return type != TensorType::kF8Scaled; }
+  using ForwardingBackend::ForwardingBackend;
+  Status supports(const Requirement& requirement) const override {
+    const auto* const type = std::get_if<TensorType>(&requirement);
+    return type && *type == TensorType::kF8Scaled ? unsupported(*type) : ForwardingBackend::supports(requirement);
+  }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
     if (source.type == TensorType::kF8Scaled) check::fail(__FILE__, __LINE__, "the backend was given FP8");
-    return BackendAround::matrix(source);
+    return ForwardingBackend::matrix(source);
   }
 };
 

@@ -31,7 +31,7 @@ void append(std::string& list, std::string_view word) { list += (list.empty() ? 
 
 std::string table() {
   std::set<std::string> networks;
-  for (const Case& one : processor_cases()) networks.insert(one.model.architecture);
+  for (const Case& one : all_cases()) networks.insert(one.model.architecture);
   std::string text =
       "| `general.architecture` | golden files (llama.cpp) | float64 reference | Hugging Face classes "
       "|\n|---|---|---|---|\n";

@@ -45,16 +45,10 @@ inline std::vector<Case> all_cases() {
                              bailingmoe(),
                              bailingmoe2(),
                              ernie4_5_moe(),
-                             gpt_oss()};
+                             gpt_oss(),
+                             norms_apart(true),
+                             norms_apart(false)};
   for (Case& one : recurrent_cases()) cases.push_back(std::move(one));
-  return cases;
-}
-
-// Returns all cases, including those that are not tested on a GPU or in the emulator.
-inline std::vector<Case> processor_cases() {
-  std::vector<Case> cases = all_cases();
-  cases.push_back(norms_apart(true));
-  cases.push_back(norms_apart(false));
   return cases;
 }
 

@@ -25,7 +25,7 @@ Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
 
 TEST(every_architecture_matches_its_float64_network) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : processor_cases()) {
+  for (const Case& one : all_cases()) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
     const std::vector<float> logits = run_network(*loaded.model, tokens, 37);
@@ -46,7 +46,7 @@ TEST(every_architecture_matches_its_float64_network) {
 
 TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : processor_cases()) {
+  for (const Case& one : all_cases()) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
       for (const auto& [threads, piece] : {std::pair{1, 37}, std::pair{3, 1}, std::pair{2, 10}}) {
@@ -65,7 +65,7 @@ TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
 
 // The error names a missing tensor, a misshapen tensor and an unknown tensor.
 TEST(every_architecture_names_invalid_tensors) {
-  for (const Case& one : processor_cases()) {
+  for (const Case& one : all_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {
       if (!name.starts_with("blk.1.")) continue;
       for (const bool erased : {true, false}) {

@@ -3,7 +3,7 @@
 // scaled instead. Invalid scales are rejected with an error that names them.
 #include "check.h"
 #include "model/all_cases.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 #include "support/drafting_model.h"
 #include "support/network_run.h"
 
@@ -39,13 +39,17 @@ LooseModel scaled(const GgufFile& file) {
   return model;
 }
 
-class WithoutFactors : public BackendAround {
+class WithoutFactors : public ForwardingBackend {
  public:
-  using BackendAround::BackendAround;
-  bool keeps_factors() const override { return false; }
+  using ForwardingBackend::ForwardingBackend;
+  Status supports(const Requirement& requirement) const override {
+    const auto* const feature = std::get_if<MemoryFeature>(&requirement);
+    return feature && *feature == MemoryFeature::kRowFactors ? unsupported(*feature)
+                                                             : ForwardingBackend::supports(requirement);
+  }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
     if (!source.factors.empty()) check::fail(__FILE__, __LINE__, "scales were not applied to the weights");
-    return BackendAround::matrix(source);
+    return ForwardingBackend::matrix(source);
   }
 };
 

@@ -8,7 +8,7 @@
 
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/matrix_data.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 #include "check.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
@@ -81,10 +81,13 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 // On a device that does not support a type, both planning and loading name the tensor before anything is stored.
 TEST(unsupported_tensor_types_are_rejected_by_name) {
-  class Without : public testing::BackendAround {
+  class Without : public ForwardingBackend {
    public:
-    using BackendAround::BackendAround;
-    bool keeps_type(TensorType type) const override { return type != TensorType::kIQ2_XS; }
+    using ForwardingBackend::ForwardingBackend;
+    Status supports(const Requirement& requirement) const override {
+      const auto* const type = std::get_if<TensorType>(&requirement);
+      return type && *type == TensorType::kIQ2_XS ? unsupported(*type) : ForwardingBackend::supports(requirement);
+    }
   };
   const ParsedModel parsed(model_of(TensorType::kIQ2_XS, false));
   const auto inner = make_cpu_backend({.threads = 1});

@@ -13,7 +13,7 @@
 #include "engine/sampling/sampler.h"
 #include "model/model.h"
 #include "simulation/scenario.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 
 namespace monolith::simulation {
 
@@ -37,12 +37,12 @@ struct SimCache final : KvCache {
   std::vector<Cell> cells;  // Stored positions, as [page][kPageTokens].
 };
 
-// Wraps a CPU backend that is never asked to compute. If steps are to overlap, it reports itself as asynchronous and
-// samples on the device.
-class SimBackend final : public testing::BackendAround {
+// Wraps a CPU backend that is never asked to compute. It reports itself as asynchronous if steps are to overlap, and
+// samples on the device in that case.
+class SimBackend final : public ForwardingBackend {
  public:
   SimBackend(Backend& inner, const Setup& setup)
-      : BackendAround(inner), asynchronous_(setup.overlaps), loses_copies_(setup.loses_copies) {}
+      : ForwardingBackend(inner), asynchronous_(setup.overlaps), loses_copies_(setup.loses_copies) {}
 
   bool is_asynchronous() const override { return asynchronous_; }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override;

@@ -10,13 +10,13 @@
 
 #include "check.h"
 #include "engine/sampling/sampler.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 
 namespace monolith::testing {
 
-class AsynchronousBackend final : public BackendAround {
+class AsynchronousBackend final : public ForwardingBackend {
  public:
-  explicit AsynchronousBackend(std::unique_ptr<Backend> inner) : BackendAround(*inner), owned_(std::move(inner)) {}
+  explicit AsynchronousBackend(std::unique_ptr<Backend> inner) : ForwardingBackend(*inner), owned_(std::move(inner)) {}
 
   bool is_asynchronous() const override { return true; }
   // Called whenever the engine waits for the device. May throw, as a failed device would.

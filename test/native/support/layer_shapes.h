@@ -27,9 +27,9 @@ inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int lay
   backend.write_floats(kv, numbers.data(), static_cast<int64_t>(numbers.size()));
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
   const Segment pieces[] = {{0, 21, 0, pages}, {21, kRows - 21, 21, pages}};
-  if (stores) backend.rope_and_store(none, pieces, q, q_dim, n_heads, kv, kv_dim, kv, kv_dim, layer, cache);
+  if (stores) backend.rope_and_store({none, pieces, q, q_dim, n_heads, kv, kv_dim, kv, kv_dim, layer, cache});
   const Segment wanted{0, kWanted, kRows - kWanted, pages};
-  backend.attention({&wanted, 1}, q, q_dim, n_heads, layer, cache, {.scale = 0.1f}, out, q_dim);
+  backend.attention({{&wanted, 1}, q, q_dim, n_heads, layer, cache, {.scale = 0.1f}, out, q_dim});
   std::vector<float> result(static_cast<size_t>(kWanted * q_dim));
   backend.wait();
   backend.read_floats(result.data(), out, static_cast<int64_t>(result.size()));
@@ -139,7 +139,7 @@ inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   const auto refused = [&](const char* what) {
     const auto made = backend.kv_cache(shape);
     CHECK_EQ(backend.kv_cache_bytes(shape), SIZE_MAX);
-    const Status asked = backend.can_keep_states(shape);
+    const Status asked = backend.supports(shape);
     CHECK(!asked.ok() && !made.ok() && asked.error().message == made.error().message);
     if (made.ok() || made.error().code != ErrorCode::kUnsupported ||
         made.error().message.find(what) == std::string::npos)

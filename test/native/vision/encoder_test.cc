@@ -193,7 +193,7 @@ double distance(const Seen& a, const Seen& b) {
 TEST(fast_vision_encoders_have_16_bit_precision_with_any_split) {
   const auto backend = make_cpu_backend({});
   REQUIRE(backend.ok());
-  const bool has_integers = (*backend)->encoders()->has_fixed16(64);
+  const bool has_integers = (*backend)->supports(Fixed16Heads{64}).ok();
   for (const char* type : kProjectorNames)
     for (const TensorType stored : {TensorType::kF16, TensorType::kBF16}) {
       const TinyVision model = in_sixteen_bits(type, stored);

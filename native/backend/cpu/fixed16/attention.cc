@@ -97,28 +97,29 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const E
 }
 
 void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch,
-                    const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
-                    const int32_t* limits, int n_rows, float scale, float* out) {
+                    const RowAttention& call) {
+  const EncoderKeys& keys = call.keys;
   const KeyLayout layout(keys);
   const auto* const integers = reinterpret_cast<const int16_t*>(keys.memory);
   const int dim = keys.head_dim, most = most_of(dim);
-  const int64_t tiles = (int64_t{n_rows} + kFixed16Queries - 1) / kFixed16Queries;
+  const int64_t tiles = (int64_t{call.n_rows} + kFixed16Queries - 1) / kFixed16Queries;
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto& own = *reinterpret_cast<Scratch*>(scratch.of(thread));
     for (int64_t piece = begin; piece < end; ++piece) {
       // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kFixed16Queries;
-      const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, n_rows - first));
+      const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, call.n_rows - first));
       for (int i = 0; i < n; ++i)
         own.q_steps[i] =
-            scale * kLog2E * kernels.pack(q + (first + i) * stride + head * dim, dim, most, own.q + i * kFixed16Block);
+            call.scale * kLog2E *
+            kernels.pack(call.q + (first + i) * call.stride + head * dim, dim, most, own.q + i * kFixed16Block);
       kernels.attend({.n_queries = n,
                       .head_dim = dim,
                       .value_lanes = layout.value_lanes,
                       .q = own.q,
                       .q_steps = own.q_steps,
-                      .starts = starts + first,
-                      .limits = limits + first,
+                      .starts = call.starts + first,
+                      .limits = call.limits + first,
                       .keys = integers + head * layout.key_head,
                       .key_steps = keys.memory + layout.key_steps_at + head * layout.positions,
                       .values = integers + layout.values_at + head * layout.value_head,
@@ -126,8 +127,8 @@ void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
                       .scores = own.scores,
                       .weights = own.weights,
                       .sums = own.sums,
-                      .out = out + first * stride + head * dim,
-                      .out_stride = stride});
+                      .out = call.out + first * call.stride + head * dim,
+                      .out_stride = call.stride});
     }
   });
 }

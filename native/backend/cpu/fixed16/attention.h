@@ -28,7 +28,6 @@ int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim);
 void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const EncoderKeys& keys, const float* k,
                         const float* v, int64_t stride, int first_row, int n_rows);
 void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch,
-                    const EncoderKeys& keys, const float* q, int64_t stride, const int32_t* starts,
-                    const int32_t* limits, int n_rows, float scale, float* out);
+                    const RowAttention& call);
 
 }  // namespace monolith

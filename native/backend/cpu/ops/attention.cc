@@ -234,15 +234,13 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
 
 }  // namespace
 
-void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                       int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
-                       float* out, int64_t out_stride) const {
-  const CpuKvCache::Layer& own = cache.layer(layer);
+void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const {
+  const auto& cache = static_cast<const CpuKvCache&>(call.cache);
+  const AttentionParams& params = call.params;
+  const CpuKvCache::Layer& own = cache.layer(call.layer);
   const KvType type = cache.shape.type;
-  if (params.block > 0)
-    return attend_to_blocks(pool, scratch, segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
-  if (params.chosen == nullptr)
-    return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
+  if (params.block > 0) return attend_to_blocks(pool, scratch, call);
+  if (params.chosen == nullptr) return attend(pool, scratch, call, own);
   // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
   // the selected latents are gathered in order of position, and the token attends to them as if they were a separate
   // sequence.
@@ -250,15 +248,17 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   const int most = params.most_chosen;
   std::vector<Segment>& seeing_all = scratch.seeing_all_;
   seeing_all.clear();
-  for (const Segment& segment : segments) {
+  for (const Segment& segment : call.segments) {
     Segment some = segment;
     some.n_tokens = std::clamp(most - segment.first_position, 0, segment.n_tokens);
     if (some.n_tokens > 0) seeing_all.push_back(some);
   }
-  if (!seeing_all.empty()) attend(pool, scratch, seeing_all, q, q_stride, n_heads, own, type, params, out, out_stride);
+  AttentionCall part = call;
+  part.segments = seeing_all;
+  if (!seeing_all.empty()) attend(pool, scratch, part, own);
   const CpuKvCache::Chosen& chosen = cache.chosen();
   const CpuKvCache::Layer gathered = chosen.gathered(own);
-  for (const Segment& segment : segments)
+  for (const Segment& segment : call.segments)
     for (int i = std::clamp(most - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
       const int row = segment.first_row + i;
       const auto* positions = reinterpret_cast<const int32_t*>(params.chosen) + int64_t{row} * most;
@@ -268,26 +268,27 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        at);
       });
       const Segment alone{row, 1, most - 1, chosen.in_order.data()};
-      attend(pool, scratch, {&alone, 1}, q, q_stride, n_heads, gathered, type, params, out, out_stride);
+      part.segments = {&alone, 1};
+      attend(pool, scratch, part, gathered);
     }
 }
 
-void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                    int64_t q_stride, int n_heads, const CpuKvCache::Layer& own, KvType type,
-                    const AttentionParams& params, float* out, int64_t out_stride) const {
+void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call,
+                    const CpuKvCache::Layer& own) const {
   const int n_kv_heads = own.n_kv_heads;
-  assert(n_heads % n_kv_heads == 0 && std::max(own.key_dim, own.value_dim) <= scratch.max_head_dim_);
+  const std::span<const Segment> segments = call.segments;
+  assert(call.n_heads % n_kv_heads == 0 && std::max(own.key_dim, own.value_dim) <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
   const Attention a = {.kernels = *kernels_,
                        .segments = segments,
-                       .q = q,
-                       .q_stride = q_stride,
+                       .q = call.q,
+                       .q_stride = call.q_stride,
                        .layer = own,
-                       .type = type,
-                       .group = n_heads / n_kv_heads,
-                       .params = params,
-                       .out = out,
-                       .out_stride = out_stride};
+                       .type = call.cache.shape.type,
+                       .group = call.n_heads / n_kv_heads,
+                       .params = call.params,
+                       .out = call.out,
+                       .out_stride = call.out_stride};
   const size_t n_segments = segments.size();
   std::vector<int64_t>& first_piece = scratch.first_piece_;
   std::vector<int64_t>& first_partial = scratch.first_partial_;  // kWhole if the segment is not split into spans.

@@ -335,6 +335,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // Rejected by BackendMemory::can_keep().
+    case KvType::kFp8: return;  // Refused by CpuBackend::supports().
   }
 }

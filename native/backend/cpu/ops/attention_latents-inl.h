@@ -111,6 +111,6 @@ void index_page(const AttentionTile& tile, const std::byte* page, const std::byt
     case KvType::kF16: return index_page_of<int16_t>(tile, page, next, weights, first, scores);
     case KvType::kQ8_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
-    case KvType::kFp8: return;  // Rejected by BackendMemory::can_keep().
+    case KvType::kFp8: return;  // Refused by CpuBackend::supports().
   }
 }

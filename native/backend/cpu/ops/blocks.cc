@@ -118,22 +118,22 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   }
 }
 
-// Processes each token separately. The rows that the token attends to are gathered in order, those of the window first,
-// and the token attends to them as if they were a separate sequence.
-void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                              int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
-                              const AttentionParams& params, float* out, int64_t out_stride) const {
-  const CpuKvCache::Layer& own = cache.layer(layer);
+// Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
+// token attends to them as if they were a sequence of their own.
+void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const {
+  const auto& cache = static_cast<const CpuKvCache&>(call.cache);
+  const AttentionParams& params = call.params;
+  const CpuKvCache::Layer& own = cache.layer(call.layer);
   const CpuKvCache::Layer& kept = cache.layer(params.block_layer);
   const KvType type = cache.shape.type;
   assert(own.latents && kept.latents && own.key_dim == kept.key_dim && params.window > 0);
   assert(params.temperature_scale == 0.0f && !params.chunked);
   const CpuKvCache::Chosen& room = cache.chosen();
   const CpuKvCache::Layer gathered = room.gathered(own);
-  AttentionParams alone = params;
-  alone.window = alone.block = 0;
-  alone.chosen = nullptr;
-  for (const Segment& segment : segments)
+  AttentionCall alone = call;
+  alone.params.window = alone.params.block = 0;
+  alone.params.chosen = nullptr;
+  for (const Segment& segment : call.segments)
     for (int i = 0; i < segment.n_tokens; ++i) {
       const int row = segment.first_row + i, position = segment.first_position + i;
       const int first = std::max(0, position - params.window + 1), n_near = position + 1 - first;
@@ -156,7 +156,8 @@ void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<c
         }
       });
       const Segment view{row, 1, n - 1, room.in_order.data()};
-      attend(pool, scratch, {&view, 1}, q, q_stride, n_heads, gathered, type, alone, out, out_stride);
+      alone.segments = {&view, 1};
+      attend(pool, scratch, alone, gathered);
     }
 }
 

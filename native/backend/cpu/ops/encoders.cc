@@ -106,31 +106,31 @@ void CpuOps::store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const
       });
 }
 
-void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKeys& keys, const float* q, int64_t stride,
-                         const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const {
+void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttention& call) const {
+  const EncoderKeys& keys = call.keys;
   const int dim = keys.head_dim;
   assert(dim <= scratch.max_head_dim_ && pool.size() <= scratch.threads_);
   const KeyLayout layout(keys);
   const int64_t state_floats = attention_state_floats(dim);
-  const int64_t tiles = (int64_t{n_rows} + kTileQueries - 1) / kTileQueries;
+  const int64_t tiles = (int64_t{call.n_rows} + kTileQueries - 1) / kTileQueries;
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
       // Tiles of the same head are computed one after another, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
-      const int n = static_cast<int>(std::min<int64_t>(kTileQueries, n_rows - first));
+      const int n = static_cast<int>(std::min<int64_t>(kTileQueries, call.n_rows - first));
       float* const packed = scratch.tile(thread);
       float* const scores = packed + kTileQueries * round_up_to_lanes(dim);
       float* const states = scores + kTileQueries * kScoreStride;
       float* const next = states + kTileQueries * state_floats;
       for (int i = 0; i < n; ++i) {
-        const float* const from = q + (first + i) * stride + head * dim;
-        for (int64_t d = 0; d < dim; ++d) packed[d * n + i] = from[d] * scale;
+        const float* const from = call.q + (first + i) * call.stride + head * dim;
+        for (int64_t d = 0; d < dim; ++d) packed[d * n + i] = from[d] * call.scale;
       }
       const AttentionTile tile{.n_queries = n,
                                .key_dim = dim,
                                .value_dim = dim,
-                               .starts = starts + first,
-                               .limits = limits + first,
+                               .starts = call.starts + first,
+                               .limits = call.limits + first,
                                .q = packed,
                                .q_stride = n,
                                .pages = reinterpret_cast<const int32_t*>(keys.memory),
@@ -153,7 +153,7 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKey
         kernels_->attention_merge_tile(tile, span, states, next);
       }
       for (int i = 0; i < n; ++i)
-        kernels_->attention_finish(states + i * state_floats, dim, out + (first + i) * stride + head * dim);
+        kernels_->attention_finish(states + i * state_floats, dim, call.out + (first + i) * call.stride + head * dim);
     }
   });
 }

@@ -87,6 +87,14 @@ void CpuOps::layer_norm(ThreadPool& pool, const float* x, const float* weight, c
   });
 }
 
+void CpuOps::layer_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                               int64_t dim) const {
+  pool.parallel_for(int64_t{n_rows} * n_groups, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      kernels_->layer_norm(x + i * dim, weight + i % n_groups * dim, nullptr, eps, dim, x + i * dim);
+  });
+}
+
 void CpuOps::add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) kernels_->add_scaled(x + row * dim, bias, 1.0f, nullptr, dim);

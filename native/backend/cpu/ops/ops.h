@@ -147,7 +147,7 @@ class OpsScratch {
   int next_rope_ = 0;  // Table that is replaced next.
 };
 
-// The operations, as specified in operations.h. `segments` cover the rows without gaps or overlap.
+// The operations, as specified in operations.h. Caches are CpuKvCache. Segments cover the rows without gaps or overlap.
 class CpuOps {
  public:
   explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
@@ -166,19 +166,15 @@ class CpuOps {
   // Computes the mean first, then the squared differences from it. Both sums are computed as in rms_norm().
   void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                   int64_t dim, float* out) const;
+  void layer_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                         int64_t dim) const;
   void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
   // Angles are computed in double. Sine and cosine are rounded to float.
-  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
-                      float* q, int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
-                      int64_t v_stride, int layer, CpuKvCache& cache) const;
-  void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                              std::span<const Segment> segments, const LatentQueries& queries, float* rows,
-                              int64_t row_stride, int layer, CpuKvCache& cache) const;
+  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCall& call) const;
+  void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const LatentsCall& call) const;
   // Processes positions in absolute spans of kAttentionSpan. ops/attention-inl.h defines the order of sums. `out` must
   // not overlap `q`.
-  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                 int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
-                 float* out, int64_t out_stride) const;
+  void attention(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const;
   void select_positions(ThreadPool& pool, OpsScratch& scratch, const SparseIndexer& index,
                         std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const;
   void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
@@ -226,19 +222,15 @@ class CpuOps {
   static int64_t encoder_key_floats(int max_rows, int n_heads, int head_dim);
   void store_encoder_keys(ThreadPool& pool, const EncoderKeys& keys, const float* k, const float* v, int64_t stride,
                           int first_row, int n_rows) const;
-  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const EncoderKeys& keys, const float* q, int64_t stride,
-                   const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const;
+  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const RowAttention& call) const;
   void add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim, float* out) const;
   void clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const;
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
 
  private:
-  void attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                        int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
-                        const AttentionParams& params, float* out, int64_t out_stride) const;
-  void attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-              int64_t q_stride, int n_heads, const CpuKvCache::Layer& layer, KvType type, const AttentionParams& params,
-              float* out, int64_t out_stride) const;
+  void attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call) const;
+  // Attends to the rows of `layer`, which need not be a layer of the cache.
+  void attend(ThreadPool& pool, OpsScratch& scratch, const AttentionCall& call, const CpuKvCache::Layer& layer) const;
 
   const OpKernels* kernels_;
 };

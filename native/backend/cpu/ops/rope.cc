@@ -121,14 +121,14 @@ void CpuOps::rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rop
   }
 }
 
-void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                            std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads, float* k,
-                            int64_t k_stride, const float* v, int64_t v_stride, int layer, CpuKvCache& cache) const {
-  const CpuKvCache::Layer& own = cache.layer(layer);
+void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeCall& call) const {
+  const auto& cache = static_cast<const CpuKvCache&>(call.cache);
+  const RopeParams& rope = call.rope;
+  const CpuKvCache::Layer& own = cache.layer(call.layer);
   const int key_dim = own.key_dim, n_kv_heads = own.n_kv_heads;
   assert(!own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= key_dim && key_dim <= scratch.max_head_dim_);
-  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
-  for (const Segment& segment : segments) {
+  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, call.segments, pool) : nullptr;
+  for (const Segment& segment : call.segments) {
     assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
     pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
@@ -139,28 +139,29 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
           const float* own = table->row(row);
           kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
         };
-        for (int head = 0; head < n_heads; ++head) rotate(q + row * q_stride + int64_t{head} * key_dim);
-        if (k == nullptr) continue;
+        for (int head = 0; head < call.n_heads; ++head) rotate(call.q + row * call.q_stride + int64_t{head} * key_dim);
+        if (call.k == nullptr) continue;
         const int32_t page = segment.pages[position / kPageTokens];
         for (int head = 0; head < n_kv_heads; ++head) {
-          float* key = k + row * k_stride + int64_t{head} * key_dim;
+          float* key = call.k + row * call.k_stride + int64_t{head} * key_dim;
           rotate(key);
           store_position(*kernels_, own, cache.shape.type, head, page, static_cast<int>(position % kPageTokens), key,
-                         v + row * v_stride + int64_t{head} * own.value_dim);
+                         call.v + row * call.v_stride + int64_t{head} * own.value_dim);
         }
       }
     });
   }
 }
 
-void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                                    std::span<const Segment> segments, const LatentQueries& queries, float* rows,
-                                    int64_t row_stride, int layer, CpuKvCache& cache) const {
-  const CpuKvCache::Layer& own = cache.layer(layer);
-  const int shared = own.key_dim - own.value_dim;  // Dimensions after those of the value.
+void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const LatentsCall& call) const {
+  const auto& cache = static_cast<const CpuKvCache&>(call.cache);
+  const RopeParams& rope = call.rope;
+  const LatentQueries& queries = call.queries;
+  const CpuKvCache::Layer& own = cache.layer(call.layer);
+  const int shared = own.key_dim - own.value_dim;  // Dimensions after the value.
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
-  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
-  for (const Segment& segment : segments) {
+  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, call.segments, pool) : nullptr;
+  for (const Segment& segment : call.segments) {
     assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
     pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
@@ -175,7 +176,7 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
           std::copy_n(queries.from + row * queries.from_stride + (head + 1) * queries.from_dim - shared, shared, to);
           rotate(to);
         }
-        float* const latents = rows + row * row_stride;
+        float* const latents = call.rows + row * call.row_stride;
         rotate(latents + own.value_dim);
         store_latents(*kernels_, own, cache.shape.type, segment.pages[position / kPageTokens],
                       static_cast<int>(position % kPageTokens), latents);

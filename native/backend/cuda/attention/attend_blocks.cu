@@ -101,7 +101,7 @@ void launch_by_size(Runtime& runtime, const BlockLaunch& work, int n_rows) {
 
 }  // namespace
 
-void attention_blocks(Runtime& runtime, const AttentionCall& call, const KvView& blocks, KvType type) {
+void attention_blocks(Runtime& runtime, const AttentionLaunch& call, const KvView& blocks, KvType type) {
   const RowList& rows = *call.rows;
   if (rows.n_rows == 0) return;
   const BlockLaunch work{.segments = rows.segments,

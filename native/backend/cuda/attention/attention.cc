@@ -20,7 +20,7 @@ AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_
                                                                                     : AttentionForm::kPlain;
 }
 
-bool walks(const AttentionCall& call, KvType type) {
+bool walks(const AttentionLaunch& call, KvType type) {
   const KvView& cache = call.cache;
   return !cache.latents() && cache.head_dim == cache.value_dim &&
          attention_form(type, cache.head_dim, call.q_stride, call.out_stride) == AttentionForm::kWalk;
@@ -62,7 +62,7 @@ Status AttentionScratch::reserve(int64_t max_cols) {
   return {};
 }
 
-void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type) {
+void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type) {
   if (call.rows->n_rows == 0) return;
   if (call.cache.latents()) return attention_latents(runtime, scratch, call, type);
   if (!walks(call, type)) return attention_plain(runtime, call, type);

@@ -47,7 +47,7 @@ class AttentionScratch {
 };
 
 // Parameters of all attention kernels, as in Backend::attention. Pointers are device memory.
-struct AttentionCall {
+struct AttentionLaunch {
   const RowList* rows;
   const float* q;
   int64_t q_stride;
@@ -62,26 +62,26 @@ struct AttentionCall {
 };
 
 // Returns whether the tensor-core kernels serve this call. They require keys and values of the same size.
-bool walks(const AttentionCall& call, KvType type);
+bool walks(const AttentionLaunch& call, KvType type);
 
 // Returns whether attention can write its result in this matmul input format. Formats with one scale per row are not
 // possible: the heads of a row come from different blocks, and no block knows the row's largest value.
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
-void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
+void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type);
 
 // The simplest kernel: one warp per token and query head, position after position. It serves calls that no other kernel
 // supports, and the other kernels are tested against it.
-void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
+void attention_plain(Runtime& runtime, const AttentionLaunch& call, KvType type);
 // attention_latents(), for MLA latents, is declared in attention/latents.h.
 // The functions below compute the work items of `rows` and merge the partial results of split tokens. There is one
 // function per KV cache type.
-void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
-void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
-void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
+void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
+void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call);
 // These functions compute the tiles of `rows`.
-void attention_tiles_f16(Runtime& runtime, const AttentionCall& call);
-void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call);
-void attention_tiles_q8_0(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_f16(Runtime& runtime, const AttentionLaunch& call);
+void attention_tiles_fp8(Runtime& runtime, const AttentionLaunch& call);
+void attention_tiles_q8_0(Runtime& runtime, const AttentionLaunch& call);
 
 }  // namespace monolith::cuda

@@ -29,6 +29,6 @@ struct BlockStore {
 void store_blocks(Runtime& runtime, const BlockStore& store);
 
 // `blocks` is the cache of the layer that stores the compressed blocks. Unused if the layer has no blocks.
-void attention_blocks(Runtime& runtime, const AttentionCall& call, const KvView& blocks, KvType type);
+void attention_blocks(Runtime& runtime, const AttentionLaunch& call, const KvView& blocks, KvType type);
 
 }  // namespace monolith::cuda

@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kAddThreads)
 }
 
 template <typename Shape, int warps>
-void launch_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+void launch_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call) {
   using Shared = ItemsShared<Shape, warps>;
   static_assert(sizeof(Shared) <= 99 << 10, "the smallest supported GPUs have 99 KB of shared memory");
   const RowList& rows = *call.rows;
@@ -198,7 +198,7 @@ using ItemsShape = WalkShape<dim, 16,
                              1, type>;
 
 template <KvType type>
-void items_of(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+void items_of(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call) {
   switch (call.cache.head_dim) {
     case 64: return launch_items<ItemsShape<64, type>, 4>(runtime, scratch, call);
     case 80: return launch_items<ItemsShape<80, type>, 4>(runtime, scratch, call);

@@ -3,7 +3,7 @@
 
 namespace monolith::cuda {
 
-void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call) {
   items_of<KvType::kF16>(runtime, scratch, call);
 }
 

@@ -3,7 +3,7 @@
 
 namespace monolith::cuda {
 
-void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call) {
   items_of<KvType::kFp8>(runtime, scratch, call);
 }
 

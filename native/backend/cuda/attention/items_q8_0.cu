@@ -3,7 +3,7 @@
 
 namespace monolith::cuda {
 
-void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call) {
   items_of<KvType::kQ8_0>(runtime, scratch, call);
 }
 

@@ -64,7 +64,7 @@ struct ChosenScores {
 class CudaKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
-  // Implements BackendMemory::can_keep_states.
+  // Implements BackendMemory::supports for KvShape.
   static Status check(const KvShape& shape);
   static size_t bytes_for(const KvShape& shape);  // Returns SIZE_MAX if the size is out of range.
   static Result<std::unique_ptr<CudaKvCache>> create(Runtime& runtime, const KvShape& shape);

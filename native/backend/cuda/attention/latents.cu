@@ -394,7 +394,7 @@ void launch_by_size(Runtime& runtime, const LatentLaunch& work, const RowList& r
 
 }  // namespace
 
-void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type) {
+void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type) {
   const RowList& rows = *call.rows;
   const LatentLaunch work{.lists = {rows.work, rows.pages},
                           .segments = rows.segments,

@@ -15,7 +15,7 @@
 namespace monolith::cuda {
 
 // Implements Operations::attention for MLA layers.
-void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
+void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionLaunch& call, KvType type);
 
 // Implements Operations::rope_and_store_latents. `factors` comes from RopeTables::prepare(); null means no rotation.
 struct LatentStore {

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kWarp)
 
 }  // namespace
 
-void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type) {
+void attention_plain(Runtime& runtime, const AttentionLaunch& call, KvType type) {
   const RowList& rows = *call.rows;
   const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>(call.n_heads), 1};
   const auto kernel = type == KvType::kF32   ? plain_kernel<KvType::kF32>

@@ -297,7 +297,7 @@ RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride,
   return fours ? RopeForm::kQuads : RopeForm::kPlain;
 }
 
-void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeCall& call) {
+void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeLaunch& call) {
   const RowList& rows = *call.rows;
   if (rows.n_rows == 0) return;
   const auto n_rows = static_cast<unsigned>(rows.n_rows);

@@ -63,7 +63,7 @@ struct HeadNorms {
 };
 
 // Parameters of Backend::rope_and_store. Pointers are device memory.
-struct RopeCall {
+struct RopeLaunch {
   const RowList* rows;
   float* q;
   int64_t q_stride;
@@ -78,6 +78,6 @@ struct RopeCall {
 };
 
 // `factors` comes from RopeTables::prepare(); null means no rotation.
-void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeCall& call);
+void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeLaunch& call);
 
 }  // namespace monolith::cuda

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
 }
 
 template <typename Shape>
-void launch_tiles(Runtime& runtime, const AttentionCall& call) {
+void launch_tiles(Runtime& runtime, const AttentionLaunch& call) {
   using Shared = TilesShared<Shape>;
   static_assert(sizeof(Shared) <= 99 << 10, "the smallest supported GPUs have 99 KB of shared memory");
   const RowList& rows = *call.rows;
@@ -88,7 +88,7 @@ void launch_tiles(Runtime& runtime, const AttentionCall& call) {
 }
 
 template <KvType type>
-void tiles_of(Runtime& runtime, const AttentionCall& call) {
+void tiles_of(Runtime& runtime, const AttentionLaunch& call) {
   switch (call.cache.head_dim) {
     case 64: return launch_tiles<WalkShape<64, 64, 3, 8, type>>(runtime, call);
     case 80: return launch_tiles<WalkShape<80, 64, 3, 8, type>>(runtime, call);

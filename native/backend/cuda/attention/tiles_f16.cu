@@ -3,6 +3,6 @@
 
 namespace monolith::cuda {
 
-void attention_tiles_f16(Runtime& runtime, const AttentionCall& call) { tiles_of<KvType::kF16>(runtime, call); }
+void attention_tiles_f16(Runtime& runtime, const AttentionLaunch& call) { tiles_of<KvType::kF16>(runtime, call); }
 
 }  // namespace monolith::cuda

@@ -3,6 +3,6 @@
 
 namespace monolith::cuda {
 
-void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call) { tiles_of<KvType::kFp8>(runtime, call); }
+void attention_tiles_fp8(Runtime& runtime, const AttentionLaunch& call) { tiles_of<KvType::kFp8>(runtime, call); }
 
 }  // namespace monolith::cuda

@@ -3,6 +3,6 @@
 
 namespace monolith::cuda {
 
-void attention_tiles_q8_0(Runtime& runtime, const AttentionCall& call) { tiles_of<KvType::kQ8_0>(runtime, call); }
+void attention_tiles_q8_0(Runtime& runtime, const AttentionLaunch& call) { tiles_of<KvType::kQ8_0>(runtime, call); }
 
 }  // namespace monolith::cuda

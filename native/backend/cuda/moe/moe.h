@@ -29,7 +29,7 @@ class CudaMixture {
   // shape than before), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
-  // Implements Backend::can_mix.
+  // Implements BackendMemory::supports for Mixture.
   static Status check(const Mixture& mixture);
 
   // Maximum number of experts per token for models that select experts by token id (TokenExperts).

@@ -17,7 +17,7 @@ namespace monolith::cuda {
 // Maximum number of state dimensions that are summed over; limited by the registers of a warp.
 inline constexpr int kMaxStateDims = 256;
 
-// Implements BackendMemory::can_compute.
+// Implement BackendMemory::supports for recurrent layers.
 Status check_recurrence(const Convolution& convolution);
 Status check_recurrence(const DeltaRule& rule);
 Status check_recurrence(const StateSpace& space);

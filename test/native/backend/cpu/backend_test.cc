@@ -11,6 +11,25 @@
 
 using namespace monolith;
 
+TEST(cpu_backend_names_what_it_does_not_support) {
+  const auto backend = make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact});
+  REQUIRE(backend.ok());
+  const auto problem = [&](const Requirement& requirement) {
+    const Status status = (*backend)->supports(requirement);
+    return status.ok() ? "" : status.error().message;
+  };
+  CHECK_EQ(problem(OperationKind::kWriteStreams), std::string());
+  CHECK_EQ(problem(MemoryFeature::kRowFactors), std::string());
+  CHECK_EQ(problem(TensorType::kIQ2_XS), std::string());
+  CHECK_EQ(problem(KvType::kQ8_0), std::string());
+  CHECK_EQ(problem(MemoryFeature::kFp8Weights), "this backend does not support weights that are converted to FP8");
+  CHECK(problem(KvType::kFp8).starts_with("kv_type fp8 is supported only on GPUs"));
+  CHECK_EQ(problem(Fixed16Heads{64}), "this backend does not support 16-bit integers with heads of 64 dimensions");
+  const KvShape shape{{{StateKind::kSlot, 1, 64, 64, 0}}, 4, KvType::kF16};
+  CHECK(problem(shape).starts_with("layer 0 keeps recurrent state"));
+  CHECK_EQ(unsupported(OperationKind::kDeltaRule).message, "this backend does not support the operation delta_rule");
+}
+
 TEST(backend_forced_isa_is_the_one_that_runs) {
   for (CpuIsa isa : available_cpu_isas()) {
     auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa)});
@@ -27,7 +46,7 @@ TEST(backend_forced_isa_is_the_one_that_runs) {
     std::vector<uint64_t> before;
     for (CpuIsa other : available_cpu_isas()) before.push_back(matmul_kernels(other).calls->load());
     const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = 20};
-    (*backend)->matmul({&target, 1}, x.data(), 1);
+    (*backend)->matmul({&target, 1}, x.data(), RowCount::fixed(1));
     size_t i = 0;
     for (CpuIsa other : available_cpu_isas())
       CHECK_EQ(matmul_kernels(other).calls->load() - before[i++], other == isa ? 1u : 0u);
@@ -150,7 +169,7 @@ TEST(backend_embed_equals_dequantize) {
       REQUIRE(table.ok());
       const std::vector<int32_t> tokens = {20, 0, 15, 16, 3, 3, 19, 1, 8};
       std::vector<float> out(tokens.size() * kCols);
-      (*backend)->embed(**table, tokens.data(), static_cast<int>(tokens.size()), out.data());
+      (*backend)->embed(**table, tokens.data(), RowCount::fixed(static_cast<int>(tokens.size())), out.data());
       for (size_t i = 0; i < tokens.size(); ++i)
         CHECK(std::memcmp(&out[i * kCols], &expected[static_cast<size_t>(tokens[i]) * kCols], kCols * 4) == 0);
     }

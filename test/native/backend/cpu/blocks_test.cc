@@ -31,7 +31,7 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
   for (const Segment& segment : pieces(kRows, std::move(cuts), apart, pages.data())) {
     const std::span<const Segment> one(&segment, 1);
     std::vector<float> near = s.near, rows(kRows * kDim, NAN);
-    ops.rope_and_store_latents(pool, scratch, {}, one, {}, near.data(), kDim, 0, **cache);
+    ops.rope_and_store_latents(pool, scratch, {{}, one, {}, near.data(), kDim, 0, **cache});
     ops.pool_blocks(pool, s.pool, one, slots.view, s.values.data(), s.scores.data(), rows.data());
     std::vector<float> again = rows;
     ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 1}, one, rows.data(), **cache);
@@ -40,15 +40,22 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
     if (chooses)
       ops.select_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block},
                            one, **cache, chosen.data());
-    ops.attention(pool, scratch, one, s.q.data(), kHeads * kDim, kHeads, 0, **cache,
-                  {.scale = 0.2f,
-                   .window = kWindow,
-                   .sinks = s.sinks.data(),
-                   .chosen = chosen.data(),
-                   .most_chosen = chooses ? s.most() : 0,
-                   .block = s.block,
-                   .block_layer = 1},
-                  out.data(), kHeads * kDim);
+    ops.attention(pool, scratch,
+                  {one,
+                   s.q.data(),
+                   kHeads * kDim,
+                   kHeads,
+                   0,
+                   **cache,
+                   {.scale = 0.2f,
+                    .window = kWindow,
+                    .sinks = s.sinks.data(),
+                    .chosen = chosen.data(),
+                    .most_chosen = chooses ? s.most() : 0,
+                    .block = s.block,
+                    .block_layer = 1},
+                   out.data(),
+                   kHeads * kDim});
   }
   return out;
 }

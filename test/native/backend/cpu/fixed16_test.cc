@@ -81,8 +81,9 @@ struct Attention : EncoderAttentionCase {
       fixed16_store_keys(*kernels(), pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
                          std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
-      fixed16_attend(*kernels(), pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at,
-                     limits.data() + at, std::min(run, n_rows - at), scale(), out.data() + at * stride);
+      fixed16_attend(*kernels(), pool, scratch,
+                     {keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
+                      std::min(run, n_rows - at), scale(), out.data() + at * stride});
     return out;
   }
 };

@@ -61,7 +61,7 @@ std::unique_ptr<Backend> backend_for(CpuIsa isa, int threads, Arithmetic arithme
 std::vector<float> multiply(Backend& backend, const Matrix& matrix, const float* x, int n_rows) {
   std::vector<float> out(static_cast<size_t>(matrix.rows) * static_cast<size_t>(n_rows), -77.0f);
   const MatmulTarget target{.weight = &matrix, .out = out.data(), .out_stride = matrix.rows};
-  backend.matmul({&target, 1}, x, n_rows);
+  backend.matmul({&target, 1}, x, RowCount::fixed(n_rows));
   return out;
 }
 
@@ -276,7 +276,7 @@ TEST(matmul_groups_factors_bias_and_residual) {
                            .out_stride = matrices[i]->rows + 9,
                            .bias = i % 4 < 2 ? biases[i].data() : nullptr,
                            .add_to_out = i % 3 == 1});
-      backend->matmul(targets, x.data(), n_rows);
+      backend->matmul(targets, x.data(), RowCount::fixed(n_rows));
       for (size_t i = 0; i < matrices.size(); ++i) {
         const int64_t rows = matrices[i]->rows, stride = rows + 9;
         std::vector<float> expected = olds[i];

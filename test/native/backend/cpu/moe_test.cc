@@ -77,19 +77,21 @@ std::unique_ptr<Backend> backend_for(CpuIsa isa, int threads) {
 std::vector<float> run(Backend& backend, const Mixture& mixture, const std::vector<float>& logits,
                        const std::vector<float>& x, int first, int n_rows, bool add = false) {
   std::vector<float> out(static_cast<size_t>(n_rows) * kShape.n_embd, add ? 1.0f : -77.0f);
-  backend.mixture(mixture, logits.data() + first * kShape.n_experts, x.data() + first * kShape.n_embd, n_rows,
-                  out.data(), add);
+  backend.mixture(mixture, logits.data() + first * kShape.n_experts, x.data() + first * kShape.n_embd,
+                  RowCount::fixed(n_rows), out.data(), add);
   return out;
 }
+
+constexpr RowCount kOne = RowCount::fixed(1);
 
 // Computes one expert for one token with the backend's ordinary matrix products.
 std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
   std::vector<float> gate(kShape.n_ff), up(kShape.n_ff), out(kShape.n_embd);
   const MatmulTarget inner[] = {{one.gate.get(), gate.data(), kShape.n_ff}, {one.up.get(), up.data(), kShape.n_ff}};
-  backend.matmul(inner, x, 1);
-  backend.gated(Activation::kSilu, gate.data(), up.data(), 1, kShape.n_ff, gate.data());
+  backend.matmul(inner, x, kOne);
+  backend.gated(Activation::kSilu, gate.data(), up.data(), kOne, kShape.n_ff, gate.data());
   const MatmulTarget outer{one.down.get(), out.data(), kShape.n_embd};
-  backend.matmul({&outer, 1}, gate.data(), 1);
+  backend.matmul({&outer, 1}, gate.data(), kOne);
   return out;
 }
 
@@ -165,9 +167,9 @@ TEST(experts_may_apply_router_weights_to_their_input_and_lack_a_gate) {
         if (gateless) {
           const MatmulTarget up{one.up.get(), inner.data(), kShape.n_ff},
               down{one.down.get(), result.data(), kShape.n_embd};
-          backend->matmul({&up, 1}, input.data(), 1);
+          backend->matmul({&up, 1}, input.data(), kOne);
           for (float& value : inner) value = value > 0 ? value * value : 0;
-          backend->matmul({&down, 1}, inner.data(), 1);
+          backend->matmul({&down, 1}, inner.data(), kOne);
         } else {
           result = expert_alone(*backend, one, input.data());
         }

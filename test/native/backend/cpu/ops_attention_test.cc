@@ -108,13 +108,23 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     Segment segment = {0, n, at, pages.data()};
     if (together) segment.seen_end = setup.seen_end;
     if (!setup.rope_positions.empty()) segment.rope_positions = setup.rope_positions.data() + at;
-    ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(), kv_dim,
-                       rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
+    ops.rope_and_store(pool, scratch,
+                       {rope,
+                        {&segment, 1},
+                        q.data(),
+                        q_dim,
+                        shape.n_heads,
+                        k.data(),
+                        kv_dim,
+                        rows.v.data() + at * kv_dim,
+                        kv_dim,
+                        1,
+                        **cache});
     AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
     params.sinks = setup.sinks;
     params.chunked = setup.chunked;
-    ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params,
-                  out.data() + at * q_dim, q_dim);
+    ops.attention(pool, scratch,
+                  {{&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params, out.data() + at * q_dim, q_dim});
     at += n;
   }
   return out;
@@ -310,12 +320,14 @@ TEST(wide_heads_are_as_precise_as_binary16) {
       const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
       std::vector<float> q = rows.q, k = rows.k;
       const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
-      ops.rope_and_store(pool, scratch, none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(),
-                         dim, 0, **cache);
+      ops.rope_and_store(
+          pool, scratch,
+          {none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(), dim, 0, **cache});
       for (const float scale : {0.02f, 0.09f, 0.3f}) {
         std::vector<float> got(kHeads * dim);
-        ops.attention(pool, scratch, {&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale},
-                      got.data(), kHeads * dim);
+        ops.attention(
+            pool, scratch,
+            {{&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale}, got.data(), kHeads * dim});
         double own = 0, halves = 0;
         for (int head = 0; head < kHeads; ++head) {
           const auto attend = [&](bool rounded) {
@@ -622,10 +634,10 @@ TEST(attention_keeps_sequences_of_a_step_apart) {
       OpsScratch scratch;
       CHECK(scratch.reserve(3, row, q_dim, 300, dim).ok());
       std::vector<float> out(q.size());
-      cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(), kv_dim,
-                                  0, **cache);
-      cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f),
-                             out.data(), q_dim);
+      cpu_ops(isa).rope_and_store(pool, scratch,
+                                  {rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(), kv_dim, 0, **cache});
+      cpu_ops(isa).attention(pool, scratch,
+                             {segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f), out.data(), q_dim});
       for (size_t s = 0; s < lengths.size(); ++s) {
         const int n = s == 2 ? 16 : lengths[s];
         const float* begin = out.data() + segments[s].first_row * q_dim;
@@ -663,11 +675,11 @@ TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
     CHECK(scratch.reserve(3, int(positions.size()), n_heads * dim, 2000, dim).ok());
     const CpuOps& ops = cpu_ops(available_cpu_isas().back());
     const AttentionParams params = {.scale = 0.125f, .window = window};
-    ops.attention(three, scratch, segments, q.data(), n_heads * dim, n_heads, 0, **cache, params, together.data(),
-                  n_heads * dim);
+    ops.attention(three, scratch,
+                  {segments, q.data(), n_heads * dim, n_heads, 0, **cache, params, together.data(), n_heads * dim});
     for (const Segment& segment : segments)
-      ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache, params, alone.data(),
-                    n_heads * dim);
+      ops.attention(one, scratch,
+                    {{&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache, params, alone.data(), n_heads * dim});
     check_same_bits(together, alone, n_heads * dim,
                     "heads of " + std::to_string(dim) + ", window " + std::to_string(window));
   }

@@ -34,8 +34,9 @@ struct AttentionCase : EncoderAttentionCase {
       ops.store_encoder_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
                              std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
-      ops.attend_rows(pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
-                      std::min(run, n_rows - at), scale(), out.data() + at * stride);
+      ops.attend_rows(pool, scratch,
+                      {keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
+                       std::min(run, n_rows - at), scale(), out.data() + at * stride});
     return out;
   }
 };

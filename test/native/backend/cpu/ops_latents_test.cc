@@ -93,11 +93,17 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     std::vector<float> latents(rows.latents.begin() + at * shape.row, rows.latents.begin() + (at + n) * shape.row);
     const Segment segment = {0, n, at, pages.data()};
     ops.rope_and_store_latents(
-        pool, scratch, rope, {&segment, 1},
-        {rows.q.data() + at * q_dim, q_dim, kNope + shape.row - shape.value, absorbed.data(), wide, shape.n_heads},
-        latents.data(), shape.row, 2, **cache);
-    ops.attention(pool, scratch, {&segment, 1}, absorbed.data(), wide, shape.n_heads, 2, **cache, kParams,
-                  out.data() + at * out_dim, out_dim);
+        pool, scratch,
+        {rope,
+         {&segment, 1},
+         {rows.q.data() + at * q_dim, q_dim, kNope + shape.row - shape.value, absorbed.data(), wide, shape.n_heads},
+         latents.data(),
+         shape.row,
+         2,
+         **cache});
+    ops.attention(
+        pool, scratch,
+        {{&segment, 1}, absorbed.data(), wide, shape.n_heads, 2, **cache, kParams, out.data() + at * out_dim, out_dim});
     at += n;
   }
   return out;
@@ -245,11 +251,19 @@ TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const CpuOps& ops = cpu_ops(available_cpu_isas().back());
   std::vector<float> latents = rows.latents;
   const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
-  ops.rope_and_store_latents(pool, scratch, {}, {&all, 1}, {}, latents.data(), 576, 2, **cache);
+  ops.rope_and_store_latents(pool, scratch, {{}, {&all, 1}, {}, latents.data(), 576, 2, **cache});
   for (const float scale : {0.02f, 0.07f, 0.2f}) {
     std::vector<float> got(kHeads * 512);
-    ops.attention(pool, scratch, {&last, 1}, rows.absorbed.data(), kHeads * 576, kHeads, 2, **cache, {.scale = scale},
-                  got.data(), kHeads * 512);
+    ops.attention(pool, scratch,
+                  {{&last, 1},
+                   rows.absorbed.data(),
+                   kHeads * 576,
+                   kHeads,
+                   2,
+                   **cache,
+                   {.scale = scale},
+                   got.data(),
+                   kHeads * 512});
     double own = 0, halves = 0;
     for (int head = 0; head < kHeads; ++head) {
       const auto attend = [&](bool rounded) {
@@ -393,11 +407,29 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
         for (int i = 0; i < 19; ++i) pages.push_back(18 - i);
         const Segment segment{0, n, 0, pages.data()};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        cpu_ops(isa).rope_and_store(pool, scratch, none, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads,
-                                    keys.data(), n_kv * key_dim, values.data(), n_kv * value_dim, 0, **cache);
+        cpu_ops(isa).rope_and_store(pool, scratch,
+                                    {none,
+                                     {&segment, 1},
+                                     queries.data(),
+                                     n_heads * key_dim,
+                                     n_heads,
+                                     keys.data(),
+                                     n_kv * key_dim,
+                                     values.data(),
+                                     n_kv * value_dim,
+                                     0,
+                                     **cache});
         std::vector<float> out(size_t(n) * n_heads * value_dim), result;
-        cpu_ops(isa).attention(pool, scratch, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads, 0, **cache,
-                               {.scale = 0.2f}, out.data(), n_heads * value_dim);
+        cpu_ops(isa).attention(pool, scratch,
+                               {{&segment, 1},
+                                queries.data(),
+                                n_heads * key_dim,
+                                n_heads,
+                                0,
+                                **cache,
+                                {.scale = 0.2f},
+                                out.data(),
+                                n_heads * value_dim});
         for (int i = 0; i < n * n_heads; ++i)
           result.insert(result.end(), out.begin() + i * value_dim, out.begin() + i * value_dim + value);
         return result;
@@ -506,15 +538,23 @@ TEST(sparse_attention_uses_the_selected_latents) {
           std::vector<float> own(latents.begin() + at * kRow, latents.begin() + (at + n) * kRow),
               out(n * kHeads * kValue);
           std::vector<float> own_keys(keys.begin() + at * kIndexDim, keys.begin() + (at + n) * kIndexDim);
-          ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own.data(), kRow, 0, cache);
-          ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache);
+          ops.rope_and_store_latents(pool, scratch, {none, {&segment, 1}, {}, own.data(), kRow, 0, cache});
+          ops.rope_and_store_latents(pool, scratch, {none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache});
           float* const to = chosen.data() + at * kMax;
           ops.select_positions(
               pool, scratch,
               {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMax},
               {&segment, 1}, cache, to);
-          ops.attention(pool, scratch, {&segment, 1}, q.data() + at * kHeads * kRow, kHeads * kRow, kHeads, 0, cache,
-                        {.scale = 0.1f, .chosen = to, .most_chosen = kMax}, out.data(), kHeads * kValue);
+          ops.attention(pool, scratch,
+                        {{&segment, 1},
+                         q.data() + at * kHeads * kRow,
+                         kHeads * kRow,
+                         kHeads,
+                         0,
+                         cache,
+                         {.scale = 0.1f, .chosen = to, .most_chosen = kMax},
+                         out.data(),
+                         kHeads * kValue});
           all.insert(all.end(), out.begin(), out.end());
         }
         if (first.empty()) first = all;
@@ -555,9 +595,17 @@ TEST(sparse_attention_uses_the_selected_latents) {
             gathered.insert(gathered.end(), latents.begin() + p * kRow, latents.begin() + (p + 1) * kRow);
           const int n = static_cast<int>(positions.size());
           const Segment stored{0, n, 0, in_order.data()}, last{0, 1, n - 1, in_order.data()};
-          ops.rope_and_store_latents(pool, scratch, none, {&stored, 1}, {}, gathered.data(), kRow, 0, **apart);
-          ops.attention(pool, scratch, {&last, 1}, q.data() + row * kHeads * kRow, kHeads * kRow, kHeads, 0, **apart,
-                        {.scale = 0.1f}, out.data(), kHeads * kValue);
+          ops.rope_and_store_latents(pool, scratch, {none, {&stored, 1}, {}, gathered.data(), kRow, 0, **apart});
+          ops.attention(pool, scratch,
+                        {{&last, 1},
+                         q.data() + row * kHeads * kRow,
+                         kHeads * kRow,
+                         kHeads,
+                         0,
+                         **apart,
+                         {.scale = 0.1f},
+                         out.data(),
+                         kHeads * kValue});
           check_same_bits({all.begin() + row * kHeads * kValue, all.begin() + (row + 1) * kHeads * kValue}, out,
                           "row " + std::to_string(row));
         }

@@ -129,8 +129,18 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           CHECK(scratch.reserve(2, 64, n_heads * head_dim, first + n, head_dim).ok());
           auto rotated_q = q, rotated_k = k;
           const Segment segment = {0, n, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&segment, 1}, rotated_q.data(), n_heads * head_dim, n_heads,
-                                      rotated_k.data(), head_dim, v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(pool, scratch,
+                                      {rope,
+                                       {&segment, 1},
+                                       rotated_q.data(),
+                                       n_heads * head_dim,
+                                       n_heads,
+                                       rotated_k.data(),
+                                       head_dim,
+                                       v.data(),
+                                       head_dim,
+                                       0,
+                                       **cache});
           double worst = 0;
           bool stored = true;
           for (int row = 0; row < n; ++row) {
@@ -177,8 +187,9 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           // A query head is rotated exactly like a key with the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim,
-                                      v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(
+              pool, scratch,
+              {rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim, v.data(), head_dim, 0, **cache});
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
           // rotate() gives the same queries as rope_and_store().
           auto alone = q;
@@ -200,7 +211,7 @@ TEST(rope_follows_changed_positions_and_parameters) {
     auto x = k;
     const Segment segments[] = {{0, 1, position, pages.data()}, {1, 3, position + 9, pages.data()}};
     cpu_ops(CpuIsa::kPlain)
-        .rope_and_store(pool, scratch, rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0, **cache);
+        .rope_and_store(pool, scratch, {rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0, **cache});
     return x;
   };
   const auto check = [&](const RopeParams& rope, int position) {

@@ -1,4 +1,4 @@
-// ProfiledBackend returns the same results as the backend it wraps, and its measurements match the calls.
+// ProfiledBackend returns the same results as the wrapped backend, and its measurements match the calls.
 #include <memory>
 #include <vector>
 
@@ -41,8 +41,8 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
     out.resize(3 * kRows);
     const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = kRows};
     backend->begin_step({});
-    backend->matmul({&target, 1}, x.data(), 3);
-    backend->matmul({&target, 1}, x.data(), 1);
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(3));
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(1));
     backend->end_step();
   }
   CHECK(results[0] == results[1]);
@@ -56,30 +56,33 @@ TEST(profiled_backend_gives_the_same_results_and_counts) {
   CHECK(product->nanoseconds > 0);
 }
 
-TEST(profiled_backend_counts_operations_beyond_its_slots_as_others) {
-  constexpr size_t kOver = 3;
-  constexpr int64_t kCols = 64;
+TEST(profile_has_room_for_every_operation_after_many_matmul_shapes) {
+  constexpr int kShapes = 40;
+  constexpr int64_t kCols = 32;
   auto inner = make_cpu_backend({.threads = 1});
   REQUIRE(inner.ok());
   const auto profile = std::make_shared<StepProfile>();
   const auto backend = make_profiled_backend(std::move(*inner), profile);
   REQUIRE(backend->reserve(1, kCols, 64, 16).ok());
-  const std::vector<float> x(kCols, 0.25f);
-  std::vector<float> out(StepProfile::max_slots() + kOver);
-  for (size_t rows = 1; rows <= out.size(); ++rows) {  // Products of as many shapes.
-    const auto data = matrix_data(TensorType::kQ8_0, static_cast<int64_t>(rows), kCols, 1);
-    auto matrix = backend->matrix({TensorType::kQ8_0, static_cast<int64_t>(rows), kCols, data});
+  std::vector<float> x(kCols, 0.5f);
+  for (int i = 0; i < kShapes; ++i) {
+    const int64_t rows = 16 * (i + 1);
+    const auto data = matrix_data(TensorType::kQ8_0, rows, kCols, 1);
+    auto matrix = backend->matrix({TensorType::kQ8_0, rows, kCols, data});
     REQUIRE(matrix.ok());
-    const MatmulTarget target{
-        .weight = matrix->get(), .out = out.data(), .out_stride = static_cast<int64_t>(out.size())};
-    backend->begin_step({});
-    backend->matmul({&target, 1}, x.data(), 1);
-    backend->end_step();
+    std::vector<float> out(static_cast<size_t>(rows));
+    const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = rows};
+    backend->matmul({&target, 1}, x.data(), RowCount::fixed(1));
   }
+  backend->scale(x.data(), RowCount::fixed(1), kCols, 2.0f);
+  backend->soft_cap(x.data(), RowCount::fixed(1), kCols, 2.0f);
   const auto all = profile->read();
-  CHECK_EQ(all.size(), StepProfile::max_slots() + 1);
-  for (const OpFigures& figures : all) CHECK_EQ(figures.calls, figures.name == "others" ? kOver : 1u);
-  CHECK_EQ(all.back().name, std::string("others"));
+  CHECK_EQ(all.size(), size_t{32 + 1 + 2});
+  CHECK(find(all, "matmul 32 x 512") != nullptr && find(all, "matmul 32 x 528") == nullptr);
+  const OpFigures *const others = find(all, "matmul, other shapes"), *const scaled = find(all, "scale");
+  REQUIRE(others != nullptr && scaled != nullptr && find(all, "soft_cap") != nullptr);
+  CHECK_EQ(others->calls, uint64_t{kShapes - 32});
+  CHECK_EQ(scaled->calls, 1u);
 }
 
 // Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
@@ -98,8 +101,15 @@ TEST(profiled_backend_counts_the_positions_that_attention_reads) {
   std::vector<float> q(2 * kHeads * kHeadDim, 0.0f), out(q.size());
   const auto attend = [&](int window) {
     const auto before = profile->read();
-    backend->attention({&segment, 1}, q.data(), kHeads * kHeadDim, kHeads, 0, **cache,
-                       {.scale = 1.0f, .window = window}, out.data(), kHeads * kHeadDim);
+    backend->attention({{&segment, 1},
+                        q.data(),
+                        kHeads * kHeadDim,
+                        kHeads,
+                        0,
+                        **cache,
+                        {.scale = 1.0f, .window = window},
+                        out.data(),
+                        kHeads * kHeadDim});
     OpFigures figures = *find(profile->read(), "attention");
     if (!before.empty()) {
       figures.operations -= before[0].operations;

@@ -169,11 +169,15 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
     float* const kept = some(latents, size_t(shape.row));
     float* const out = put(Floats(size_t(rows + 1) * out_dim, NAN).data(), size_t(rows + 1) * out_dim);
     const auto stride = static_cast<int64_t>(wide);
-    backend.rope_and_store_latents(rope, segments,
-                                   {some(q, own), int64_t(own), kOwn + shared, queries, stride, shape.n_heads}, kept,
-                                   shape.row, 1, **cache);
-    backend.attention(segments, queries, stride, shape.n_heads, 1, **cache, kLatentParams, out,
-                      static_cast<int64_t>(out_dim));
+    backend.rope_and_store_latents({rope,
+                                    segments,
+                                    {some(q, own), int64_t(own), kOwn + shared, queries, stride, shape.n_heads},
+                                    kept,
+                                    shape.row,
+                                    1,
+                                    **cache});
+    backend.attention(
+        {segments, queries, stride, shape.n_heads, 1, **cache, kLatentParams, out, static_cast<int64_t>(out_dim)});
     Floats got(size_t(rows + n_others) * out_dim);
     backend.wait();
     backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
@@ -249,8 +253,8 @@ TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   };
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
   const Segment whole{0, kContext, 0, pages.data()};
-  backend.rope_and_store_latents(none, {&whole, 1}, {}, put(random_floats(size_t(kContext) * kRow, 5)), kRow, 0,
-                                 **cache);
+  backend.rope_and_store_latents(
+      {none, {&whole, 1}, {}, put(random_floats(size_t(kContext) * kRow, 5)), kRow, 0, **cache});
   const Floats q = random_floats(size_t(kHeads) * kRow, 6);
   Floats seventeen;
   for (int i = 0; i < 17; ++i) seventeen.insert(seventeen.end(), q.begin(), q.end());
@@ -258,8 +262,8 @@ TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   const auto attend_last = [&](int n) {
     const Segment segment{0, n, kContext - n, pages.data()};
     float* const out = put(Floats(size_t(17 * kHeads * kValue), NAN));
-    backend.attention({&segment, 1}, put(seventeen), kHeads * kRow, kHeads, 0, **cache, {.scale = 0.2f}, out,
-                      kHeads * kValue);
+    backend.attention(
+        {{&segment, 1}, put(seventeen), kHeads * kRow, kHeads, 0, **cache, {.scale = 0.2f}, out, kHeads * kValue});
     Floats got(size_t(kHeads) * kValue);
     backend.wait();
     backend.read_floats(got.data(), out + int64_t{n - 1} * kHeads * kValue, static_cast<int64_t>(got.size()));
@@ -305,7 +309,8 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
           const int wanted = rows - 3;  // Only these output rows are written.
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
           backend.batched_matmul(
-              {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
+              {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows},
+              RowCount::fixed(n_rows));
           Floats got(size_t(n_rows * n_heads * rows));
           backend.wait();
           backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
@@ -320,7 +325,7 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
             }
             float* const product = put(Floats(size_t(n_rows * rows)));
             const MatmulTarget target{own->get(), product, rows};
-            backend.matmul({&target, 1}, put(dense), n_rows);
+            backend.matmul({&target, 1}, put(dense), RowCount::fixed(n_rows));
             Floats expected(size_t(n_rows * rows));
             backend.wait();
             backend.read_floats(expected.data(), product, static_cast<int64_t>(expected.size()));
@@ -389,11 +394,19 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
         const int at = segment.first_position, n = segment.n_tokens;
         float* const queries = put(q.data() + at * kHeads * key, n * kHeads * key);
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        backend.rope_and_store(
-            none, {&segment, 1}, queries, kHeads * key, kHeads, put(k.data() + at * kKvHeads * key, n * kKvHeads * key),
-            kKvHeads * key, put(v.data() + at * kKvHeads * value, n * kKvHeads * value), kKvHeads * value, 0, **cache);
+        backend.rope_and_store({none,
+                                {&segment, 1},
+                                queries,
+                                kHeads * key,
+                                kHeads,
+                                put(k.data() + at * kKvHeads * key, n * kKvHeads * key),
+                                kKvHeads * key,
+                                put(v.data() + at * kKvHeads * value, n * kKvHeads * value),
+                                kKvHeads * value,
+                                0,
+                                **cache});
         float* const out = *backend.allocate(n * kHeads * value);
-        backend.attention({&segment, 1}, queries, kHeads * key, kHeads, 0, **cache, kind.params, out, kHeads * value);
+        backend.attention({{&segment, 1}, queries, kHeads * key, kHeads, 0, **cache, kind.params, out, kHeads * value});
         Floats got(size_t(n * kHeads * value));
         backend.wait();
         backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
@@ -438,7 +451,7 @@ TEST(cuda_unsupported_latents_are_rejected_by_name) {
   REQUIRE(backend.ok());
   KvShape shape{{{StateKind::kLatents, 1, 1100, 1024, 0}}, 4, KvType::kF16};
   const auto refused = [&](const char* what) {
-    const Status status = (*backend)->can_keep_states(shape);
+    const Status status = (*backend)->supports(shape);
     CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
           status.error().message.find(what) != std::string::npos);
     CHECK(!(*backend)->kv_cache(shape).ok());

@@ -79,7 +79,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
     const int64_t begin = std::exchange(segment.first_row, 0), width = s.pool.width();
     const auto n = static_cast<size_t>(segment.n_tokens);
     const std::span<const Segment> one(&segment, 1);
-    backend.rope_and_store_latents({}, one, {}, near + begin * kDim, kDim, 0, **cache);
+    backend.rope_and_store_latents({{}, one, {}, near + begin * kDim, kDim, 0, **cache});
     backend.pool_blocks(pool, one, slots, values + begin * width, scores + begin * width, rows);
     const std::vector<float> pooled = device.get(rows, n * kDim);
     for (int i = 0; i < segment.n_tokens; ++i)
@@ -93,15 +93,21 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
       backend.select_positions({index_q + begin * kIndexHeads * kDim, index_weights + begin * kIndexHeads, kIndexHeads,
                                 2, s.most(), s.block},
                                one, **cache, chosen);
-    backend.attention(one, q + begin * kHeads * kDim, kHeads * kDim, kHeads, 0, **cache,
-                      {.scale = 0.2f,
-                       .window = kWindow,
-                       .sinks = sinks,
-                       .chosen = chosen,
-                       .most_chosen = chooses ? s.most() : 0,
-                       .block = s.block,
-                       .block_layer = 1},
-                      out + begin * kHeads * kDim, kHeads * kDim);
+    backend.attention({one,
+                       q + begin * kHeads * kDim,
+                       kHeads * kDim,
+                       kHeads,
+                       0,
+                       **cache,
+                       {.scale = 0.2f,
+                        .window = kWindow,
+                        .sinks = sinks,
+                        .chosen = chosen,
+                        .most_chosen = chooses ? s.most() : 0,
+                        .block = s.block,
+                        .block_layer = 1},
+                       out + begin * kHeads * kDim,
+                       kHeads * kDim});
   }
   found.attended = device.get(out, kRows * kHeads * kDim);
   return found;
@@ -167,8 +173,9 @@ TEST(cuda_hyper_connections_match_double) {
   float* const numbers = device.put(one.logits);
   float* const streams = device.put(one.start);
   float* const read = device.put(std::vector<float>(one.result.size()));
-  device.backend().hyper_connection_weights(mix, numbers, StreamCase::kRows);
-  device.backend().read_streams(mix, numbers, streams, StreamCase::kRows, StreamCase::kWidth, read);
-  device.backend().write_streams(mix, numbers, device.put(one.result), StreamCase::kRows, StreamCase::kWidth, streams);
+  device.backend().hyper_connection_weights(mix, numbers, RowCount::fixed(StreamCase::kRows));
+  device.backend().read_streams(mix, numbers, streams, RowCount::fixed(StreamCase::kRows), StreamCase::kWidth, read);
+  device.backend().write_streams(mix, numbers, device.put(one.result), RowCount::fixed(StreamCase::kRows),
+                                 StreamCase::kWidth, streams);
   one.check(device.get(read, one.result.size()), device.get(streams, one.start.size()));
 }

@@ -204,8 +204,8 @@ class Bench {
 
  private:
   void compute(std::span<const Segment> segments) {
-    const AttentionCall call{tables_->find(segments), q_,   row_values(), n_heads(), cache_->view(1),
-                             shape_.params,           out_, row_values()};
+    const AttentionLaunch call{tables_->find(segments), q_,   row_values(), n_heads(), cache_->view(1),
+                               shape_.params,           out_, row_values()};
     attention(*runtime_, *scratch_, call, shape_.type);
   }
   float* floats(int64_t n) { return static_cast<float*>(*runtime_->allocate(static_cast<size_t>(n) * sizeof(float))); }

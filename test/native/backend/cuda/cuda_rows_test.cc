@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
@@ -386,7 +388,7 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
       backend.rotate(rope, list, q, kDim, 1, kDim);
       backend.read_floats(alone.data(), q, kDim);
       backend.write_floats(q, x.data(), kDim);
-      backend.rope_and_store(rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache);
+      backend.rope_and_store({rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache});
       backend.read_floats(x.data(), q, kDim);
       CHECK(std::memcmp(alone.data(), x.data(), kDim * sizeof(float)) == 0);
       for (int i = 0; i < kHalf; ++i) {
@@ -400,7 +402,52 @@ TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   }
 }
 
-// The maximum number of page tables, with every token in a step at the end of the longest context.
+// A CUDA graph is replayed for other tokens and for more of them, so an operation that is not over all rows of the step,
+// or that uploads its arguments, must not be part of it.
+TEST(cuda_refuses_operations_that_a_graph_cannot_replay) {
+  constexpr int kDim = 8, kRows = 3;
+  auto made = make_cuda_backend({.exact = true});
+  REQUIRE(made.ok());
+  Backend& backend = **made;
+  REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
+  float* const x = *backend.allocate(4 * kDim);
+  const int32_t pages[] = {0};
+  const std::vector<int32_t> tokens(kRows, 0), all = {0, 1, 2};
+  std::vector<Segment> segments;
+  for (int row = 0; row < kRows; ++row) segments.push_back({row, 1, 0, pages});
+  const std::span<const Segment> lists[] = {segments};
+  StepInput step{.model = &backend, .tokens = tokens, .logit_rows = all, .segment_lists = lists, .max_rows = 4};
+  const auto error_of = [&](const std::function<void()>& operation) -> std::string {
+    backend.begin_step(step);
+    std::string message;
+    try {
+      operation();
+    } catch (const std::logic_error& error) {
+      message = error.what();
+    }
+    backend.end_step();
+    return message;
+  };
+  const std::function<void()> scale_all = [&] { backend.scale(x, step.rows(), kDim, 2.0f); };
+  const std::function<void()> others[] = {
+      [&] { backend.scale(x, RowCount::fixed(kRows), kDim, 2.0f); },
+      [&] { backend.layer_norm(x, nullptr, nullptr, 1e-5f, RowCount::fixed(2 * kRows), kDim / 2, x); },
+      [&] { backend.gather_rows(x, all, kDim, x); },
+      [&] {
+        const std::vector<Segment> copy = segments;
+        backend.rotate({RopeStyle::kHalves, 0, nullptr}, copy, x, kDim, 1, kDim);
+      }};
+  for (step.recordable = true; const auto& operation : others)
+    CHECK(error_of(operation).find("in a decode step that is captured as a CUDA graph of 4 tokens") !=
+          std::string::npos);
+  CHECK_EQ(error_of(others[1]),
+           "an operation computes 6 rows in a decode step that is captured as a CUDA graph of 4 tokens");
+  CHECK_EQ(error_of(scale_all), std::string());
+  step.recordable = false;
+  for (const auto& operation : others) CHECK_EQ(error_of(operation), std::string());
+}
+
+// The maximum number of page tables, with every token of a step at the end of the longest context.
 TEST(cuda_step_tables_hold_every_list_at_full_length) {
   constexpr int kRows = 4, kContext = 1 << 16;
   auto made = make_cuda_backend({.exact = true});

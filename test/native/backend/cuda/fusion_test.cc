@@ -198,7 +198,7 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   RowList list;
   list.n_rows = 3;
   float q[1] = {}, k[1] = {};
-  RopeCall call{&list, q, 256, 4, k, 128, k, 128, {}, KvType::kF16};
+  RopeLaunch call{&list, q, 256, 4, k, 128, k, 128, {}, KvType::kF16};
   call.cache.n_kv_heads = 2;
   call.cache.head_dim = call.cache.value_dim = 64;
   const PendingHeads of_q{q, 256, rows, 1e-5f, 3, 4, 64}, of_k{k, 128, other, 1e-5f, 3, 2, 64};
@@ -259,17 +259,17 @@ TEST(cuda_fused_operations_give_the_same_bits) {
           backend->read_floats(results[way].data() + before, at, static_cast<int64_t>(count));
         };
         for (const Activation activation : {Activation::kSilu, Activation::kGelu}) {
-          backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
-          backend->matmul({&target, 1}, rows, n_rows, use);
+          backend->rms_norm(from, scales, 1e-5f, RowCount::fixed(n_rows), dim, rows);
+          backend->matmul({&target, 1}, rows, RowCount::fixed(n_rows), use);
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
-          backend->gated(activation, from, ups, n_rows, dim, rows);
-          backend->matmul({&target, 1}, rows, n_rows, use);
+          backend->gated(activation, from, ups, RowCount::fixed(n_rows), dim, rows);
+          backend->matmul({&target, 1}, rows, RowCount::fixed(n_rows), use);
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
         }
-        // A queued operation is launched even if no matrix product follows.
-        backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
+        // A queued operation is launched even if no product follows.
+        backend->rms_norm(from, scales, 1e-5f, RowCount::fixed(n_rows), dim, rows);
         take(rows, n);
       }
       CHECK(same_bits(results[0], results[2]));
@@ -320,11 +320,11 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         const std::vector<Segment> list = {
             {0, 1, kContext - 1, pages.data()}, {1, 1, 20, pages.data()}, {2, kTile, 130, pages.data()}};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        backend->rope_and_store(none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache);
+        backend->rope_and_store({none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache});
         const MatmulTarget target{matrix.get(), out, 16};
         const AttentionParams params{.scale = 0.2f, .sinks = head_dim == 96 ? put(sinks) : nullptr};
-        backend->attention(list, q, q_dim, kHeads, 0, *cache, params, rows, q_dim);
-        backend->matmul({&target, 1}, rows, kRows, InputUse::kLast);
+        backend->attention({list, q, q_dim, kHeads, 0, *cache, params, rows, q_dim});
+        backend->matmul({&target, 1}, rows, RowCount::fixed(kRows), InputUse::kLast);
         results[fused ? 1 : 0].resize(16 * kRows);
         backend->read_floats(results[fused ? 1 : 0].data(), out, 16 * kRows);
       }

@@ -105,9 +105,12 @@ std::vector<float> run(Backend& backend, const Mixture& mixture, const float* lo
                        int n_rows, bool add) {
   float* const out = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * kShape.n_embd,
                                                      add ? 1.0f : std::numeric_limits<float>::quiet_NaN()));
-  backend.mixture(mixture, logits + first * kShape.n_experts, x + first * kShape.n_embd, n_rows, out, add);
+  backend.mixture(mixture, logits + first * kShape.n_experts, x + first * kShape.n_embd, RowCount::fixed(n_rows), out,
+                  add);
   return get(backend, out, int64_t{n_rows} * kShape.n_embd);
 }
+
+constexpr RowCount kOne = RowCount::fixed(1);
 
 std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e, const float* x) {
   const Experts::One& one = experts.each[static_cast<size_t>(e)];
@@ -117,10 +120,10 @@ std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e,
   float* const out = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_embd)));
   const MatmulTarget inner[] = {{one.gate.get(), gate, kShape.n_ff, of(experts.gate_bias, kShape.n_ff)},
                                 {one.up.get(), up, kShape.n_ff, of(experts.up_bias, kShape.n_ff)}};
-  backend.matmul(inner, x, 1);
-  backend.gated(experts.activation, gate, up, 1, kShape.n_ff, gate);
+  backend.matmul(inner, x, kOne);
+  backend.gated(experts.activation, gate, up, kOne, kShape.n_ff, gate);
   const MatmulTarget outer{one.down.get(), out, kShape.n_embd, of(experts.down_bias, kShape.n_embd)};
-  backend.matmul({&outer, 1}, gate, 1);
+  backend.matmul({&outer, 1}, gate, kOne);
   return get(backend, out, kShape.n_embd);
 }
 
@@ -130,9 +133,9 @@ std::vector<float> plain_expert_alone(Backend& backend, const Experts& experts, 
   float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
   float* const out = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_embd)));
   const MatmulTarget inner{one.up.get(), up, kShape.n_ff}, outer{one.down.get(), out, kShape.n_embd};
-  backend.matmul({&inner, 1}, x, 1);
-  backend.activate(Activation::kReluSquared, up, kShape.n_ff);
-  backend.matmul({&outer, 1}, up, 1);
+  backend.matmul({&inner, 1}, x, kOne);
+  backend.activate(Activation::kReluSquared, up, kOne, kShape.n_ff);
+  backend.matmul({&outer, 1}, up, kOne);
   return get(backend, out, kShape.n_embd);
 }
 
@@ -241,10 +244,10 @@ std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Route
                         .down_bias = put(backend, ones),
                         .router = router,
                         .by_token = by_token};
-  if (Status status = backend.can_mix(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
+  if (Status status = backend.supports(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
   float* const x = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_embd)));
   const float* const logits_there = put(backend, logits);
-  backend.mixture(mixture, logits_there, x, n_rows, x, false);
+  backend.mixture(mixture, logits_there, x, RowCount::fixed(n_rows), x, false);
   return get(backend, x, int64_t{n_rows} * shape.n_embd);
 }
 
@@ -388,7 +391,7 @@ TEST(cuda_moe_without_gates_and_with_weighted_input) {
         mixture.gate = nullptr;
         mixture.activation = Activation::kReluSquared;
       }
-      REQUIRE((*backend).can_mix(mixture).ok());
+      REQUIRE((*backend).supports(mixture).ok());
       const std::vector<float> logits = numbers(kRows * kShape.n_experts), x = numbers(kRows * kShape.n_embd);
       float* const logits_there = put(*backend, logits);
       float* const x_there = put(*backend, x);
@@ -432,7 +435,7 @@ TEST(cuda_unsupported_moe_is_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   const auto refused = [&](const Mixture& mixture, const char* what) {
-    const Status status = (*backend)->can_mix(mixture);
+    const Status status = (*backend)->supports(mixture);
     CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
           status.error().message.find(what) != std::string::npos);
   };

@@ -385,6 +385,7 @@ TEST(quantized_experts_equal_each_expert_alone) {
 // Whole MoE layers with quantized experts: the weighted sums of the experts' results, including gpt-oss's biases and
 // activation, bit-identical for any other tokens in the batch.
 TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
+  constexpr RowCount kOne = RowCount::fixed(1);
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
   constexpr int kRows = 21;
   for (const TensorType type : {TensorType::kQ4_K, TensorType::kMXFP4}) {
@@ -433,9 +434,9 @@ TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
                           .up_bias = biases[1],
                           .down_bias = biases[2],
                           .activation = activation};
-    CHECK(backend.can_mix(mixture).ok());
+    CHECK(backend.supports(mixture).ok());
     float* const out = put(std::vector<float>(kRows * kShape.n_embd, NAN));
-    backend.mixture(mixture, logits_there, x, kRows, out, false);
+    backend.mixture(mixture, logits_there, x, RowCount::fixed(kRows), out, false);
     const std::vector<float> whole = get(out, kRows * kShape.n_embd);
     float* const gate = put(std::vector<float>(kShape.n_ff));
     float* const up = put(std::vector<float>(kShape.n_ff));
@@ -451,10 +452,10 @@ TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
         const auto of_expert = [&](int i, int64_t rows) { return biases[i] ? biases[i] + e * rows : nullptr; };
         const MatmulTarget inner[] = {{weights[0].each[e].get(), gate, kShape.n_ff, of_expert(0, kShape.n_ff)},
                                       {weights[1].each[e].get(), up, kShape.n_ff, of_expert(1, kShape.n_ff)}};
-        backend.matmul(inner, x + row * kShape.n_embd, 1);
-        backend.gated(activation, gate, up, 1, kShape.n_ff, gate);
+        backend.matmul(inner, x + row * kShape.n_embd, kOne);
+        backend.gated(activation, gate, up, kOne, kShape.n_ff, gate);
         const MatmulTarget outer{weights[2].each[e].get(), alone, kShape.n_embd, of_expert(2, kShape.n_embd)};
-        backend.matmul({&outer, 1}, gate, 1);
+        backend.matmul({&outer, 1}, gate, kOne);
         const std::vector<float> given = get(alone, kShape.n_embd);
         for (size_t d = 0; d < expected.size(); ++d) expected[d] += (i == 0 ? 1.0 : second) / (1.0 + second) * given[d];
       }
@@ -465,7 +466,7 @@ TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
       }
       if (!(worst <= 1e-6 * size) || size == 0)
         check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
-      backend.mixture(mixture, logits_there + row * kShape.n_experts, x + row * kShape.n_embd, 1, alone, false);
+      backend.mixture(mixture, logits_there + row * kShape.n_experts, x + row * kShape.n_embd, kOne, alone, false);
       CHECK(std::memcmp(get(alone, kShape.n_embd).data(), &whole[static_cast<size_t>(row * kShape.n_embd)],
                         kShape.n_embd * sizeof(float)) == 0);
     }

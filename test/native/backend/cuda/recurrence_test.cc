@@ -235,18 +235,17 @@ TEST(segments_that_share_a_written_slot_form_a_chain) {
 TEST(cuda_unsupported_recurrences_are_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
-  const auto refused = [](const Status& status, const char* what) {
+  const auto accepted = [&](const auto& wanted) { return (*backend)->supports(wanted).ok(); };
+  const auto refused = [&](const auto& wanted, const char* what) {
+    const Status status = (*backend)->supports(wanted);
     CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
           status.error().message.find(what) != std::string::npos);
   };
-  CHECK(
-      (*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 256, .value_dim = 256}).ok());
-  refused((*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 257, .value_dim = 16}),
+  CHECK(accepted(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 256, .value_dim = 256}));
+  refused(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 257, .value_dim = 16},
           "delta rule with keys of 257 dimensions");
-  CHECK((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 256}).ok());
-  refused((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 512}),
-          "state space of 512 dimensions");
-  CHECK((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps}).ok());
-  refused((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps + 1}),
-          "convolution with kernel size 9");
+  CHECK(accepted(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 256}));
+  refused(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 512}, "state space of 512 dimensions");
+  CHECK(accepted(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps}));
+  refused(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps + 1}, "convolution with kernel size 9");
 }

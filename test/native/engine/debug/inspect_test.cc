@@ -9,7 +9,7 @@
 #include "check.h"
 #include "engine/debug/file_hash.h"
 #include "engine/memory/page_budget.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 #include "support/tiny_model.h"
 
 namespace monolith {
@@ -105,8 +105,8 @@ TEST(inspection_of_an_unsupported_file_reports_the_reason) {
 TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
-  struct Small final : BackendAround {
-    using BackendAround::BackendAround;
+  struct Small final : ForwardingBackend {
+    using ForwardingBackend::ForwardingBackend;
     uint64_t free_memory() const override { return 4'321; }
   };
   auto cpu = make_cpu_backend({.threads = 1});

@@ -9,7 +9,7 @@
 #include "base/machine_memory.h"
 #include "check.h"
 #include "model/recurrent_cases.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 #include "support/drafting_model.h"
 #include "support/tiny_model.h"
 
@@ -26,10 +26,10 @@ PageChoice choose(int file_context, size_t page_bytes, const PageBudget& budget)
   return choice ? *choice : PageChoice{};
 }
 
-// A backend that computes on the CPU but reports device memory of its own, with a given number of free bytes.
-class Device final : public BackendAround {
+// A backend that computes on the CPU and reports its own device memory with a given number of free bytes.
+class Device final : public ForwardingBackend {
  public:
-  Device(Backend& inner, uint64_t free_bytes) : BackendAround(inner), free_bytes_(free_bytes) {}
+  Device(Backend& inner, uint64_t free_bytes) : ForwardingBackend(inner), free_bytes_(free_bytes) {}
   uint64_t free_memory() const override { return free_bytes_; }
   size_t overhead_bytes(int n_layers) const override { return 5'000 * static_cast<size_t>(n_layers); }
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "engine/engine_fixture.h"
-#include "support/backend_around.h"
+#include "backend/forwarding_backend.h"
 
 namespace monolith::testing {
 namespace {
@@ -116,9 +116,9 @@ const float* moved(const float* at, uintptr_t by) {
   return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by);
 }
 
-class SamplingBackend final : public BackendAround {
+class SamplingBackend final : public ForwardingBackend {
  public:
-  using BackendAround::BackendAround;
+  using ForwardingBackend::ForwardingBackend;
   bool is_host_memory() const override { return false; }
   bool can_sample(int) const override { return true; }
   Status reserve_samples(int n_vocab, int) override {

@@ -1,0 +1,68 @@
+// What a model may need of a backend and not every backend has. BackendMemory::supports() answers for each of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "backend/kv_cache.h"
+#include "backend/matrix.h"
+#include "backend/moe.h"
+#include "backend/operation_kind.h"
+#include "backend/recurrence.h"
+#include "base/result.h"
+
+namespace monolith {
+
+// Optional features of a backend's memory.
+enum class MemoryFeature : uint8_t {
+  kFp8Weights,       // matrix() converts weights to FP8 with a scale per row (MatrixSource::fp8).
+  kRowFactors,       // matrix() multiplies each output row by its own factor (MatrixSource::factors).
+  kSharedPageSlots,  // Several layers of equal shape may share one slot of a page (LayerState::place).
+};
+
+// Matmul and attention of vision encoders in 16-bit integers (EncoderOperations::fixed16_*), with heads of this size.
+struct Fixed16Heads {
+  int head_dim = 0;
+};
+
+// Shapes and parameters must outlive the question. Recurrent operations and MoE layers are checked before their weights
+// are loaded, so weights may be null.
+using Requirement =
+    std::variant<OperationKind,  // The operation itself, with any arguments.
+                 MemoryFeature,
+                 TensorType,                             // Matrices of this type.
+                 KvType,                                 // Keys and values of this type.
+                 std::reference_wrapper<const KvShape>,  // The state that layers keep, of any size.
+                 std::reference_wrapper<const Convolution>, std::reference_wrapper<const DeltaRule>,
+                 std::reference_wrapper<const StateSpace>, std::reference_wrapper<const Mixture>, Fixed16Heads>;
+
+// Combines lambdas, one for each alternative of Requirement.
+template <typename... Each>
+struct ForEach : Each... {
+  using Each::operator()...;
+};
+template <typename... Each>
+ForEach(Each...) -> ForEach<Each...>;
+
+inline Error unsupported(const std::string& what) {
+  return {ErrorCode::kUnsupported, "this backend does not support " + what};
+}
+inline Error unsupported(OperationKind kind) { return unsupported("the operation " + std::string(name_of(kind))); }
+inline Error unsupported(MemoryFeature feature) {
+  switch (feature) {
+    case MemoryFeature::kFp8Weights: return unsupported("weights that are converted to FP8");
+    case MemoryFeature::kRowFactors: return unsupported("a factor for each row of a matrix");
+    case MemoryFeature::kSharedPageSlots: break;
+  }
+  return unsupported("layers that share a page slot");
+}
+inline Error unsupported(TensorType type) {
+  return unsupported("matrices of type " + std::string(traits_of(type).name));
+}
+inline Error unsupported(Fixed16Heads heads) {
+  return unsupported("16-bit integers with heads of " + std::to_string(heads.head_dim) + " dimensions");
+}
+
+}  // namespace monolith
