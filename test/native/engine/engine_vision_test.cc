@@ -3,17 +3,17 @@
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/forwarding_backend.h"
 #include "check.h"
 #include "engine/engine.h"
-#include "support/backend_around.h"
 #include "vision/vision.h"
 
 namespace monolith::testing {
 namespace {
 
-class LoggedBackend final : public BackendAround {
+class LoggedBackend final : public ForwardingBackend {
  public:
-  LoggedBackend(Backend& inner, std::string& log) : BackendAround(inner), log_(log) {}
+  LoggedBackend(Backend& inner, std::string& log) : ForwardingBackend(inner), log_(log) {}
   ~LoggedBackend() override { log_ += "backend "; }
 
  private:
