@@ -1,5 +1,5 @@
-// Stops C++ exceptions at the border to JavaScript. Frames of V8 cannot be unwound: an exception that reached them would
-// end the process.
+// Stops C++ exceptions at the border to JavaScript. V8's frames cannot be unwound, so an exception that reached them
+// would end the process.
 #pragma once
 
 #include <napi.h>

@@ -49,7 +49,7 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
       drafts = sequence.drafts->draft(sequence.tokens, price, most);
       drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
     } catch (const std::bad_alloc&) {
-      continue;  // Output does not depend on draft tokens, so the sequence does without.
+      continue;  // Output does not depend on draft tokens, so the sequence gets none in this step.
     }
     if (!drafts.empty()) {
       add(item, drafts);
@@ -85,7 +85,7 @@ void SpeculativeDecoder::ask_drafter() {
     try {
       n = constraints_.count_allowed(sequence, drafts);
     } catch (const std::bad_alloc&) {
-      continue;  // The sequence does without draft tokens.
+      continue;  // The sequence gets no draft tokens in this step.
     }
     if (n > 0)
       add(*draft_items_[i], drafts.first(n));

@@ -247,7 +247,7 @@ Constraints::Outcome Constraints::advance(GrammarMatcher& matcher, const Sequenc
 size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> drafts) {
   if (!sequence.matcher.active()) return drafts.size();
   GrammarMatcher matcher = sequence.matcher;
-  // Removes the draft tokens again, also if the grammar throws.
+  // Removes the draft tokens again, even if the grammar throws.
   struct Restore {
     std::vector<TokenId>& tokens;
     const size_t length;
