@@ -203,7 +203,7 @@ t.test('the stored secret survives a rotation of the signing keys', async (t) =>
     'the secret was re-encrypted while both keys were configured',
   );
   await restart({ secrets: { signing_keys: ['33'.repeat(32)] } });
-  t.match(dashboard.logs.join(''), /cannot decrypt a second factor/);
+  t.match(dashboard.logs.join(''), /cannot decrypt a two-factor secret/);
   t.match(await refusal(signIn(dashboard.client(), '000000')), {
     status: 422,
     code: 'invalid_value',
