@@ -319,7 +319,8 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
 
 // Sets the logprobs of `out`, whose token is already set. `log_total`: logarithm of the row's total weight.
 void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, SampleResult& out) {
-  const auto logprob = [&](float logit) { return (logit - max_) - log_total; };
+  // A logit may be -0. Adding 0 makes a logprob of -0 a plain 0, so that it has the same bits on every device.
+  const auto logprob = [&](float logit) { return (logit - max_) - log_total + 0.0f; };
   out.logprob = logprob(logits[out.token]);
   if (n_top == 0) return;
   collect_top(logits, std::min<int64_t>(n_top, n_vocab_), kMin);

@@ -236,7 +236,7 @@ void DeviceSampler::finish(const SampleTask& task, const DeviceResult& found, Sa
   result.n_top = 0;
   if (found.token < 0 || task.n_top < 0) return;
   const auto log_total = static_cast<float>(std::log(static_cast<double>(found.quanta) * (1.0 / 17179869184.0)));
-  const auto logprob = [&](float logit) { return (logit - found.max) - log_total; };
+  const auto logprob = [&](float logit) { return (logit - found.max) - log_total + 0.0f; };  // As on the host.
   result.logprob = logprob(found.logit);
   result.n_top = found.n_top;
   for (int i = 0; i < result.n_top; ++i) result.top[i] = {found.tops[i], logprob(found.top_logits[i])};

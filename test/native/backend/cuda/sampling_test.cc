@@ -116,11 +116,12 @@ void check_same(const SampleResult& got, const SampleResult& expected, const Cas
                     std::to_string(task.min_p) + ", top " + std::to_string(task.n_top) + ", lists of " +
                     std::to_string(one.bias.size()) + " " + std::to_string(one.banned.size()) + " " +
                     std::to_string(one.used.size()) + " " + std::to_string(one.allowed.size()) + " " +
-                    std::to_string(one.mask.size()));
+                    std::to_string(one.mask.size()) + ", given " + std::to_string(task.given));
   };
   if (got.token != expected.token) return differs("token");
   if (expected.token < 0 || one.task.n_top < 0) return;
-  if (std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) != 0) return differs("logprob");
+  if (std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) != 0)
+    return differs("logprob " + std::to_string(got.logprob) + " instead of " + std::to_string(expected.logprob));
   if (got.n_top != expected.n_top) return differs("number of logprobs");
   if (std::memcmp(got.top, expected.top, static_cast<size_t>(got.n_top) * sizeof got.top[0]) != 0)
     differs("top logprobs");
