@@ -402,7 +402,7 @@ class ThreadedEngine final : public Engine {
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
     counters_.note_idle();
-    for (auto& request : taken_.submitted)  // Those that were not added yet when the exception was thrown.
+    for (auto& request : taken_.submitted)  // Requests not yet added when the exception was thrown.
       if (request) loop_.refuse(std::move(request), FailureCode::kEngineError, "the engine has stopped");
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);

@@ -26,7 +26,7 @@ struct RowPosition {
 
 // Layout of the embeddings of a part with several views of the same size, stacked vertically: the whole image, followed
 // by its tiles row by row (LLaVA 1.6, as in the reference implementation). The embeddings of the whole image come
-// first. Those of all tiles follow as one grid, row by row, without the embeddings of padding. A newline embedding
+// first, and those of all tiles follow as one grid, row by row, without the embeddings of padding. A newline embedding
 // follows each row of the grid.
 struct TiledRows {
   // Tile grid; 0 x 0 = no tiles: a single newline embedding then follows the whole image's embeddings.

@@ -65,8 +65,8 @@ function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
 }
 
 /**
- * The percentage of page bytes that is padding, which exists because layers of different sizes share pages; '' if there
- * is none.
+ * The percentage of page bytes that is padding, which exists because layers of different sizes share pages; '' without
+ * padding.
  */
 function pagesIdle({ pagesFilled }: MemoryPlan): string {
   const idle = 100 * (1 - pagesFilled);

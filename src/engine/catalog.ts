@@ -44,7 +44,7 @@ const catalogModel = z.strictObject({
   /** Arithmetic for 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** A small model for trying out the service, not for real work. Clients and users are told so. */
+  /** A small model for trying out the service, not for real work. The API and the dashboard say so. */
   demonstration: z.boolean().optional(),
   /** Release time, in seconds since the Unix epoch. */
   created: z.number().int().min(0),

@@ -10,7 +10,7 @@ namespace monolith {
 
 class WeightList;
 
-// Weights of a delta-net block. Those that this kind of delta net does not have are null.
+// Weights of a delta-net block. Weights that this kind of delta net lacks are null.
 struct DeltaNetWeights {
   NormWeights norm;
   std::unique_ptr<Matrix> mixed;    // Queries, keys and values in one matrix.
