@@ -89,15 +89,11 @@ export function copyNotation(source: object, copy: object, renamed: (key: string
   if (order !== undefined) orders.set(copy, order.map(renamed));
 }
 
-function hasNotation(root: unknown): boolean {
-  const open: unknown[] = [root];
-  while (open.length > 0) {
-    const value = open.pop();
-    if (typeof value !== 'object' || value === null) continue;
-    if (literals.has(value) || orders.has(value)) return true;
-    for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
-      if (typeof inner === 'object') open.push(inner);
-  }
+function hasNotation(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (literals.has(value) || orders.has(value)) return true;
+  if (Array.isArray(value)) return value.some(hasNotation);
+  for (const name in value) if (hasNotation((value as Record<string, unknown>)[name])) return true;
   return false;
 }
 
