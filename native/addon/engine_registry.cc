@@ -17,7 +17,7 @@
 #include "base/machine_memory.h"
 #include "engine/speculation/draft_model.h"
 #include "engine/debug/file_hash.h"
-#include "engine/memory/page_budget.h"
+#include "engine/kv/page_budget.h"
 #include "model/eagle_params.h"
 
 namespace monolith::addon {

@@ -8,7 +8,7 @@
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
 #include "engine/speculation/speculation.h"
-#include "engine/text/marker_bans.h"
+#include "engine/output/marker_bans.h"
 
 namespace monolith::addon {
 namespace {

@@ -25,8 +25,8 @@
 
 #include "engine/loop/step_loop.h"
 #include "engine/schedule/request_check.h"
-#include "engine/text/grammar_compiler.h"
-#include "engine/text/marker_bans.h"
+#include "engine/output/grammar_compiler.h"
+#include "engine/output/marker_bans.h"
 #include "vision/vision.h"
 
 namespace monolith {

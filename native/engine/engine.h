@@ -23,7 +23,7 @@
 #include "base/result.h"
 #include "engine/events.h"
 #include "engine/request.h"
-#include "engine/text/compiled_grammar.h"
+#include "engine/output/compiled_grammar.h"
 
 namespace monolith {
 

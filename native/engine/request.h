@@ -103,7 +103,7 @@ struct CallParams {
 };
 
 // Marker tokens that must not be sampled, depending on the section of the sequence's text. Each list also includes
-// SamplingParams::banned. If all lists are empty, only SamplingParams::banned applies. Built by text/marker_bans.h.
+// SamplingParams::banned. If all lists are empty, only SamplingParams::banned applies. Built by output/marker_bans.h.
 struct MarkerBans {
   std::vector<TokenId> undecided, reasoning, content, call;
   bool any() const { return !content.empty(); }
@@ -132,7 +132,7 @@ struct GenerationRequest {
   ReasoningParams reasoning;
   CallParams calls;
   MarkerBans marker_bans;
-  // Generation stops when the same token sequence has occurred this many times in a row (text/repetition_guard.h).
+  // Generation stops when the same token sequence has occurred this many times in a row (output/repetition_guard.h).
   // 0 = off.
   int max_repeats = 0;
   GrammarRef format;  // The content must match this grammar or begin with a tool call; null: unconstrained.

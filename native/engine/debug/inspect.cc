@@ -4,7 +4,7 @@
 #include <map>
 
 #include "engine/debug/file_hash.h"
-#include "engine/memory/page_budget.h"
+#include "engine/kv/page_budget.h"
 #include "formats/gguf/parser.h"
 
 namespace monolith {

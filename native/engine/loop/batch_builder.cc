@@ -47,7 +47,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = *item.sequence;
     const auto first_row = static_cast<int>(tokens_.size());
-    const auto first = sequence.tokens.begin() + sequence.n_computed;
+    const auto first = sequence.tokens.begin() + sequence.kv.n_computed;
     tokens_.insert(tokens_.end(), first, first + item.n_tokens);
     if (item.n_drafts > 0) {
       const std::span<const TokenId> drafts = sequence.drafts->last(item.n_drafts);
@@ -78,7 +78,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
 // with per-layer token embeddings (PerLayerInputs) were trained with token 0 at these positions.
 void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
-  const int begin = sequence.n_computed, end = begin + n_tokens;
+  const int begin = sequence.kv.n_computed, end = begin + n_tokens;
   for (const InputSpan* span = span_from(spans, begin);
        span && span != spans.data() + spans.size() && span->first < end; ++span) {
     const int from = std::max(begin, span->first), n = std::min(end, span->end()) - from;
@@ -91,7 +91,7 @@ void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row)
 // Adds one segment, or one segment per state slot for models with recurrent state.
 void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item, int row) {
   const Sequence& sequence = *item.sequence;
-  int position = sequence.n_computed;
+  int position = sequence.kv.n_computed;
   const auto add = [&](int n_tokens, SlotId from, SlotId to) {
     add_segment(sequence, {row, n_tokens, position, sequence.table(0), from, to});
     row += n_tokens;
@@ -99,7 +99,7 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
   };
   if (item.n_chunks == 0) return add(item.n_tokens + item.n_drafts, kNoSlot, kNoSlot);
   for (const StepPlan::Chunk& chunk : plan.chunks_of(item)) add(chunk.n_tokens, chunk.from, chunk.to);
-  if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.draft_slot);
+  if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.kv.draft_slot);
 }
 
 // Splits the segment at the boundaries of bidirectional spans, each of which is computed in one step.

@@ -8,7 +8,7 @@
 
 #include "engine/events.h"
 #include "engine/request.h"
-#include "engine/text/output_parser.h"
+#include "engine/output/output_parser.h"
 
 namespace monolith {
 

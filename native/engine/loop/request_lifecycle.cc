@@ -50,12 +50,12 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     // request's submission.
     request.started_at = std::max(now, request.submitted_at);
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
-    EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
+    EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->kv.n_computed));
     const Clock::duration waited = *request.started_at - request.submitted_at,
                           seen = std::min(waited, request.encoder_time);
     try {
       EventWriter(records_of(request), request.id, 0)
-          .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
+          .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->kv.n_computed),
                    milliseconds(waited - seen), milliseconds(seen));
     } catch (const std::bad_alloc&) {
       request.out_of_memory = true;  // The plan refers to the request, so it is failed when the step has completed.
@@ -94,14 +94,14 @@ void RequestLifecycle::expire(Clock::time_point now) {
 void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_index) {
   Request& request = sequence.request;
   EventWriter writer(records_of(request), request.id, sequence.choice);
-  if (const int stop = sequence.text.finish(writer); stop >= 0) {
+  if (const int stop = sequence.output.text.finish(writer); stop >= 0) {
     reason = FinishReason::kStopString;
     stop_index = stop;
   }
   const Clock::time_point now = Clock::now();
   const Clock::time_point first = sequence.first_token_at.value_or(now);
   writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
-                  static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
+                  static_cast<uint32_t>(sequence.output.text.reasoning_tokens()), stop_index,
                   milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
   scheduler_.remove(sequence);
   drafts_.forget(sequence);

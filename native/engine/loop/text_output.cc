@@ -1,6 +1,6 @@
 #include "engine/loop/text_output.h"
 
-#include "engine/text/token_text.h"
+#include "engine/output/token_text.h"
 
 namespace monolith {
 
@@ -12,8 +12,8 @@ TextOutput::TextOutput(const Tokenizer& tokenizer, RequestLifecycle& requests, s
 
 int TextOutput::write(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const {
   if (tokenizer_.kind(token) == TokenKind::kControl)
-    return sequence.text.push_control(token, tokenizer_.bytes(token), logprobs, writer);
-  return sequence.text.push(token, rendered(tokenizer_, token), logprobs, writer);
+    return sequence.output.text.push_control(token, tokenizer_.bytes(token), logprobs, writer);
+  return sequence.output.text.push(token, rendered(tokenizer_, token), logprobs, writer);
 }
 
 void TextOutput::write_later(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs) {

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "engine/text/marker_bans.h"
-#include "engine/text/token_text.h"
+#include "engine/output/marker_bans.h"
+#include "engine/output/token_text.h"
 
 namespace monolith {
 namespace {
@@ -12,7 +12,7 @@ constexpr int kMaxAtOnce = 64;  // Maximum forced tokens appended to a sequence 
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
-  sequence.repetition.add(sequence.answer(), token);
+  sequence.output.repetition.add(sequence.answer(), token);
   sequence.tokens.push_back(token);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
 }
@@ -22,9 +22,9 @@ void append(Sequence& sequence, TokenId token) {
 bool is_plain(const Sequence& sequence) {
   const GenerationRequest& params = sequence.request.params;
   return sequence.generated() > 0 && sequence.state == SequenceState::kRunning && !Constraints::may_hold(sequence) &&
-         !sequence.call_due && !(params.marker_bans.any() && sequence.text.undecided()) &&
+         !sequence.output.call_due && !(params.marker_bans.any() && sequence.output.text.undecided()) &&
          (params.calls.open.text.empty() || params.calls.open.token != kNoToken) &&
-         (params.reasoning.budget < 0 || sequence.text.in_content() || sequence.text.in_call());
+         (params.reasoning.budget < 0 || sequence.output.text.in_content() || sequence.output.text.in_call());
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
       if (!parts_.constraints.forced().empty()) continue;
     }
     if (!rows.logits) {
-      sequence.open_at = sequence.generated();
+      sequence.output.open_at = sequence.generated();
       break;
     }
     const SampleResult* const chosen = sample(sequence, rows, is_open, writer);
@@ -130,8 +130,8 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
 // mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
 void TokenAcceptor::stop_by_grammar(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
   if (outcome != Constraints::Outcome::kOutOfBudget) return parts_.requests.fail_by_grammar(sequence.request);
-  sequence.mask_pending = true;
-  sequence.pending_token = token;
+  sequence.output.mask_pending = true;
+  sequence.output.pending_token = token;
 }
 
 // Samples from the logits of the newest token. `is_open`: the sampling task already used the current grammar mask;
@@ -168,13 +168,14 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   rows.logits = is_right ? rows.logits + row_width_ : nullptr;
   rows.n_accepted += is_right;
 
-  const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
+  const bool ends =
+      !rows.writes_later && !sequence.output.script.active() && ends_generation(parts_.tokenizer, params, token);
   Constraints::Outcome read = Constraints::Outcome::kOk;
   if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
-  if (!rows.writes_later && !sequence.script.active() && !ends)
+  if (!rows.writes_later && !sequence.output.script.active() && !ends)
     read = TokenDirector::read(sequence, token, parts_.constraints);
   if (read == Constraints::Outcome::kOutOfBudget) return stop_by_grammar(sequence, read, token), false;
-  const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
+  const bool loops = !sequence.output.script.active() && sequence.output.repetition.completes(sequence.answer(), token);
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
   if (params.return_tokens) writer.token(token);
@@ -188,7 +189,8 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   const bool is_over = before.scripted && TokenDirector::advance_script(sequence, token, before, writer);
   if (stop >= 0) return ended(FinishReason::kStopString, stop);
   if (is_over) return ended(FinishReason::kEndOfTurn);
-  if (sequence.matcher.active() && sequence.matcher.position.ends && TokenDirector::end_grammar(sequence, writer))
+  if (sequence.output.matcher.active() && sequence.output.matcher.position.ends &&
+      TokenDirector::end_grammar(sequence, writer))
     return ended(FinishReason::kEndOfTurn);
   if (loops) return ended(FinishReason::kRepetition);
   if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);
@@ -204,7 +206,7 @@ bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
   const SampleResult* const chosen = parts_.samples.result(task);
   if (!chosen || chosen->token == kNoToken || chosen->token == params.calls.open.token) return false;
   if (params.marker_bans.any() && is_marker(params, chosen->token)) return false;
-  if (sequence.repetition.completes(sequence.answer(), chosen->token)) return false;
+  if (sequence.output.repetition.completes(sequence.answer(), chosen->token)) return false;
   if (ends_generation(parts_.tokenizer, params, chosen->token)) return false;
   return sequence.generated() + 1 < params.max_tokens && sequence.length() + 1 < max_context_;
 }

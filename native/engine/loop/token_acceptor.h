@@ -13,7 +13,7 @@
 
 #include "engine/loop/text_output.h"
 #include "engine/sampling/sample_requests.h"
-#include "engine/text/token_director.h"
+#include "engine/output/token_director.h"
 
 namespace monolith {
 

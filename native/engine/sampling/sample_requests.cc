@@ -4,7 +4,7 @@
 #include <new>
 
 #include "backend/backend.h"
-#include "engine/text/marker_bans.h"
+#include "engine/output/marker_bans.h"
 
 namespace monolith {
 namespace {
@@ -17,7 +17,7 @@ SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, 
       sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
                   static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
   const MarkerBans& bans = sequence.generated() + n_behind < params.min_tokens ? params.early_bans : params.marker_bans;
-  if (bans.any()) task.banned = sequence.text.banned(bans);
+  if (bans.any()) task.banned = sequence.output.text.banned(bans);
   return task;
 }
 
@@ -79,7 +79,7 @@ void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* lo
     const GenerationRequest& params = sequence.request.params;
     const bool by_place = params.marker_bans.any();
     const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&
-                       !(by_place && sequence.text.undecided());
+                       !(by_place && sequence.output.text.undecided());
     if (item.n_drafts > 0 && tasks_[at] >= 0 && alike) {
       const std::span<const TokenId> drafts = sequence.drafts->last(item.n_drafts);
       for (size_t i = 1; i <= drafts.size() && !(by_place && is_marker(params, drafts[i - 1])); ++i)

@@ -10,7 +10,7 @@
 
 #include "engine/sampling/batch_sampler.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/text/constraints.h"
+#include "engine/output/constraints.h"
 
 namespace monolith {
 

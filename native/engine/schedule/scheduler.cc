@@ -16,7 +16,7 @@ int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
 
 // True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
-bool is_blocked(const Sequence& sequence) { return sequence.mask_pending || sequence.request.channel->full(); }
+bool is_blocked(const Sequence& sequence) { return sequence.output.mask_pending || sequence.request.channel->full(); }
 
 // True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
 bool may_be_admitted(const Sequence& sequence) {
@@ -173,9 +173,9 @@ bool Scheduler::preempt_for(const Sequence& sequence) {
   if (places < 0) return false;
   const KvLayout& layout = cache_.layout();
   const auto held = [&](const Sequence& one) {
-    const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.ref_count(page) == 1; });
+    const auto own = std::ranges::count_if(one.kv.pages, [this](PageId page) { return cache_.ref_count(page) == 1; });
     const auto own_windows = std::ranges::count_if(
-        one.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().ref_count(page) == 1; });
+        one.kv.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().ref_count(page) == 1; });
     return layout.full * own + layout.windowed * own_windows;
   };
   int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), max_batch_tokens_) -
@@ -244,10 +244,10 @@ bool Scheduler::plan_first_tokens(int budget) {
     if (!awaits_first_token(*sequence) || !is_only_one(*sequence)) continue;
     resume_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
-    sequence->n_planned = 0;
+    sequence->kv.n_planned = 0;
     if (n_tokens > std::min(budget, writable(*sequence)) || scorable(*sequence, n_tokens) < n_tokens) continue;
     score_rows_left_ -= rows_for_scores(*sequence, n_tokens);
-    sequence->n_planned = n_tokens;
+    sequence->kv.n_planned = n_tokens;
     if (plan_item(*sequence, n_tokens)) budget -= n_tokens;
   }
   if (plan_.items.empty() && !plan_long_span()) return false;
@@ -259,9 +259,9 @@ bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
   StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens};
   item.n_scored = scored_rows(sequence, n_tokens);
-  item.first_scored = std::max(sequence.n_scored - sequence.n_computed, 0);
+  item.first_scored = std::max(sequence.n_scored - sequence.kv.n_computed, 0);
   if (has_slots() && !plan_chunks(sequence, item)) {
-    sequence.n_planned = 0;  // No state slot is free: the sequence is scheduled when others have released theirs.
+    sequence.kv.n_planned = 0;  // No state slot is free: the sequence is scheduled when others have released theirs.
     return false;
   }
   plan_.items.push_back(item);
@@ -278,7 +278,7 @@ bool Scheduler::plan_long_span() {
   resume_from_cache(sequence);
   const int n_tokens = min_chunk(sequence);
   if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
-  sequence.n_planned = n_tokens;
+  sequence.kv.n_planned = n_tokens;
   return plan_item(sequence, n_tokens);
 }
 
@@ -288,7 +288,7 @@ void Scheduler::plan_decodes(int bound) {
   int ahead = std::min(max_batch_tokens_ - least_prompt_share() - n_decodes, bound / 2);
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    sequence.n_planned = 0;
+    sequence.kv.n_planned = 0;
     if (!sequence.decoding()) continue;
     const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
     // Victims are younger, so they come after index `i` and are not planned yet.
@@ -302,9 +302,10 @@ void Scheduler::plan_decodes(int bound) {
 void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
-  cache_.release_all(sequence.pages, sequence.window_pages);
+  cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
   release_slots(sequence);
-  sequence.n_computed = sequence.n_indexed = sequence.n_out_of_window = sequence.n_planned = sequence.n_ahead = 0;
+  sequence.kv.n_computed = sequence.kv.n_indexed = sequence.kv.n_out_of_window = sequence.kv.n_planned =
+      sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
   ++preemptions_;
@@ -328,8 +329,8 @@ void Scheduler::plan_prompts(int budget) {
   }
   for (const PromptGroup& group : groups_) budget -= schedule_tokens(*prompts_[group.begin], budget);
   for (Sequence* sequence : prompts_) {
-    if (sequence->n_planned == 0) continue;
-    plan_item(*sequence, sequence->n_planned);
+    if (sequence->kv.n_planned == 0) continue;
+    plan_item(*sequence, sequence->kv.n_planned);
   }
 }
 
@@ -390,11 +391,11 @@ int Scheduler::split_budget(int budget, bool may_admit) {
 // bidirectional span must not be cut.
 int Scheduler::schedule_tokens(Sequence& sequence, int n_tokens) {
   const int most =
-      std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
+      std::min({sequence.remaining() - sequence.kv.n_planned, writable(sequence) - sequence.kv.n_planned, rows_left_});
   const int given = scorable(sequence, whole_spans(sequence, std::min(n_tokens, most), most));
   score_rows_left_ -=
-      rows_for_scores(sequence, sequence.n_planned + given) - rows_for_scores(sequence, sequence.n_planned);
-  sequence.n_planned += given;
+      rows_for_scores(sequence, sequence.kv.n_planned + given) - rows_for_scores(sequence, sequence.kv.n_planned);
+  sequence.kv.n_planned += given;
   rows_left_ -= given;
   return given;
 }
@@ -403,7 +404,7 @@ int Scheduler::schedule_tokens(Sequence& sequence, int n_tokens) {
 // span if that makes at most `most` tokens; otherwise it ends before the span.
 int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) const {
   if (n_tokens <= 0) return 0;
-  const int begin = sequence.n_computed + sequence.n_planned;
+  const int begin = sequence.kv.n_computed + sequence.kv.n_planned;
   const InputSpan* span = span_across(sequence.request.params.spans, begin + n_tokens);
   if (!span) return n_tokens;
   return span->end() - begin <= most ? span->end() - begin : span->first - begin;
@@ -411,25 +412,26 @@ int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) con
 
 // Minimum number of tokens of the next chunk: the whole bidirectional span, or 1.
 int Scheduler::min_chunk(const Sequence& sequence) const {
-  const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
+  const InputSpan* span = span_across(sequence.request.params.spans, sequence.kv.n_computed + 1);
   return span ? span->n_rows : 1;
 }
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
-  const int begin = sequence.n_computed;
-  if (!uses_cache(sequence) || sequence.scores() || begin != sequence.n_indexed * kPageTokens) return false;
+  const int begin = sequence.kv.n_computed;
+  if (!uses_cache(sequence) || sequence.scores() || begin != sequence.kv.n_indexed * kPageTokens) return false;
   if (begin + kPageTokens >= sequence.length()) return false;
-  const auto index = static_cast<size_t>(sequence.n_indexed);
+  const auto index = static_cast<size_t>(sequence.kv.n_indexed);
   for (const Sequence* other : prompts_) {
-    if (other == &sequence || other->n_planned == 0 || !uses_cache(*other)) continue;
-    if (other->n_computed >= begin + kPageTokens) continue;
-    if (other->n_computed + other->n_planned < begin + kPageTokens) continue;
+    if (other == &sequence || other->kv.n_planned == 0 || !uses_cache(*other)) continue;
+    if (other->kv.n_computed >= begin + kPageTokens) continue;
+    if (other->kv.n_computed + other->kv.n_planned < begin + kPageTokens) continue;
     if (other->request.params.organization != sequence.request.params.organization) continue;
     // If both sequences have the same page at the index before this one, their prefixes are equal, because the cache
     // has one page per prefix.
-    if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
+    if (index > 0 &&
+        (other->kv.n_indexed < sequence.kv.n_indexed || other->kv.pages[index - 1] != sequence.kv.pages[index - 1]))
       continue;
-    if (keys_of(*other, sequence.n_indexed) == keys_of(sequence, sequence.n_indexed)) return true;
+    if (keys_of(*other, sequence.kv.n_indexed) == keys_of(sequence, sequence.kv.n_indexed)) return true;
   }
   return false;
 }
@@ -478,7 +480,7 @@ bool Scheduler::still_lacks_room(const Sequence& sequence) const {
 }
 
 Admission Scheduler::try_admit(Sequence& sequence) {
-  assert(sequence.pages.empty() && sequence.n_computed == 0);
+  assert(sequence.kv.pages.empty() && sequence.kv.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
   // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
   // while a long prompt waits for pages.
@@ -487,8 +489,8 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   const int64_t available = cache_.available();
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
-  const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
-  int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
+  const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.kv.pages.size());
+  int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.kv.window_pages.size());
   // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
   if (running_.empty()) windows = std::min<int64_t>(windows, 1);
   sequence.room_needed = 0;
@@ -496,30 +498,30 @@ Admission Scheduler::try_admit(Sequence& sequence) {
     const KvLayout& layout = cache_.layout();
     if (!wait) sequence.room_needed = available - cache_.available() + layout.full * needed + layout.windowed * windows;
     sequence.room_needed_at = cache_changes(sequence);
-    cache_.release_all(sequence.pages, sequence.window_pages);
+    cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
     release_slots(sequence);
-    sequence.n_computed = sequence.n_indexed = sequence.n_out_of_window = 0;
+    sequence.kv.n_computed = sequence.kv.n_indexed = sequence.kv.n_out_of_window = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
-  cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
-  if (sequence.n_computed > 0) ++cache_changes(sequence);
+  cached_tokens_ += static_cast<uint64_t>(sequence.kv.n_computed);
+  if (sequence.kv.n_computed > 0) ++cache_changes(sequence);
   if (sequence.choice == 0) {
     Request& request = sequence.request;
     if (sequence.state == SequenceState::kWaiting)
       request.reserved_slots = std::min(request.params.n, free_slots()) - 1;
     reserved_slots_ += request.reserved_slots;
   }
-  for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+  for (int64_t i = 0; i < needed; ++i) sequence.kv.pages.push_back(cache_.allocate(), cache_.pool());
   extend_window(sequence, reserve);
   sequence.state = SequenceState::kRunning;
-  sequence.n_planned = 0;
+  sequence.kv.n_planned = 0;
   insert_by_age(running_, sequence);
   return Admission::kAdmitted;
 }
 
 void Scheduler::advance() {
   for (const StepPlan::Item& item : plan_.items) {
-    item.sequence->n_computed += item.n_tokens;
+    item.sequence->kv.n_computed += item.n_tokens;
     index_pages(*item.sequence);
     settle_chunks(item);
     free_out_of_window_pages(*item.sequence);
@@ -528,31 +530,31 @@ void Scheduler::advance() {
 
 void Scheduler::keep_draft(Sequence& sequence) {
   if (!has_slots()) {
-    ++sequence.n_computed;
+    ++sequence.kv.n_computed;
   } else {
     // The recurrent state in draft_slot includes all draft tokens, so it can be used only once all are accepted.
-    if (--sequence.n_drafted > 0) return;
-    cache_.slots().release(sequence.slot);
-    sequence.slot = std::exchange(sequence.draft_slot, kNoSlot);
-    sequence.n_computed = sequence.length();
+    if (--sequence.kv.n_drafted > 0) return;
+    cache_.slots().release(sequence.kv.slot);
+    sequence.kv.slot = std::exchange(sequence.kv.draft_slot, kNoSlot);
+    sequence.kv.n_computed = sequence.length();
   }
   index_pages(sequence);
 }
 
 int Scheduler::reserve_draft_pages(const StepPlan::Item& item, int n_drafts) {
   Sequence& sequence = *item.sequence;
-  const int end = sequence.n_computed + item.n_tokens;
+  const int end = sequence.kv.n_computed + item.n_tokens;
   const auto held = [&] {
-    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size())
-                                          : sequence.pages.size());
+    return static_cast<int>(has_windows() ? std::min(sequence.kv.pages.size(), sequence.kv.window_pages.size())
+                                          : sequence.kv.pages.size());
   };
   const auto others = static_cast<int64_t>(running_.size());  // One page for each running sequence's next token.
   while (held() < pages_for(end + n_drafts)) {
     if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
     const auto n_held = static_cast<size_t>(held());
-    if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
-    if (has_windows() && sequence.window_pages.size() == n_held)
-      sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+    if (sequence.kv.pages.size() == n_held) sequence.kv.pages.push_back(cache_.allocate(), cache_.pool());
+    if (has_windows() && sequence.kv.window_pages.size() == n_held)
+      sequence.kv.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
   return n_drafts;
 }
@@ -567,8 +569,8 @@ int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
   if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
   n = reserve_draft_pages(item, n);
   if (n > 0 && has_slots()) {
-    sequence.draft_slot = cache_.slots().allocate();
-    sequence.n_drafted = n;
+    sequence.kv.draft_slot = cache_.slots().allocate();
+    sequence.kv.n_drafted = n;
   }
   item.n_drafts = n;
   plan_.n_drafts += n;
@@ -577,7 +579,7 @@ int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
 }
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
-  assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
+  assert(lead.state == SequenceState::kRunning && lead.kv.n_computed == lead.n_prompt);
   grow(preempted_, preempted_.size() + running_.size() + 1);
   fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
   bool has_place = waiting_.empty() && free_slots() > 0;
@@ -592,16 +594,16 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
     waiting_.push(fork);
     return;
   }
-  fork.pages = lead.pages;
-  fork.window_pages = lead.window_pages;
-  for (const PageId page : fork.pages) cache_.share(page);
-  for (const PageId page : fork.window_pages)
+  fork.kv.pages = lead.kv.pages;
+  fork.kv.window_pages = lead.kv.window_pages;
+  for (const PageId page : fork.kv.pages) cache_.share(page);
+  for (const PageId page : fork.kv.window_pages)
     if (page != kNoPage) cache_.share_window(page);
-  fork.slot = lead.slot;
-  if (fork.slot != kNoSlot) cache_.slots().share(fork.slot);
-  fork.n_computed = lead.n_computed;
-  fork.n_indexed = lead.n_indexed;
-  fork.n_out_of_window = lead.n_out_of_window;
+  fork.kv.slot = lead.kv.slot;
+  if (fork.kv.slot != kNoSlot) cache_.slots().share(fork.kv.slot);
+  fork.kv.n_computed = lead.kv.n_computed;
+  fork.kv.n_indexed = lead.kv.n_indexed;
+  fork.kv.n_out_of_window = lead.kv.n_out_of_window;
   fork.state = SequenceState::kRunning;
   insert_by_age(running_, fork);
 }
@@ -614,7 +616,7 @@ void Scheduler::remove(Sequence& sequence) {
     case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
     case SequenceState::kEnded: return;
   }
-  cache_.release_all(sequence.pages, sequence.window_pages);
+  cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
   release_slots(sequence);
   sequence.state = SequenceState::kEnded;
 }

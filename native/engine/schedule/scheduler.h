@@ -64,7 +64,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/memory/prefix_cache.h"
+#include "engine/kv/prefix_cache.h"
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/prefill_budget.h"
 #include "engine/schedule/waiting_queue.h"

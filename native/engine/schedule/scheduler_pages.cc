@@ -12,8 +12,8 @@ bool Scheduler::uses_cache(const Sequence& sequence) const {
 // Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared ones. Returns
 // false if the sequence was preempted.
 bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
-  const auto first = static_cast<size_t>(sequence.n_computed / kPageTokens);
-  const auto last = static_cast<size_t>((sequence.n_computed + n_tokens - 1) / kPageTokens);
+  const auto first = static_cast<size_t>(sequence.kv.n_computed / kPageTokens);
+  const auto last = static_cast<size_t>((sequence.kv.n_computed + n_tokens - 1) / kPageTokens);
   for (size_t index = first; index <= last; ++index) {
     if (!make_page_writable(sequence, index, false)) return false;
     if (has_windows() && !make_page_writable(sequence, index, true)) return false;
@@ -22,7 +22,7 @@ bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
 }
 
 bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_windows) {
-  PageTable& pages = in_windows ? sequence.window_pages : sequence.pages;
+  PageTable& pages = in_windows ? sequence.kv.window_pages : sequence.kv.pages;
   const PagePool& pool = cache_.pool();
   for (;;) {
     const bool shared = index < pages.size();
@@ -64,8 +64,8 @@ int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   // Without these constraints, the caller finds out itself which pages are cached.
   if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
-  int end = sequence.n_indexed, seen_from = sequence.n_out_of_window;
-  PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
+  int end = sequence.kv.n_indexed, seen_from = sequence.kv.n_out_of_window;
+  PageId parent = end > 0 ? sequence.kv.pages[static_cast<size_t>(end) - 1] : kNoPage;
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
     parent = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, index));
     if (parent == kNoPage) break;
@@ -80,40 +80,42 @@ int Scheduler::cached_end(const Sequence& sequence) const {
 // Extends the sequence's pages with cached ones. The last token is always computed, because its logits are needed.
 // Returns the number of tokens that need not be computed.
 int Scheduler::take_cached_pages(Sequence& sequence) {
-  if (!uses_cache(sequence) || sequence.scores() || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
-  const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_window_page(end * kPageTokens);
+  if (!uses_cache(sequence) || sequence.scores() || sequence.kv.n_computed != sequence.kv.n_indexed * kPageTokens)
+    return 0;
+  const int before = sequence.kv.n_computed, end = cached_end(sequence),
+            first_seen = first_window_page(end * kPageTokens);
   const PagePool& pool = cache_.pool();
-  for (; sequence.n_indexed < end; ++sequence.n_indexed) {
-    const auto index = static_cast<size_t>(sequence.n_indexed);
-    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
+  for (; sequence.kv.n_indexed < end; ++sequence.kv.n_indexed) {
+    const auto index = static_cast<size_t>(sequence.kv.n_indexed);
+    const PageId parent = index > 0 ? sequence.kv.pages[index - 1] : kNoPage;
     const PageId found =
-        cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed));
+        cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.kv.n_indexed));
     if (found == kNoPage) break;
     cache_.share(found);
-    if (index < sequence.pages.size()) {
-      cache_.release(sequence.pages[index]);
-      sequence.pages.set(index, found, pool);
+    if (index < sequence.kv.pages.size()) {
+      cache_.release(sequence.kv.pages[index]);
+      sequence.kv.pages.set(index, found, pool);
     } else {
-      sequence.pages.push_back(found, pool);
+      sequence.kv.pages.push_back(found, pool);
     }
     if (!has_windows()) continue;
-    const PageId window = sequence.n_indexed < first_seen ? kNoPage : cache_.window_of(found);
+    const PageId window = sequence.kv.n_indexed < first_seen ? kNoPage : cache_.window_of(found);
     if (window != kNoPage) cache_.share_window(window);
-    if (index < sequence.window_pages.size()) {
-      cache_.release_window(sequence.window_pages[index]);
-      sequence.window_pages.set(index, window, pool);
+    if (index < sequence.kv.window_pages.size()) {
+      cache_.release_window(sequence.kv.window_pages[index]);
+      sequence.kv.window_pages.set(index, window, pool);
     } else {
-      sequence.window_pages.push_back(window, pool);
+      sequence.kv.window_pages.push_back(window, pool);
     }
   }
-  sequence.n_computed = sequence.n_indexed * kPageTokens;
-  if (has_slots() && sequence.n_computed > before) {
-    if (sequence.slot != kNoSlot) cache_.slots().release(sequence.slot);
-    sequence.slot = cache_.slots().snapshot_of(sequence.pages[static_cast<size_t>(sequence.n_indexed) - 1]);
-    cache_.slots().share(sequence.slot);
+  sequence.kv.n_computed = sequence.kv.n_indexed * kPageTokens;
+  if (has_slots() && sequence.kv.n_computed > before) {
+    if (sequence.kv.slot != kNoSlot) cache_.slots().release(sequence.kv.slot);
+    sequence.kv.slot = cache_.slots().snapshot_of(sequence.kv.pages[static_cast<size_t>(sequence.kv.n_indexed) - 1]);
+    cache_.slots().share(sequence.kv.slot);
   }
   free_out_of_window_pages(sequence);
-  return sequence.n_computed - before;
+  return sequence.kv.n_computed - before;
 }
 
 // Takes newly cached pages for a running sequence and extends its window pages.
@@ -129,28 +131,29 @@ void Scheduler::resume_from_cache(Sequence& sequence) {
 // the first to be evicted, because later prompts rarely begin with only a part of an output.
 void Scheduler::free_out_of_window_pages(Sequence& sequence) {
   if (!has_windows()) return;
-  const int first_seen = first_window_page(sequence.n_computed);
-  for (; sequence.n_out_of_window < first_seen; ++sequence.n_out_of_window) {
-    const auto index = static_cast<size_t>(sequence.n_out_of_window);
-    if (sequence.window_pages[index] == kNoPage) continue;
-    cache_.release_window(sequence.window_pages[index], sequence.n_out_of_window * kPageTokens >= sequence.n_prompt);
-    sequence.window_pages.set(index, kNoPage, cache_.pool());
+  const int first_seen = first_window_page(sequence.kv.n_computed);
+  for (; sequence.kv.n_out_of_window < first_seen; ++sequence.kv.n_out_of_window) {
+    const auto index = static_cast<size_t>(sequence.kv.n_out_of_window);
+    if (sequence.kv.window_pages[index] == kNoPage) continue;
+    cache_.release_window(sequence.kv.window_pages[index],
+                          sequence.kv.n_out_of_window * kPageTokens >= sequence.n_prompt);
+    sequence.kv.window_pages.set(index, kNoPage, cache_.pool());
   }
 }
 
 // End index of the window pages that a prompt may hold now: enough for the window of its next token and one whole step.
 int64_t Scheduler::window_end(const Sequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
-                           first_window_page(sequence.n_computed) +
+                           first_window_page(sequence.kv.n_computed) +
                                cache_.layout().window_pages(std::max(max_batch_tokens_, min_chunk(sequence))));
 }
 
 // Allocates window pages up to window_end(), as long as `reserve` pages stay available.
 void Scheduler::extend_window(Sequence& sequence, int64_t reserve) {
   if (!has_windows()) return;
-  for (auto n = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size()); n > 0; --n) {
+  for (auto n = window_end(sequence) - static_cast<int64_t>(sequence.kv.window_pages.size()); n > 0; --n) {
     if (!cache_.has_room(reserve, 1 + reserve)) return;
-    sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+    sequence.kv.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
 }
 
@@ -161,7 +164,8 @@ void Scheduler::extend_windows() {
     Sequence& sequence = *running_[i];
     if (sequence.decoding()) continue;
     extend_window(sequence, static_cast<int64_t>(running_.size()));
-    while (writable(sequence) < min_chunk(sequence) && make_page_writable(sequence, sequence.window_pages.size(), true))
+    while (writable(sequence) < min_chunk(sequence) &&
+           make_page_writable(sequence, sequence.kv.window_pages.size(), true))
       continue;
   }
 }
@@ -169,20 +173,20 @@ void Scheduler::extend_windows() {
 // Number of tokens for which a running prompt has pages.
 int Scheduler::writable(const Sequence& sequence) const {
   if (!has_windows()) return sequence.remaining();
-  return static_cast<int>(sequence.window_pages.size()) * kPageTokens - sequence.n_computed;
+  return static_cast<int>(sequence.kv.window_pages.size()) * kPageTokens - sequence.kv.n_computed;
 }
 
 void Scheduler::index_pages(Sequence& sequence) {
   if (!uses_cache(sequence)) return;
-  while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
-    const auto index = static_cast<size_t>(sequence.n_indexed);
-    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
+  while ((sequence.kv.n_indexed + 1) * kPageTokens <= sequence.kv.n_computed) {
+    const auto index = static_cast<size_t>(sequence.kv.n_indexed);
+    const PageId parent = index > 0 ? sequence.kv.pages[index - 1] : kNoPage;
     const PageId page = cache_.insert(sequence.request.params.organization, parent,
-                                      keys_of(sequence, sequence.n_indexed), sequence.pages[index]);
-    sequence.pages.set(index, page, cache_.pool());
+                                      keys_of(sequence, sequence.kv.n_indexed), sequence.kv.pages[index]);
+    sequence.kv.pages.set(index, page, cache_.pool());
     if (has_windows())
-      sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
-    ++sequence.n_indexed;
+      sequence.kv.window_pages.set(index, cache_.insert_window(page, sequence.kv.window_pages[index]), cache_.pool());
+    ++sequence.kv.n_indexed;
     ++cache_changes(sequence);
   }
 }
@@ -191,10 +195,10 @@ bool Scheduler::consistent() const {
   std::vector<const PageTable*> pages, window_pages;
   std::vector<int32_t> slots(static_cast<size_t>(cache_.slots().size()), 0);
   for (const Sequence* sequence : running_) {
-    pages.push_back(&sequence->pages);
-    window_pages.push_back(&sequence->window_pages);
-    if (has_slots() && (sequence->slot == kNoSlot) != (sequence->n_computed == 0)) return false;
-    for (const SlotId slot : {sequence->slot, sequence->draft_slot})
+    pages.push_back(&sequence->kv.pages);
+    window_pages.push_back(&sequence->kv.window_pages);
+    if (has_slots() && (sequence->kv.slot == kNoSlot) != (sequence->kv.n_computed == 0)) return false;
+    for (const SlotId slot : {sequence->kv.slot, sequence->kv.draft_slot})
       if (slot != kNoSlot) ++slots[static_cast<size_t>(slot)];
   }
   return cache_.consistent(pages, window_pages) && cache_.slots().consistent(slots);

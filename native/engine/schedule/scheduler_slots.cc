@@ -17,18 +17,18 @@ int Scheduler::next_snapshot(const Sequence& sequence, int after) const {
 // Plans the state slots that the item reads and writes. Returns false if no slot is available for writing.
 bool Scheduler::plan_chunks(Sequence& sequence, StepPlan::Item& item) {
   StateSlots& slots = cache_.slots();
-  const auto is_own = [&] { return sequence.slot != kNoSlot && slots.ref_count(sequence.slot) == 1; };
-  SlotId own = is_own() ? sequence.slot : slots.allocate();
-  if (own == kNoSlot && sequence.slot != kNoSlot && slots.node_of(sequence.slot) != kNoPage) {
+  const auto is_own = [&] { return sequence.kv.slot != kNoSlot && slots.ref_count(sequence.kv.slot) == 1; };
+  SlotId own = is_own() ? sequence.kv.slot : slots.allocate();
+  if (own == kNoSlot && sequence.kv.slot != kNoSlot && slots.node_of(sequence.kv.slot) != kNoPage) {
     // If no slot is free, the sequence releases its own snapshot instead of skipping the step.
-    slots.drop(slots.node_of(sequence.slot));
-    if (is_own()) own = sequence.slot;
+    slots.drop(slots.node_of(sequence.kv.slot));
+    if (is_own()) own = sequence.kv.slot;
   }
   if (own == kNoSlot) return false;
   item.first_chunk = static_cast<int>(plan_.chunks.size());
-  const int end = sequence.n_computed + item.n_tokens;
-  int at = sequence.n_computed;
-  SlotId from = sequence.slot;
+  const int end = sequence.kv.n_computed + item.n_tokens;
+  int at = sequence.kv.n_computed;
+  SlotId from = sequence.kv.slot;
   if (uses_cache(sequence) && !sequence.decoding()) {
     for (int next; (next = next_snapshot(sequence, at)) < end;) {
       const SlotId kept = slots.allocate();
@@ -50,27 +50,27 @@ void Scheduler::settle_chunks(const StepPlan::Item& item) {
   Sequence& sequence = *item.sequence;
   StateSlots& slots = cache_.slots();
   const std::span<const StepPlan::Chunk> chunks = plan_.chunks_of(item);
-  int at = sequence.n_computed - item.n_tokens;
+  int at = sequence.kv.n_computed - item.n_tokens;
   for (const StepPlan::Chunk& chunk : chunks.first(chunks.size() - 1)) {
     at += chunk.n_tokens;
     keep_snapshot(sequence, at, chunk.to);
     slots.release(chunk.to);
   }
-  if (const SlotId to = chunks.back().to; to != sequence.slot) {
-    if (sequence.slot != kNoSlot) slots.release(sequence.slot);
-    sequence.slot = to;
+  if (const SlotId to = chunks.back().to; to != sequence.kv.slot) {
+    if (sequence.kv.slot != kNoSlot) slots.release(sequence.kv.slot);
+    sequence.kv.slot = to;
   }
-  if (!uses_cache(sequence) || sequence.n_computed % kPageTokens != 0) return;
-  if (sequence.n_computed > sequence.n_prompt) {
+  if (!uses_cache(sequence) || sequence.kv.n_computed % kPageTokens != 0) return;
+  if (sequence.kv.n_computed > sequence.n_prompt) {
     keep_answer_snapshot(sequence);
-  } else if (next_snapshot(sequence, sequence.n_computed - 1) == sequence.n_computed) {
-    keep_snapshot(sequence, sequence.n_computed, sequence.slot);
+  } else if (next_snapshot(sequence, sequence.kv.n_computed - 1) == sequence.kv.n_computed) {
+    keep_snapshot(sequence, sequence.kv.n_computed, sequence.kv.slot);
   }
 }
 
 // Stores `slot` as the snapshot of the sequence's page that ends at `position`, if that page has none.
 void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
-  const PageId node = sequence.pages[static_cast<size_t>(position / kPageTokens) - 1];
+  const PageId node = sequence.kv.pages[static_cast<size_t>(position / kPageTokens) - 1];
   if (cache_.slots().snapshot_of(node) != kNoSlot) return;
   cache_.slots().keep(node, slot);
   ++cache_changes(sequence);
@@ -80,17 +80,17 @@ void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
 // often begins with the whole output, seldom with a part of it. Snapshots of other sequences are not dropped for this.
 void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   StateSlots& slots = cache_.slots();
-  if (sequence.answer_snapshot != kNoPage) {
-    const SlotId before = slots.snapshot_of(sequence.answer_snapshot);
-    if (before != kNoSlot && slots.ref_count(before) == 1) slots.drop(sequence.answer_snapshot);
+  if (sequence.kv.answer_snapshot != kNoPage) {
+    const SlotId before = slots.snapshot_of(sequence.kv.answer_snapshot);
+    if (before != kNoSlot && slots.ref_count(before) == 1) slots.drop(sequence.kv.answer_snapshot);
   }
-  sequence.answer_snapshot = kNoPage;
+  sequence.kv.answer_snapshot = kNoPage;
   if (slots.free() == 0) return;
-  const PageId node = sequence.pages[static_cast<size_t>(sequence.n_computed / kPageTokens) - 1];
+  const PageId node = sequence.kv.pages[static_cast<size_t>(sequence.kv.n_computed / kPageTokens) - 1];
   if (slots.snapshot_of(node) != kNoSlot) return;
-  slots.keep(node, sequence.slot);
+  slots.keep(node, sequence.kv.slot);
   ++cache_changes(sequence);
-  sequence.answer_snapshot = node;
+  sequence.kv.answer_snapshot = node;
 }
 
 // Runs when acceptance of the last step's draft tokens is known. If not all were accepted, the state after them is
@@ -98,18 +98,18 @@ void Scheduler::keep_answer_snapshot(Sequence& sequence) {
 void Scheduler::drop_draft_slots() {
   if (!has_slots()) return;
   for (Sequence* sequence : running_) {
-    if (sequence->draft_slot != kNoSlot) cache_.slots().release(sequence->draft_slot);
-    sequence->draft_slot = kNoSlot;
-    sequence->n_drafted = 0;
+    if (sequence->kv.draft_slot != kNoSlot) cache_.slots().release(sequence->kv.draft_slot);
+    sequence->kv.draft_slot = kNoSlot;
+    sequence->kv.n_drafted = 0;
   }
 }
 
 void Scheduler::release_slots(Sequence& sequence) {
-  for (SlotId* slot : {&sequence.slot, &sequence.draft_slot}) {
+  for (SlotId* slot : {&sequence.kv.slot, &sequence.kv.draft_slot}) {
     if (*slot != kNoSlot) cache_.slots().release(*slot);
     *slot = kNoSlot;
   }
-  sequence.answer_snapshot = kNoPage;
+  sequence.kv.answer_snapshot = kNoPage;
 }
 
 }  // namespace monolith

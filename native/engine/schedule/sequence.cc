@@ -86,16 +86,12 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       n_scored(choice_index == 0 && owner.params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt),
-      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs(),
-           owner.params.min_tokens),
-      repetition(owner.params.max_repeats),
-      call_due(!owner.params.calls.required.empty()),
-      format_due(owner.params.format != nullptr && !call_due) {
+      output(owner.params) {
   tokens = owner.params.prompt;
 }
 
 void Sequence::allocate() {
-  if (pages.capacity() > 0) return;
+  if (kv.pages.capacity() > 0) return;
   const GenerationRequest& params = request.params;
   const auto n_pages = static_cast<size_t>(pages_for(request.max_length));
   PageTable table(n_pages, static_cast<size_t>(std::max(1, request.layout.full)));
@@ -108,14 +104,15 @@ void Sequence::allocate() {
     counted = PenaltyCounts(prompt, request.max_length - n_prompt, request.n_vocab);
   }
   tokens.reserve(static_cast<size_t>(request.max_length));
-  pages = std::move(table);
-  window_pages = std::move(window_table);
+  kv.pages = std::move(table);
+  kv.window_pages = std::move(window_table);
   counts = std::move(counted);
 }
 
 const PageId* Sequence::table(int number) const {
   const int full = request.layout.full;
-  return number < full ? pages.row(static_cast<size_t>(number)) : window_pages.row(static_cast<size_t>(number - full));
+  return number < full ? kv.pages.row(static_cast<size_t>(number))
+                       : kv.window_pages.row(static_cast<size_t>(number - full));
 }
 
 uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }

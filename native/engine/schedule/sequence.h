@@ -35,41 +35,15 @@
 #include "base/clock.h"
 #include "engine/loop/channel.h"
 #include "engine/engine.h"
+#include "engine/kv/kv_state.h"
+#include "engine/output/output_state.h"
 #include "engine/sampling/logit_processors.h"
-#include "engine/memory/page_table.h"
-#include "engine/memory/state_slots.h"
 #include "engine/speculation/speculation.h"
-#include "engine/text/repetition_guard.h"
-#include "engine/text/output_parser.h"
-#include "engine/text/token_script.h"
 #include "model/kv_layout.h"
-#include "text/grammar/grammar.h"
 
 namespace monolith {
 
 struct Request;
-
-// State of the grammar that currently constrains a sequence.
-struct GrammarMatcher {
-  const GrammarRef* grammar = nullptr;  // Null: no grammar is active.
-  grammar::Grammar::Position position;
-  size_t first = 0;  // Index in `tokens` of the first token that the grammar has read.
-  bool active() const { return grammar != nullptr; }
-};
-
-// The grammars of a request's tool calls, in the same order as the alternatives of the corresponding forced sequences.
-// Empty: no grammars.
-struct CallGrammars {
-  std::vector<GrammarRef> prefixes, required, starts, next;
-  size_t end = SIZE_MAX;  // Index in `next` of the alternative that ends the tool-call section.
-  // Indices in `prefixes` and `starts` of the alternative that is the header of the content and not a tool call.
-  size_t prefix_answer = SIZE_MAX, start_answer = SIZE_MAX;
-  // For an output format with a header. `heads`: the token sequences with which the content may begin, that is, tool
-  // calls or the header. `format_head`: index of the header. `headed`: the grammar that follows each of them.
-  std::vector<std::vector<TokenId>> heads;
-  size_t format_head = SIZE_MAX;
-  std::vector<GrammarRef> headed;
-};
 
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
 
@@ -85,18 +59,8 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  int n_computed = 0;       // Tokens whose keys and values are stored in `pages`.
-  int n_indexed = 0;        // Number of leading pages that are in the prefix cache.
-  int n_out_of_window = 0;  // Number of leading window pages that were released because no later token attends to them.
-  int n_planned = 0;        // Tokens that the step being planned computes.
   // Number of leading prompt tokens whose logits are not needed for prompt log-probabilities, or not any more.
   int n_scored = 0;
-  // Recurrent-state slots: the state after n_computed tokens, and the state after the draft tokens of the step in
-  // flight. kNoSlot: none.
-  SlotId slot = kNoSlot, draft_slot = kNoSlot;
-  int n_drafted = 0;  // Draft tokens of the step in flight that are not yet accepted.
-  // Last output page whose node holds a snapshot stored by this sequence; kNoPage: none.
-  PageId answer_snapshot = kNoPage;
   // Used by the scheduler: the last attempt to admit the sequence found no room. `room_needed`: number of pages that must
   // be available, besides those reserved for running sequences; 0: no such attempt. `room_needed_at`: the scheduler's
   // count of cache changes at that time.
@@ -106,40 +70,17 @@ struct Sequence {
   int hidden_slot = -1;
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
   int n_ahead = 0;
-  // generated() when the last check found no forced next token, so that only the sampler decides; -1: not checked.
-  int open_at = -1;
-  int preempted_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
-  PageTable pages;         // Page table: the page of position p is pages[p / kPageTokens].
-  PageTable window_pages;  // Page table of sliding-window layers; empty if these have no separate pages.
+  int preempted_at = -1;  // generated() when the sequence was last preempted for another organization; -1: never.
+  KvState kv;
+  OutputState output;
   PenaltyCounts counts;
   std::unique_ptr<SequenceDrafts> drafts;  // Speculative-decoding state; created with the first draft tokens.
-  OutputParser text;
-  RepetitionGuard repetition;
-  // Forced tokens being appended: the end of the reasoning section, or the beginning of a tool call.
-  TokenScript script;
-  // Grammar that follows each alternative of `script`; null: unconstrained.
-  const std::vector<GrammarRef>* script_grammars = nullptr;
-  GrammarMatcher matcher;
-  // True while a worker thread computes the mask of allowed tokens. The sequence is not scheduled until the mask is
-  // ready.
-  bool mask_pending = false;
-  TokenId pending_token =
-      kNoToken;     // If set, the pending result is the grammar's state after this token, not the mask.
-  bool call_due;    // True if the content has not started and must start with a tool call.
-  bool format_due;  // True if the content has not started and must start with the output format or a tool call.
-  bool named_content = false;  // True once a content header was generated that starts with the marker of tool calls.
-  // True directly after an open marker in the content. The next token shows whether the marker begins a header or is
-  // plain text.
-  bool marker_due = false;
-  // Grammar of the tool call that has just ended. The turn ends or another call follows.
-  const GrammarRef* after_call = nullptr;
-  int spaces_after_call = 0;  // White-space tokens since the end of that tool call.
   std::optional<Clock::time_point> first_token_at;
 
   int length() const { return static_cast<int>(tokens.size()); }
   int generated() const { return length() - n_prompt; }
   std::span<const TokenId> answer() const { return std::span(tokens).subspan(static_cast<size_t>(n_prompt)); }
-  int remaining() const { return length() - n_computed; }
+  int remaining() const { return length() - kv.n_computed; }
   // True while prompt tokens remain whose logits are needed for prompt log-probabilities.
   bool scores() const { return n_scored < n_prompt - 1; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }

@@ -20,7 +20,7 @@
 #include "engine/sampling/batch_sampler.h"
 #include "engine/speculation/draft_budget.h"
 #include "engine/speculation/drafter.h"
-#include "engine/memory/page_pool.h"
+#include "engine/kv/page_pool.h"
 #include "engine/speculation/speculation.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"

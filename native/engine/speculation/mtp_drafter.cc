@@ -32,11 +32,11 @@ std::span<const HiddenRange> HiddenRows::runs(const StepPlan& plan) {
   int row = 0;
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
-    const int from = row_of(sequence, sequence.n_computed - 1), n_rows = item.n_tokens + item.n_drafts;
+    const int from = row_of(sequence, sequence.kv.n_computed - 1), n_rows = item.n_tokens + item.n_drafts;
     const int place = place_of(sequence);
     const int n_kept = std::min(1 + item.n_drafts, of_each_);
     runs_.push_back({row, n_rows, from, place * of_each_, n_kept});
-    places_[static_cast<size_t>(place)] = {&sequence, sequence.n_computed + n_rows - n_kept, n_kept};
+    places_[static_cast<size_t>(place)] = {&sequence, sequence.kv.n_computed + n_rows - n_kept, n_kept};
     row += n_rows;
   }
   return runs_;

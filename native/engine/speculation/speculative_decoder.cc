@@ -41,7 +41,7 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(SequenceDrafts::kMax, sequence.request.max_length - sequence.length() - 1);
-    if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
+    if (!item.wants_logits || sequence.output.script.active() || most <= 0) continue;
     std::span<const TokenId> drafts;
     try {
       if (!sequence.drafts)

@@ -12,7 +12,7 @@
 #include "engine/speculation/mtp_drafter.h"
 #include "engine/loop/engine_counters.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/text/constraints.h"
+#include "engine/output/constraints.h"
 
 namespace monolith {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/text/marker_bans.h"
+#include "engine/output/marker_bans.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

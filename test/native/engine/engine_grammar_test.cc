@@ -11,7 +11,7 @@
 #endif
 
 #include "engine/loop/step_loop.h"
-#include "engine/text/grammar_cache.h"
+#include "engine/output/grammar_cache.h"
 #include "engine_fixture.h"
 #include "text/grammar/automaton.h"
 

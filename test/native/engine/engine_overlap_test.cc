@@ -7,7 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/text/grammar_cache.h"
+#include "engine/output/grammar_cache.h"
 #include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 

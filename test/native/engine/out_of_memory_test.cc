@@ -5,7 +5,7 @@
 
 #include "allocation_hook.h"
 #include "engine/loop/step_loop.h"
-#include "engine/text/grammar_cache.h"
+#include "engine/output/grammar_cache.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

@@ -7,7 +7,7 @@
 
 #include "allocation_hook.h"
 #include "engine/loop/step_loop.h"
-#include "engine/text/grammar_cache.h"
+#include "engine/output/grammar_cache.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
 #include "support/eagle_file.h"

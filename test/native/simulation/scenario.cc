@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "engine/memory/page_table.h"
+#include "engine/kv/page_table.h"
 #include "engine/speculation/speculation.h"
 
 namespace monolith::simulation {

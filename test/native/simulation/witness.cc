@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/events.h"
-#include "engine/text/token_text.h"
+#include "engine/output/token_text.h"
 #include "simulation/sim_clock.h"
 #include "simulation/sim_model.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/schedule/request_check.h"
-#include "engine/text/marker_bans.h"
+#include "engine/output/marker_bans.h"
 #include "simulation/sim_clock.h"
 
 namespace monolith::simulation {

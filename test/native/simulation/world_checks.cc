@@ -46,11 +46,11 @@ void World::check_pages() {
   for (const Sequence* sequence : scheduler.running()) {
     if (sequence->state != SequenceState::kRunning) throw Violation("a running sequence is in a different state");
     if (layout.full > 0)
-      for (const PageId page : sequence->pages) ++references[static_cast<size_t>(page)];
-    for (const PageId page : sequence->window_pages)
+      for (const PageId page : sequence->kv.pages) ++references[static_cast<size_t>(page)];
+    for (const PageId page : sequence->kv.window_pages)
       if (page != kNoPage) ++references[static_cast<size_t>(page)];
-    const int covered = static_cast<int>(sequence->pages.size()) * kPageTokens;
-    if (layout.full > 0 && sequence->n_computed > covered)
+    const int covered = static_cast<int>(sequence->kv.pages.size()) * kPageTokens;
+    if (layout.full > 0 && sequence->kv.n_computed > covered)
       throw Violation("a sequence has computed more than it has pages for");
   }
   int64_t held = 0;
@@ -66,7 +66,7 @@ void World::check_pages() {
   if (held != pool.referenced())
     throw Violation(std::to_string(pool.referenced()) + " pages are held, " + std::to_string(held) + " are in tables");
   for (const Sequence* sequence : scheduler.preempted())
-    if (!sequence->pages.empty() || sequence->slot != kNoSlot) throw Violation("a preempted sequence has pages");
+    if (!sequence->kv.pages.empty() || sequence->kv.slot != kNoSlot) throw Violation("a preempted sequence has pages");
   if (static_cast<int>(scheduler.running().size()) > setup_.max_sequences)
     throw Violation("more sequences run than the limit");
 }

@@ -8,7 +8,7 @@
 #include "base/machine_memory.h"
 #include "check.h"
 #include "engine/debug/file_hash.h"
-#include "engine/memory/page_budget.h"
+#include "engine/kv/page_budget.h"
 #include "backend/forwarding_backend.h"
 #include "support/tiny_model.h"
 

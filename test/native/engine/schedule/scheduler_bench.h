@@ -97,7 +97,7 @@ struct Bench {
     const KvLayout& layout = cache.layout();
     for (const StepPlan::Item& item : plan.items) {
       const Sequence& sequence = *item.sequence;
-      int end = sequence.n_computed + item.n_tokens;
+      int end = sequence.kv.n_computed + item.n_tokens;
       std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position, and of the whole text.
       for (int p = 0; p < end; ++p) {
         auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
@@ -114,8 +114,8 @@ struct Bench {
         const auto expected = [&](int p) {
           return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table);
         };
-        for (int p = sequence.n_computed; p < end; ++p) content(pages, p) = expected(p);
-        const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
+        for (int p = sequence.kv.n_computed; p < end; ++p) content(pages, p) = expected(p);
+        const int first_seen = table < layout.full ? 0 : std::max(0, sequence.kv.n_computed - layout.window + 1);
         for (int p = first_seen; p < end; ++p)
           if (content(pages, p) != expected(p))
             return check::fail(__FILE__, __LINE__, "wrong keys at " + std::to_string(p));
@@ -128,7 +128,7 @@ struct Bench {
   // Moves the recurrent state of the item's sequence through its slots.
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
     const Sequence& sequence = *item.sequence;
-    auto at = static_cast<size_t>(sequence.n_computed);
+    auto at = static_cast<size_t>(sequence.kv.n_computed);
     REQUIRE(item.n_chunks > 0);
     const auto state = [&](SlotId slot) -> uint64_t& {
       CHECK(cache.slots().ref_count(slot) > 0);
@@ -145,8 +145,8 @@ struct Bench {
       at += static_cast<size_t>(chunk.n_tokens);
       state(chunk.to) = prefixes[at];
     }
-    CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
-    if (item.n_drafts > 0) state(sequence.draft_slot) = prefixes.back();
+    CHECK_EQ(at, static_cast<size_t>(sequence.kv.n_computed + item.n_tokens));
+    if (item.n_drafts > 0) state(sequence.kv.draft_slot) = prefixes.back();
   }
   // Number of accepted draft tokens, which varies by sequence and position. All tokens in the bench have the ID 7.
   int n_right_of(const StepPlan::Item& item) const {
@@ -171,15 +171,16 @@ struct Bench {
       CHECK(item.n_tokens > 0);
       const bool wants_tokens = item.sequence->request.params.output == OutputKind::kTokens;
       CHECK_EQ(item.wants_logits, wants_tokens && item.n_tokens == item.sequence->remaining());
-      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed));
-      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed + item.n_tokens));
-      const int last = item.sequence->n_computed + item.n_tokens - 1;
-      CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
-      for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
+      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->kv.n_computed));
+      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->kv.n_computed + item.n_tokens));
+      const int last = item.sequence->kv.n_computed + item.n_tokens - 1;
+      CHECK(static_cast<int>(item.sequence->kv.pages.size()) > last / kPageTokens);
+      for (int p = item.sequence->kv.n_computed / kPageTokens; p <= last / kPageTokens; ++p)
         // A page may be written only if it has a single owner.
-        CHECK_EQ(cache.ref_count(item.sequence->pages[static_cast<size_t>(p)]), 1);
-      for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
-        CHECK_EQ(cache.pool().ref_count(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
+        CHECK_EQ(cache.ref_count(item.sequence->kv.pages[static_cast<size_t>(p)]), 1);
+      for (int p = item.sequence->kv.n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens;
+           ++p)
+        CHECK_EQ(cache.pool().ref_count(item.sequence->kv.window_pages[static_cast<size_t>(p)]), 1);
       item.sequence->request.started_at = Clock::now();
     }
     CHECK_EQ(rows, plan.n_rows);
@@ -235,10 +236,10 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
       }
       std::vector<std::pair<Sequence*, int>> decodes;  // Each with its progress so far.
       for (Sequence* sequence : bench.scheduler.running())
-        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
+        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->kv.n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);
       for (const auto& [sequence, computed] : decodes)
-        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
+        CHECK(sequence->kv.n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
               has_slots);
       // All other sequences get a token between two such steps.
       if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);

@@ -137,7 +137,7 @@ TEST(a_preempted_sequence_restarts_at_its_deepest_snapshot) {
   for (int i = 0; i < 1000 && bench.works(); ++i) {
     bench.step();
     preempted |= only(young).state == SequenceState::kPreempted;
-    if (only(young).state == SequenceState::kPreempted) CHECK_EQ(only(young).slot, kNoSlot);
+    if (only(young).state == SequenceState::kPreempted) CHECK_EQ(only(young).kv.slot, kNoSlot);
   }
   CHECK(preempted);
   CHECK_EQ(only(old).generated(), 100);

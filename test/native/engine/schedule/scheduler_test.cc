@@ -47,7 +47,7 @@ TEST(scheduler_chunks_a_prompt_and_keeps_decodes_running) {
     CHECK_EQ(only(decoder).generated(), before + 1);  // One token in every step.
     CHECK_EQ(plan.n_rows, 32);                        // The token budget is used fully and not exceeded.
   }
-  CHECK_EQ(only(longer).n_computed, 9 * 31);
+  CHECK_EQ(only(longer).kv.n_computed, 9 * 31);
   bench.step();
   CHECK_EQ(only(longer).generated(), 1);
 }
@@ -56,15 +56,15 @@ TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).n_computed, 64);  // Alone, it gets the whole step.
+  CHECK_EQ(only(longer).kv.n_computed, 64);  // Alone, it gets the whole step.
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
-  CHECK_EQ(only(longer).n_computed, 64 + 44);
+  CHECK_EQ(only(longer).kv.n_computed, 64 + 44);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
-  const int before = only(longer).n_computed;
+  const int before = only(longer).kv.n_computed;
   bench.step();
-  CHECK(only(longer).n_computed >= before + 32);  // Half of what the decodes leave, rounded up.
+  CHECK(only(longer).kv.n_computed >= before + 32);  // Half of what the decodes leave, rounded up.
 }
 
 TEST(scheduler_does_not_starve_prompts_by_decodes) {
@@ -345,7 +345,7 @@ TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   const Request& first = bench.add(prompt_of(70, 300), 2, 1);
   const Request& second = bench.add(prompt_of(120, 400), 2, 20);
   while (only(first).generated() == 0) CHECK(!bench.step().first_tokens);
-  const int n_left = 120 - only(second).n_computed;
+  const int n_left = 120 - only(second).kv.n_computed;
   CHECK(n_left > 0 && n_left < 64);
   const StepPlan& plan = bench.step();
   CHECK(plan.first_tokens);
@@ -398,9 +398,9 @@ TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   bench.add(prompt_of(500, 6000), 6, 0, 1, {}, OutputKind::kNothing);
   const Request& nothing = *bench.requests.back();
   bench.step();
-  const int of_tokens = only(tokens).n_computed, of_nothing = only(nothing).n_computed;
+  const int of_tokens = only(tokens).kv.n_computed, of_nothing = only(nothing).kv.n_computed;
   bench.step();
-  CHECK(only(tokens).n_computed - of_tokens > 2 * (only(nothing).n_computed - of_nothing));
+  CHECK(only(tokens).kv.n_computed - of_tokens > 2 * (only(nothing).kv.n_computed - of_nothing));
 }
 
 // The caller's token limit applies even if only a single response is running.
@@ -445,12 +445,12 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
   bench.add(prompt_of(1000, 900), 3, 5);
   bench.add(prompt_of(1000, 950), 3, 5);
   for (int i = 0; i < 4; ++i) bench.step(false);
-  const int before = only(single).n_computed;
+  const int before = only(single).kv.n_computed;
   for (int i = 0; i < 5; ++i) bench.step(false);
-  CHECK(only(single).n_computed - before >= 5 * 100 / 4);
-  const int of_oldest = only(*bench.requests[0]).n_computed;
+  CHECK(only(single).kv.n_computed - before >= 5 * 100 / 4);
+  const int of_oldest = only(*bench.requests[0]).kv.n_computed;
   bench.step(false);
-  CHECK(only(*bench.requests[0]).n_computed > of_oldest);
+  CHECK(only(*bench.requests[0]).kv.n_computed > of_oldest);
 }
 
 // If two organizations both have many prompts, the oldest prompt overall gets an extra share, so that it makes
@@ -461,7 +461,7 @@ TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
     for (int i = 0; i < 6; ++i)
       bench.add(prompt_of(1000, static_cast<int>(organization) * 7000 + 331 * i), organization, 5);
   for (int i = 0; i < 4; ++i) bench.step(false);
-  const auto n_computed = [&](int of) { return only(*bench.requests[static_cast<size_t>(of)]).n_computed; };
+  const auto n_computed = [&](int of) { return only(*bench.requests[static_cast<size_t>(of)]).kv.n_computed; };
   const int oldest = n_computed(0), of_other = n_computed(6);
   bench.step(false);
   CHECK(n_computed(0) - oldest >= 50);
@@ -516,8 +516,8 @@ TEST(scheduler_shares_prefixes_within_an_organization) {
   CHECK_EQ(only(foreign).generated(), 1);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{0});
   bench.scheduler.plan();
-  CHECK_EQ(only(same).n_computed, 32);  // The last token is always computed, and so is its page.
-  CHECK_EQ(only(same).pages[1], only(first).pages[1]);
+  CHECK_EQ(only(same).kv.n_computed, 32);  // The last token is always computed, and so is its page.
+  CHECK_EQ(only(same).kv.pages[1], only(first).kv.pages[1]);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
 }
 
@@ -540,7 +540,7 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   bench.step();  // The decoder has ended, so there are enough pages.
   CHECK(only(waiting).state == SequenceState::kRunning);
   CHECK(bench.cache.n_lookups() > lookups);
-  CHECK_EQ(only(waiting).n_indexed, 24);  // 20 cached pages and those of one step.
+  CHECK_EQ(only(waiting).kv.n_indexed, 24);  // 20 cached pages and those of one step.
 }
 
 // Another sequence has taken the prefix from the cache meanwhile, so the prompt needs fewer pages than before.
@@ -584,9 +584,9 @@ TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   bench.step();
   const Request& second = bench.add(prompt_of(200), 1, 1);
   int rows = 8;
-  while (only(second).n_computed < kPageTokens) rows += bench.step().n_rows;
-  CHECK_EQ(only(second).n_computed, kPageTokens);
-  CHECK(only(first).n_computed < 2 * kPageTokens);
+  while (only(second).kv.n_computed < kPageTokens) rows += bench.step().n_rows;
+  CHECK_EQ(only(second).kv.n_computed, kPageTokens);
+  CHECK(only(first).kv.n_computed < 2 * kPageTokens);
   bench.scheduler.configure(64, 4);
   while (bench.works()) rows += bench.step().n_rows;
   CHECK_EQ(only(first).generated() + only(second).generated(), 2);
@@ -603,8 +603,8 @@ TEST(scheduler_does_not_wait_for_pages_of_a_different_prefix) {
   const Request& second = bench.add(prompt);
   for (int i = 1; i <= 4; ++i) {
     bench.step();
-    CHECK_EQ(only(first).n_computed, i * kPageTokens);
-    CHECK_EQ(only(second).n_computed, i * kPageTokens);
+    CHECK_EQ(only(first).kv.n_computed, i * kPageTokens);
+    CHECK_EQ(only(second).kv.n_computed, i * kPageTokens);
   }
 }
 
@@ -620,7 +620,7 @@ TEST(scheduler_preempts_the_youngest_and_resumes_it_before_new_requests) {
     bench.step();
     if (only(young).state == SequenceState::kPreempted) {
       preempted = true;
-      CHECK(only(young).pages.empty());
+      CHECK(only(young).kv.pages.empty());
       CHECK(only(old).state != SequenceState::kPreempted);
       CHECK(only(late).state == SequenceState::kWaiting);
     }
@@ -648,14 +648,14 @@ TEST(scheduler_shares_pages_between_forks_with_copy_on_write) {
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
   CHECK(request.choices[3]->state == SequenceState::kForked);  // There are only three slots.
-  CHECK_EQ(bench.cache.ref_count(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.kv.pages[0]), 3);
   const StepPlan& plan = bench.step();
   CHECK_EQ(plan.copies.size(), size_t{2});  // The last choice that writes keeps the original page.
   std::set<PageId> second_pages;
   for (int choice = 0; choice < 3; ++choice)
-    second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
+    second_pages.insert(request.choices[static_cast<size_t>(choice)]->kv.pages[1]);
   CHECK_EQ(second_pages.size(), size_t{3});
-  CHECK_EQ(bench.cache.ref_count(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.kv.pages[0]), 3);
   for (int i = 0; i < 40; ++i) bench.step();
   for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
   CHECK_EQ(bench.cache.available(), 16);
@@ -669,7 +669,7 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   std::memset(bench.channel->step_records().data(), 0, 200);
   bench.channel->publish();
   for (int i = 0; i < 3; ++i) CHECK(bench.step().items.empty());
-  CHECK(only(held).pages.empty());
+  CHECK(only(held).kv.pages.empty());
   std::vector<std::byte> drained;
   CHECK(bench.channel->drain(drained));
   const int before = only(held).generated();
@@ -759,7 +759,7 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   plan = &bench.step();
   CHECK_EQ(plan->items[0].n_tokens, 47);
   CHECK(!plan->items[0].wants_logits);
-  CHECK_EQ(only(prompt).n_computed, 16);
+  CHECK_EQ(only(prompt).kv.n_computed, 16);
   CHECK_EQ(plan->n_rows, 64);
   CHECK(only(writer).decoding());
   plan = &bench.step();
@@ -794,8 +794,8 @@ TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   bench.scheduler.keep_draft(*one.choices[0]);
   one.choices[0]->tokens.push_back(8);
   other.choices[0]->tokens.push_back(7);
-  CHECK_EQ(only(one).n_computed, 18);
-  CHECK_EQ(only(one).n_indexed, 1);
+  CHECK_EQ(only(one).kv.n_computed, 18);
+  CHECK_EQ(only(one).kv.n_indexed, 1);
   CHECK(bench.scheduler.consistent());
   bench.scheduler.plan();
   bench.scheduler.advance();
@@ -827,7 +827,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
         bench.step();
         for (const Sequence* sequence : bench.scheduler.running()) {
           const int64_t held =
-              std::ranges::count_if(sequence->window_pages, [](PageId page) { return page != kNoPage; });
+              std::ranges::count_if(sequence->kv.window_pages, [](PageId page) { return page != kNoPage; });
           (sequence->decoding() ? most_decoding : most) = std::max(sequence->decoding() ? most_decoding : most, held);
         }
       }
@@ -985,14 +985,14 @@ TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   const Request& older = bench.add(prompt_of(200, 400), 1, 5, 1, {span_of(0, 100, 1, true)});
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
-  CHECK_EQ(only(oldest).n_computed, 32);
-  CHECK_EQ(only(older).n_computed, 0);  // Its span does not fit in the rest of the step.
-  CHECK_EQ(only(brief).n_computed, 32);
+  CHECK_EQ(only(oldest).kv.n_computed, 32);
+  CHECK_EQ(only(older).kv.n_computed, 0);  // Its span does not fit in the rest of the step.
+  CHECK_EQ(only(brief).kv.n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();
   CHECK_EQ(only(oldest).generated(), 1);
   CHECK_EQ(only(brief).generated(), 1);
-  CHECK_EQ(only(older).n_computed, 0);  // Now its span would fit, but the short prompt comes first.
+  CHECK_EQ(only(older).kv.n_computed, 0);  // Now its span would fit, but the short prompt comes first.
 }
 
 }  // namespace

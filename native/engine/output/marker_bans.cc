@@ -1,0 +1,42 @@
+#include "engine/output/marker_bans.h"
+
+#include <algorithm>
+
+namespace monolith {
+
+MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
+  const ReasoningParams& reasoning = request.reasoning;
+  const TokenId open = reasoning.open.token, close = reasoning.close.token, call_close = request.calls.close.token;
+  // Only the client may write tool results.
+  const TokenId result_open = tokenizer.find("<tool_response>"), result_close = tokenizer.find("</tool_response>");
+  const auto list = [&](std::vector<TokenId> markers) {
+    markers.insert(markers.end(), {result_open, result_close});
+    std::vector<TokenId> banned = request.sampling.banned;
+    for (const TokenId token : markers)
+      if (token != kNoToken && !tokenizer.is_end_of_generation(token) &&
+          std::ranges::find(banned, token) == banned.end())
+        banned.push_back(token);
+    return banned;
+  };
+  MarkerBans bans;
+  // With a reasoning budget of 0, the open marker is banned too.
+  bans.undecided = list({close, call_close, reasoning.budget == 0 ? open : kNoToken});
+  bans.reasoning = list({open});
+  bans.content = list({open, close, call_close});
+  bans.call = list({open, close});
+  return bans;
+}
+
+MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
+  const MarkerBans& bans = request.marker_bans;
+  const auto list = [&](const std::vector<TokenId>& of_place) {
+    std::vector<TokenId> banned = bans.any() ? of_place : request.sampling.banned;
+    banned.insert(banned.end(), request.stop_tokens.begin(), request.stop_tokens.end());
+    if (!request.ignore_eos)
+      banned.insert(banned.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
+    return banned;
+  };
+  return {list(bans.undecided), list(bans.reasoning), list(bans.content), list(bans.call)};
+}
+
+}  // namespace monolith
