@@ -1,49 +1,69 @@
-// LRU list of cached pages or unused state slots, stored as links in an array. Engine thread only.
+// LRU list of prefix-cache nodes, window pages or state slots, stored as links in an array. Engine thread only.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "engine/kv/page_pool.h"
-
 namespace monolith {
 
-// Pages or slots in the order in which they became unused.
+// Entries in the order in which they became unused. `Id` is an integer or an enumeration; the value -1 is no entry.
+template <typename Id>
 class LruList {
  public:
-  // Memory for a link is committed when its page is first appended. Nothing allocates after construction.
-  explicit LruList(int64_t n_pages) { links_.reserve(static_cast<size_t>(n_pages)); }
+  static constexpr Id kNone{-1};
 
-  PageId oldest() const { return oldest_; }
-  uint64_t last_used(PageId page) const { return links_[static_cast<size_t>(page)].last_used; }
-  void append(PageId page, uint64_t now);
-  void prepend(PageId page);  // Inserts `page` as the oldest entry of the LRU list.
-  void remove(PageId page);
+  // Memory for a link is committed when its entry is first appended. Nothing allocates after construction.
+  explicit LruList(int64_t n_ids) { links_.reserve(static_cast<size_t>(n_ids)); }
+
+  Id oldest() const { return oldest_; }
+  uint64_t last_used(Id id) const { return link(id).last_used; }
+
+  void append(Id id, uint64_t now) {
+    reach(id);
+    link(id) = {newest_, kNone, now};
+    (newest_ != kNone ? link(newest_).newer : oldest_) = id;
+    newest_ = id;
+  }
+
+  // Inserts `id` as the oldest entry.
+  void prepend(Id id) {
+    reach(id);
+    link(id) = {kNone, oldest_, 0};
+    (oldest_ != kNone ? link(oldest_).older : newest_) = id;
+    oldest_ = id;
+  }
+
+  void remove(Id id) {
+    const Link& gone = link(id);
+    (gone.older != kNone ? link(gone.older).newer : oldest_) = gone.newer;
+    (gone.newer != kNone ? link(gone.newer).older : newest_) = gone.older;
+  }
+
   // True if the links agree, the list has `n` entries and `belongs` holds for each of them.
   template <typename Belongs>
   bool consistent(int64_t n, Belongs&& belongs) const {
-    PageId older = kNoPage;
-    for (PageId page = oldest_; page != kNoPage; page = link(page).newer) {
-      if (link(page).older != older || --n < 0 || !belongs(page)) return false;
-      older = page;
+    Id older = kNone;
+    for (Id id = oldest_; id != kNone; id = link(id).newer) {
+      if (link(id).older != older || --n < 0 || !belongs(id)) return false;
+      older = id;
     }
     return older == newest_ && n == 0;
   }
 
  private:
   struct Link {
-    PageId older = kNoPage, newer = kNoPage;
+    Id older = kNone, newer = kNone;
     uint64_t last_used = 0;
   };
-  void reach(PageId page) {
-    if (static_cast<size_t>(page) >= links_.size()) links_.resize(static_cast<size_t>(page) + 1);
+  void reach(Id id) {
+    if (static_cast<size_t>(id) >= links_.size()) links_.resize(static_cast<size_t>(id) + 1);
   }
-  Link& link(PageId page) { return links_[static_cast<size_t>(page)]; }
-  const Link& link(PageId page) const { return links_[static_cast<size_t>(page)]; }
+  Link& link(Id id) { return links_[static_cast<size_t>(id)]; }
+  const Link& link(Id id) const { return links_[static_cast<size_t>(id)]; }
 
   std::vector<Link> links_;
-  PageId oldest_ = kNoPage, newest_ = kNoPage;
+  Id oldest_ = kNone, newest_ = kNone;
 };
 
 }  // namespace monolith

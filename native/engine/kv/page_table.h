@@ -38,8 +38,6 @@ class PageTable {
     PageId page = bundle;
     for (size_t at = index; at < ids_.size(); at += capacity_) {
       ids_[at] = page;
-      // pool.next() is not called for the last row: with a single row, the entry may be a node id of the prefix cache,
-      // not a page (PrefixCache::names_for()).
       if (page != kNoPage && at + capacity_ < ids_.size()) page = pool.next(page);
     }
   }

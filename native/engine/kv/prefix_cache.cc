@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kMaxNames = 1 << 20;
+constexpr int64_t kMaxNodesWithoutPages = 1 << 20;
 
 // One round of multiply and xor-shift. The constant is 2^64 divided by the golden ratio, rounded to an odd number.
 uint64_t mix(uint64_t state, uint64_t value) {
@@ -17,91 +17,112 @@ uint64_t mix(uint64_t state, uint64_t value) {
 
 }  // namespace
 
-PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names,
-                         int n_slots)
-    : layout_(layout),
-      pool_(n_pages),
-      node_ids_(layout.full > 0 ? 0 : n_names),
-      buckets_(std::bit_ceil(static_cast<size_t>(node_pool().size()) * 2), kNoPage),
-      lru_(node_pool().size()),
-      window_lru_(layout.windowed > 0 ? n_pages : 0),
-      slots_(n_slots, node_pool().size()),
-      seed_(seed),
-      hash_mask_(hash_mask) {
-  nodes_.reserve(static_cast<size_t>(node_pool().size()));
-  keys_.reserve(static_cast<size_t>(node_pool().size()));
-  if (layout.windowed > 0) owners_.reserve(static_cast<size_t>(n_pages));
+PrefixCache::PrefixCache(const PrefixCacheOptions& options)
+    : layout_(options.layout),
+      pool_(options.n_pages),
+      max_nodes_(options.max_nodes > 0 ? options.max_nodes
+                                       : options.n_pages / (layout_.full > 0 ? layout_.full : layout_.windowed)),
+      buckets_(std::bit_ceil(static_cast<size_t>(max_nodes_) * 2), kNoNode),
+      lru_(max_nodes_),
+      window_lru_(layout_.windowed > 0 ? options.n_pages : 0),
+      slots_(options.n_slots, max_nodes_),
+      seed_(options.seed),
+      hash_mask_(options.hash_mask) {
+  nodes_.reserve(static_cast<size_t>(max_nodes_));
+  keys_.reserve(static_cast<size_t>(max_nodes_));
+  free_nodes_.reserve(static_cast<size_t>(max_nodes_));
+  if (layout_.windowed > 0) owners_.reserve(static_cast<size_t>(options.n_pages));
 }
 
-// Called after allocate(): adds bookkeeping entries for pages that were allocated for the first time.
-void PrefixCache::reach_touched() {
-  const auto nodes = static_cast<size_t>(n_nodes());
-  if (nodes_.size() < nodes) {
-    nodes_.resize(nodes);
-    keys_.resize(nodes);
-  }
-  if (layout_.windowed > 0 && owners_.size() < static_cast<size_t>(pool_.touched()))
-    owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
-}
-
-// One full context of node ids for each window of pages that the pool can hold, at most kMaxNames ids.
-int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_context) {
+// If nodes have no pages, one full context of nodes for each window of pages that the pool can hold, up to a limit.
+int64_t PrefixCache::nodes_for(const KvLayout& layout, int64_t n_pages, int max_context) {
   if (layout.full > 0) return 0;
   const int64_t of_context = (int64_t{max_context} + kPageTokens - 1) / kPageTokens;
   const int64_t windows = n_pages / (layout.windowed * std::min(of_context, layout.window_pages(1))) + 1;
-  return std::max(of_context, std::min(of_context * windows, kMaxNames));
+  return std::max(of_context, std::min(of_context * windows, kMaxNodesWithoutPages));
 }
 
-uint64_t PrefixCache::hash(uint64_t organization, PageId parent, const PageKeys& keys) const {
-  uint64_t state = parent == kNoPage ? mix(seed_, organization) : node(parent).hash;
+uint64_t PrefixCache::hash(uint64_t organization, NodeId parent, const PageKeys& keys) const {
+  uint64_t state = parent == kNoNode ? mix(seed_, organization) : at(parent).hash;
   for (const PositionKey key : keys) state = mix(state, key);
   return mix(state, seed_) & hash_mask_;
 }
 
-PageId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, PageId parent, const PageKeys& keys) const {
-  for (PageId page = buckets_[bucket(hash)]; page != kNoPage; page = node(page).next_in_bucket) {
-    const Node& candidate = node(page);
+NodeId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, NodeId parent, const PageKeys& keys) const {
+  for (NodeId node = buckets_[bucket(hash)]; node != kNoNode; node = at(node).next_in_bucket) {
+    const Node& candidate = at(node);
     if (candidate.hash == hash && candidate.parent == parent && candidate.organization == organization &&
-        keys_[static_cast<size_t>(page)] == keys) {
-      return page;
+        keys_[static_cast<size_t>(node)] == keys) {
+      return node;
     }
   }
-  return kNoPage;
+  return kNoNode;
 }
 
-PageId PrefixCache::find(uint64_t organization, PageId parent, const PageKeys& keys) const {
+NodeId PrefixCache::find(uint64_t organization, NodeId parent, const PageKeys& keys) const {
   ++n_lookups_;
   return find_hashed(hash(organization, parent, keys), organization, parent, keys);
 }
 
-PageId PrefixCache::insert(uint64_t organization, PageId parent, const PageKeys& keys, PageId page) {
-  assert(ref_count(page) > 0);
-  assert(parent == kNoPage || (node_pool().indexed(parent) && ref_count(parent) > 0));
-  const uint64_t hashed = hash(organization, parent, keys);
-  const PageId existing = find_hashed(hashed, organization, parent, keys);
-  if (existing == page) return page;
-  if (existing != kNoPage) {
-    share(existing);
-    release(page);
-    return existing;
-  }
-  node_pool().set_indexed(page);
-  Node& added = node(page);
-  added.hash = hashed;
-  added.organization = organization;
-  added.parent = parent;
-  added.window = kNoPage;
-  added.n_children = 0;
-  added.next_in_bucket = buckets_[bucket(hashed)];
-  buckets_[bucket(hashed)] = page;
-  if (parent != kNoPage) ++node(parent).n_children;
-  keys_[static_cast<size_t>(page)] = keys;
-  return page;
+void PrefixCache::share(NodeId node) {
+  Node& shared = at(node);
+  if (shared.ref_count++ > 0) return;
+  lru_.remove(node);
+  if (const PageId page = device_page(shared.location); page != kNoPage) pool_.share(page);
 }
 
-PageId PrefixCache::insert_window(PageId page, PageId window) {
-  assert(node_pool().indexed(page) && ref_count(page) > 0 && pool_.ref_count(window) > 0);
-  const PageId existing = node(page).window;
+void PrefixCache::release(NodeId node) {
+  Node& released = at(node);
+  assert(released.ref_count > 0);
+  if (--released.ref_count > 0) return;
+  lru_.append(node, ++now_);
+  if (const PageId page = device_page(released.location); page != kNoPage) pool_.release(page);
+}
+
+// Returns a node that is not in the trie. Evicts the least recently used one if there is none. Returns kNoNode if all
+// nodes are referenced.
+NodeId PrefixCache::take_node() {
+  if (n_free_nodes() == 0) {
+    if (lru_.oldest() == kNoNode) return kNoNode;
+    evict(lru_.oldest());
+  }
+  if (!free_nodes_.empty()) {
+    const NodeId node = free_nodes_.back();
+    free_nodes_.pop_back();
+    return node;
+  }
+  nodes_.emplace_back();
+  keys_.emplace_back();
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+NodeId PrefixCache::insert(uint64_t organization, NodeId parent, const PageKeys& keys, PageId page) {
+  assert((page == kNoPage) == (layout_.full == 0) && (page == kNoPage || pool_.ref_count(page) > 0));
+  assert(parent == kNoNode || ref_count(parent) > 0);
+  const uint64_t hashed = hash(organization, parent, keys);
+  if (const NodeId existing = find_hashed(hashed, organization, parent, keys); existing != kNoNode) {
+    share(existing);
+    if (page != kNoPage) release(page);
+    return existing;
+  }
+  const NodeId node = take_node();
+  if (node == kNoNode) return kNoNode;
+  NodeId& head = buckets_[bucket(hashed)];
+  Node& added = at(node);
+  added = {hashed, organization, parent, head, 0, 1, {}, {}};
+  head = node;
+  if (page != kNoPage) {
+    added.location = DevicePages{page};
+    pool_.set_indexed(page);
+  }
+  if (parent != kNoNode) ++at(parent).n_children;
+  keys_[static_cast<size_t>(node)] = keys;
+  return node;
+}
+
+PageId PrefixCache::insert_window(NodeId node, PageId window) {
+  assert(ref_count(node) > 0 && pool_.ref_count(window) > 0);
+  const PageId existing = window_of(node);
   if (existing == window) return window;
   if (existing != kNoPage) {
     share_window(existing);
@@ -109,41 +130,24 @@ PageId PrefixCache::insert_window(PageId page, PageId window) {
     return existing;
   }
   pool_.set_indexed(window);
-  node(page).window = window;
-  owners_[static_cast<size_t>(window)] = page;
+  at(node).window = DevicePages{window};
+  owners_[static_cast<size_t>(window)] = node;
   return window;
 }
 
-bool PrefixCache::has_room(int64_t n, int64_t n_window) const {
-  if (layout_.full == 0 && n > node_ids_.free() + node_ids_.cached()) return false;
-  return layout_.full * n + layout_.windowed * n_window <= available();
-}
-
 PageId PrefixCache::allocate() {
-  if (layout_.full > 0 && !make_free(layout_.full)) return kNoPage;
-  if (layout_.full == 0 && node_ids_.free() == 0) {
-    if (lru_.oldest() == kNoPage) return kNoPage;
-    evict(lru_.oldest());
-  }
-  const PageId page = layout_.full > 0 ? pool_.allocate(layout_.full) : node_ids_.allocate();
-  reach_touched();
+  assert(layout_.full > 0);
+  if (!make_free(layout_.full)) return kNoPage;
+  const PageId page = pool_.allocate(layout_.full);
+  if (layout_.windowed > 0) owners_.resize(static_cast<size_t>(pool_.touched()), kNoNode);
   return page;
 }
 
 PageId PrefixCache::allocate_window() {
   if (!make_free(layout_.windowed)) return kNoPage;
   const PageId page = pool_.allocate(layout_.windowed);
-  reach_touched();
+  owners_.resize(static_cast<size_t>(pool_.touched()), kNoNode);
   return page;
-}
-
-void PrefixCache::share(PageId page) {
-  if (ref_count(page) == 0) lru_.remove(page);
-  node_pool().share(page);
-}
-
-void PrefixCache::release(PageId page) {
-  if (node_pool().release(page) == 0 && node_pool().indexed(page)) lru_.append(page, ++now_);
 }
 
 void PrefixCache::share_window(PageId page) {
@@ -159,103 +163,125 @@ void PrefixCache::release_window(PageId page, bool first_to_leave) {
     window_lru_.append(page, ++now_);
 }
 
-void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
-  for (size_t i = pages.size(); i-- > 0;) {
-    if (i < window_pages.size() && window_pages[i] != kNoPage) release_window(window_pages[i]);
-    release(pages[i]);
+void PrefixCache::release_all(KvState& kv) {
+  for (size_t i = std::max(kv.pages.size(), kv.window_pages.size()); i-- > 0;) {
+    if (i < kv.window_pages.size() && kv.window_pages[i] != kNoPage) release_window(kv.window_pages[i]);
+    if (i < kv.nodes.size())
+      release(kv.nodes[i]);
+    else if (i < kv.pages.size())
+      release(kv.pages[i]);
   }
-  pages.clear();
-  window_pages.clear();
+  kv.nodes.clear();
+  kv.pages.clear();
+  kv.window_pages.clear();
 }
 
-// Evicts cached pages until `n_pages` are free. Evicts nothing and returns false if that is impossible.
+// Evicts nodes and window pages until `n_pages` are free. Evicts nothing and returns false if that is impossible.
 bool PrefixCache::make_free(int n_pages) {
   if (available() < n_pages) return false;
   while (pool_.free() < n_pages) {
-    const PageId page = layout_.full > 0 ? lru_.oldest() : kNoPage, window = window_lru_.oldest();
-    assert(page != kNoPage || window != kNoPage);
-    if (page == kNoPage || (window != kNoPage && window_lru_.last_used(window) < lru_.last_used(page)))
+    const NodeId node = layout_.full > 0 ? lru_.oldest() : kNoNode;
+    const PageId window = window_lru_.oldest();
+    assert(node != kNoNode || window != kNoPage);
+    if (node == kNoNode || (window != kNoPage && window_lru_.last_used(window) < lru_.last_used(node)))
       evict_window(window);
     else
-      evict(page);
+      evict(node);
   }
   return true;
 }
 
-void PrefixCache::evict(PageId page) {
-  // The oldest page in the LRU list is always a leaf; see the top of prefix_cache.h.
-  assert(node(page).n_children == 0);
-  if (node(page).window != kNoPage) evict_window(node(page).window);
-  slots_.drop(page);
-  lru_.remove(page);
-  PageId* link = &buckets_[bucket(node(page).hash)];
-  while (*link != page) {
-    assert(*link != kNoPage);
-    link = &node(*link).next_in_bucket;
+void PrefixCache::evict(NodeId node) {
+  Node& evicted = at(node);
+  // The oldest node in the LRU list is always a leaf; see the top of prefix_cache.h.
+  assert(evicted.n_children == 0 && evicted.ref_count == 0);
+  if (const PageId window = device_page(evicted.window); window != kNoPage) evict_window(window);
+  slots_.drop(node);
+  lru_.remove(node);
+  NodeId* link = &buckets_[bucket(evicted.hash)];
+  while (*link != node) {
+    assert(*link != kNoNode);
+    link = &at(*link).next_in_bucket;
   }
-  *link = node(page).next_in_bucket;
-  if (node(page).parent != kNoPage) --node(node(page).parent).n_children;
-  node_pool().evict(page);
+  *link = evicted.next_in_bucket;
+  if (evicted.parent != kNoNode) --at(evicted.parent).n_children;
+  if (const PageId page = device_page(evicted.location); page != kNoPage) pool_.evict(page);
+  evicted.ref_count = kUnused;
+  free_nodes_.push_back(node);
 }
 
 void PrefixCache::evict_window(PageId page) {
   window_lru_.remove(page);
-  node(owners_[static_cast<size_t>(page)]).window = kNoPage;
-  owners_[static_cast<size_t>(page)] = kNoPage;
+  NodeId& owner = owners_[static_cast<size_t>(page)];
+  at(owner).window = std::monostate{};
+  owner = kNoNode;
   pool_.evict(page);
 }
 
-bool PrefixCache::consistent() const {
-  const PagePool& pool = node_pool();
-  if (!pool_.consistent() || !node_ids_.consistent()) return false;
-  std::vector<int32_t> children(static_cast<size_t>(n_nodes()), 0);
-  int64_t n_indexed = 0, n_hashed = 0, n_unused = 0, n_windows = 0, n_unused_windows = 0;
-  const auto is_node = [&](PageId page) {
-    return pool.indexed(page) && (layout_.full == 0 || !is_indexed_window(page));
-  };
-  for (PageId page = 0; page < n_nodes(); ++page) {
-    if (!is_node(page)) continue;
-    ++n_indexed;
-    n_unused += pool.ref_count(page) == 0;
-    if (const PageId window = node(page).window; window != kNoPage) {
-      ++n_windows;
-      n_unused_windows += pool_.ref_count(window) == 0;
-      if (!pool_.indexed(window) || owners_[static_cast<size_t>(window)] != page) return false;
-      if (pool_.ref_count(window) > 0 && pool.ref_count(page) == 0) return false;
-    }
-    const PageId parent = node(page).parent;
-    if (parent == kNoPage) continue;
-    if (!is_node(parent) || node(parent).organization != node(page).organization) return false;
-    if (pool.ref_count(page) > 0 && pool.ref_count(parent) == 0) return false;
-    ++children[static_cast<size_t>(parent)];
+// True if nodes and their window pages refer to each other, and the LRU list has those without references.
+bool PrefixCache::windows_consistent() const {
+  int64_t n_windows = 0, n_unused = 0;
+  for (const Node& node : nodes_) {
+    const PageId window = node.ref_count == kUnused ? kNoPage : device_page(node.window);
+    if (window == kNoPage) continue;
+    ++n_windows;
+    n_unused += pool_.ref_count(window) == 0;
+    if (!pool_.indexed(window) || owners_[static_cast<size_t>(window)] != static_cast<NodeId>(&node - nodes_.data()))
+      return false;
+    if (pool_.ref_count(window) > 0 && node.ref_count == 0) return false;
   }
-  for (PageId page = 0; page < n_nodes(); ++page)
-    if (is_node(page) && node(page).n_children != children[static_cast<size_t>(page)]) return false;
-  for (size_t at = 0; at < buckets_.size(); ++at) {
-    for (PageId page = buckets_[at]; page != kNoPage; page = node(page).next_in_bucket)
-      if (!is_node(page) || bucket(node(page).hash) != at || ++n_hashed > n_nodes()) return false;
-  }
-  return n_hashed == n_indexed &&
-         std::ranges::count_if(owners_, [](PageId page) { return page != kNoPage; }) == n_windows &&
-         lru_.consistent(n_unused, [&](PageId page) { return is_node(page) && pool.ref_count(page) == 0; }) &&
-         window_lru_.consistent(n_unused_windows,
+  return std::ranges::count_if(owners_, [](NodeId node) { return node != kNoNode; }) == n_windows &&
+         window_lru_.consistent(n_unused,
                                 [&](PageId page) { return is_indexed_window(page) && pool_.ref_count(page) == 0; });
 }
 
-bool PrefixCache::consistent(std::span<const PageTable* const> pages,
-                             std::span<const PageTable* const> window_pages) const {
-  std::vector<int32_t> held(static_cast<size_t>(n_nodes()), 0), held_in_pool(static_cast<size_t>(pool_.touched()), 0);
-  const auto count = [](std::span<const PageTable* const> tables, std::vector<int32_t>& counts) {
-    for (const PageTable* table : tables)
-      for (const PageId page : *table)
-        if (page != kNoPage) ++counts[static_cast<size_t>(page)];
-  };
-  count(pages, layout_.full > 0 ? held_in_pool : held);
-  count(window_pages, held_in_pool);
+bool PrefixCache::consistent() const {
+  if (!pool_.consistent() || !windows_consistent()) return false;
+  std::vector<int32_t> children(nodes_.size(), 0);
+  int64_t n_used = 0, n_hashed = 0, n_unreferenced = 0, n_indexed = 0;
+  for (const Node& node : nodes_) {
+    if (node.ref_count == kUnused) continue;
+    ++n_used;
+    n_unreferenced += node.ref_count == 0;
+    const PageId page = device_page(node.location);
+    if ((page == kNoPage) != (layout_.full == 0)) return false;
+    if (page != kNoPage && (!pool_.indexed(page) || (pool_.ref_count(page) == 0) != (node.ref_count == 0)))
+      return false;
+    if (node.parent == kNoNode) continue;
+    if (!in_use(node.parent) || at(node.parent).organization != node.organization) return false;
+    if (node.ref_count > 0 && ref_count(node.parent) == 0) return false;
+    ++children[static_cast<size_t>(node.parent)];
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].ref_count != kUnused && nodes_[i].n_children != children[i]) return false;
+  for (PageId page = 0; page < pool_.touched(); ++page) n_indexed += pool_.indexed(page) && !is_indexed_window(page);
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    for (NodeId node = buckets_[i]; node != kNoNode; node = at(node).next_in_bucket)
+      if (!in_use(node) || bucket(at(node).hash) != i || ++n_hashed > n_used) return false;
+  }
+  return n_hashed == n_used && n_used + static_cast<int64_t>(free_nodes_.size()) == std::ssize(nodes_) &&
+         n_indexed == (layout_.full > 0 ? n_used : 0) &&
+         lru_.consistent(n_unreferenced, [&](NodeId node) { return ref_count(node) == 0; });
+}
+
+bool PrefixCache::consistent(std::span<const KvState* const> sequences) const {
+  std::vector<int32_t> held(nodes_.size(), 0), held_in_pool(static_cast<size_t>(pool_.touched()), 0);
+  for (const KvState* kv : sequences) {
+    for (size_t i = 0; i < kv->nodes.size(); ++i) {
+      const NodeId node = kv->nodes[i];
+      if (layout_.full > 0 && kv->pages[i] != page_of(node)) return false;
+      // The first reference to a node holds its page.
+      if (held[static_cast<size_t>(node)]++ == 0 && layout_.full > 0)
+        ++held_in_pool[static_cast<size_t>(page_of(node))];
+    }
+    for (size_t i = kv->nodes.size(); i < kv->pages.size(); ++i) ++held_in_pool[static_cast<size_t>(kv->pages[i])];
+    for (const PageId page : kv->window_pages)
+      if (page != kNoPage) ++held_in_pool[static_cast<size_t>(page)];
+  }
   for (PageId page = 0; page < pool_.touched(); ++page)
     if (pool_.ref_count(page) != held_in_pool[static_cast<size_t>(page)]) return false;
-  for (PageId name = 0; name < node_ids_.touched(); ++name)
-    if (node_ids_.ref_count(name) != held[static_cast<size_t>(name)]) return false;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (std::max(nodes_[i].ref_count, 0) != held[i]) return false;
   return consistent();
 }
 

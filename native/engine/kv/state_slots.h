@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "backend/kv_cache.h"
-#include "engine/kv/page_pool.h"
 #include "engine/kv/lru_list.h"
+#include "engine/kv/node_id.h"
 
 namespace monolith {
 
@@ -46,13 +46,13 @@ class StateSlots {
   void release(SlotId slot);
 
   // Snapshot of the node; kNoSlot if it has none.
-  SlotId snapshot_of(PageId node) const { return any() ? of_nodes_[static_cast<size_t>(node)] : kNoSlot; }
-  // Prefix-cache node of a snapshot; kNoPage if the slot is not a snapshot.
-  PageId node_of(SlotId slot) const { return at(slot).node; }
+  SlotId snapshot_of(NodeId node) const { return any() ? of_nodes_[static_cast<size_t>(node)] : kNoSlot; }
+  // Prefix-cache node of a snapshot; kNoNode if the slot is not a snapshot.
+  NodeId node_of(SlotId slot) const { return at(slot).node; }
   // Makes the referenced slot the snapshot of the node, which must not have one. The node adds its own reference.
-  void keep(PageId node, SlotId slot);
+  void keep(NodeId node, SlotId slot);
   // Removes the node's snapshot, if it has one.
-  void drop(PageId node);
+  void drop(NodeId node);
 
   // True if all counts and lists agree; `held` is the number of sequence references per slot. O(slots + nodes).
   bool consistent(const std::vector<int32_t>& held) const;
@@ -60,7 +60,7 @@ class StateSlots {
  private:
   struct Slot {
     int32_t ref_count = 0;  // Reference count; includes the reference of the prefix-cache node.
-    PageId node = kNoPage;
+    NodeId node = kNoNode;
   };
   Slot& at(SlotId slot) { return slots_[static_cast<size_t>(slot)]; }
   const Slot& at(SlotId slot) const { return slots_[static_cast<size_t>(slot)]; }
@@ -68,7 +68,7 @@ class StateSlots {
   std::vector<Slot> slots_;
   std::vector<SlotId> free_;
   std::vector<SlotId> of_nodes_;
-  LruList lru_;  // LRU list of snapshots that no sequence references.
+  LruList<SlotId> lru_;  // LRU list of snapshots that no sequence references.
   int n_unused_ = 0, n_snapshots_ = 0;
   uint64_t now_ = 0;
 };

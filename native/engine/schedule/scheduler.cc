@@ -173,7 +173,10 @@ bool Scheduler::preempt_for(const Sequence& sequence) {
   if (places < 0) return false;
   const KvLayout& layout = cache_.layout();
   const auto held = [&](const Sequence& one) {
-    const auto own = std::ranges::count_if(one.kv.pages, [this](PageId page) { return cache_.ref_count(page) == 1; });
+    const auto not_indexed = std::span(one.kv.pages).subspan(std::min(one.kv.nodes.size(), one.kv.pages.size()));
+    const auto own =
+        std::ranges::count_if(one.kv.nodes, [this](NodeId node) { return cache_.ref_count(node) == 1; }) +
+        std::ranges::count_if(not_indexed, [this](PageId page) { return cache_.pool().ref_count(page) == 1; });
     const auto own_windows = std::ranges::count_if(
         one.kv.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().ref_count(page) == 1; });
     return layout.full * own + layout.windowed * own_windows;
@@ -302,10 +305,9 @@ void Scheduler::plan_decodes(int bound) {
 void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
-  cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
+  cache_.release_all(sequence.kv);
   release_slots(sequence);
-  sequence.kv.n_computed = sequence.kv.n_indexed = sequence.kv.n_out_of_window = sequence.kv.n_planned =
-      sequence.n_ahead = 0;
+  sequence.kv.n_computed = sequence.kv.n_out_of_window = sequence.kv.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
   ++preemptions_;
@@ -418,20 +420,19 @@ int Scheduler::min_chunk(const Sequence& sequence) const {
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
   const int begin = sequence.kv.n_computed;
-  if (!uses_cache(sequence) || sequence.scores() || begin != sequence.kv.n_indexed * kPageTokens) return false;
+  if (!uses_cache(sequence) || sequence.scores() || begin != sequence.kv.n_indexed() * kPageTokens) return false;
   if (begin + kPageTokens >= sequence.length()) return false;
-  const auto index = static_cast<size_t>(sequence.kv.n_indexed);
+  const size_t index = sequence.kv.nodes.size();
   for (const Sequence* other : prompts_) {
     if (other == &sequence || other->kv.n_planned == 0 || !uses_cache(*other)) continue;
     if (other->kv.n_computed >= begin + kPageTokens) continue;
     if (other->kv.n_computed + other->kv.n_planned < begin + kPageTokens) continue;
     if (other->request.params.organization != sequence.request.params.organization) continue;
-    // If both sequences have the same page at the index before this one, their prefixes are equal, because the cache
-    // has one page per prefix.
-    if (index > 0 &&
-        (other->kv.n_indexed < sequence.kv.n_indexed || other->kv.pages[index - 1] != sequence.kv.pages[index - 1]))
+    // If both sequences have the same node before this page, their prefixes are equal, because the cache has one node
+    // per prefix.
+    if (index > 0 && (other->kv.nodes.size() < index || other->kv.nodes[index - 1] != sequence.kv.nodes[index - 1]))
       continue;
-    if (keys_of(*other, sequence.kv.n_indexed) == keys_of(sequence, sequence.kv.n_indexed)) return true;
+    if (keys_of(*other, sequence.kv.n_indexed()) == keys_of(sequence, sequence.kv.n_indexed())) return true;
   }
   return false;
 }
@@ -480,7 +481,7 @@ bool Scheduler::still_lacks_room(const Sequence& sequence) const {
 }
 
 Admission Scheduler::try_admit(Sequence& sequence) {
-  assert(sequence.kv.pages.empty() && sequence.kv.n_computed == 0);
+  assert(sequence.kv.nodes.empty() && sequence.kv.pages.empty() && sequence.kv.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
   // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
   // while a long prompt waits for pages.
@@ -489,7 +490,7 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   const int64_t available = cache_.available();
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
-  const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.kv.pages.size());
+  const int64_t needed = has_full() ? pages_for(sequence.length()) - static_cast<int64_t>(sequence.kv.pages.size()) : 0;
   int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.kv.window_pages.size());
   // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
   if (running_.empty()) windows = std::min<int64_t>(windows, 1);
@@ -498,9 +499,9 @@ Admission Scheduler::try_admit(Sequence& sequence) {
     const KvLayout& layout = cache_.layout();
     if (!wait) sequence.room_needed = available - cache_.available() + layout.full * needed + layout.windowed * windows;
     sequence.room_needed_at = cache_changes(sequence);
-    cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
+    cache_.release_all(sequence.kv);
     release_slots(sequence);
-    sequence.kv.n_computed = sequence.kv.n_indexed = sequence.kv.n_out_of_window = 0;
+    sequence.kv.n_computed = sequence.kv.n_out_of_window = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
   cached_tokens_ += static_cast<uint64_t>(sequence.kv.n_computed);
@@ -545,14 +546,14 @@ int Scheduler::reserve_draft_pages(const StepPlan::Item& item, int n_drafts) {
   Sequence& sequence = *item.sequence;
   const int end = sequence.kv.n_computed + item.n_tokens;
   const auto held = [&] {
-    return static_cast<int>(has_windows() ? std::min(sequence.kv.pages.size(), sequence.kv.window_pages.size())
-                                          : sequence.kv.pages.size());
+    const size_t n_full = has_full() ? sequence.kv.pages.size() : SIZE_MAX;
+    return static_cast<int>(has_windows() ? std::min(n_full, sequence.kv.window_pages.size()) : n_full);
   };
   const auto others = static_cast<int64_t>(running_.size());  // One page for each running sequence's next token.
   while (held() < pages_for(end + n_drafts)) {
     if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
     const auto n_held = static_cast<size_t>(held());
-    if (sequence.kv.pages.size() == n_held) sequence.kv.pages.push_back(cache_.allocate(), cache_.pool());
+    if (has_full() && sequence.kv.pages.size() == n_held) sequence.kv.pages.push_back(cache_.allocate(), cache_.pool());
     if (has_windows() && sequence.kv.window_pages.size() == n_held)
       sequence.kv.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
@@ -594,15 +595,16 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
     waiting_.push(fork);
     return;
   }
+  fork.kv.nodes = lead.kv.nodes;
   fork.kv.pages = lead.kv.pages;
   fork.kv.window_pages = lead.kv.window_pages;
-  for (const PageId page : fork.kv.pages) cache_.share(page);
+  for (const NodeId node : fork.kv.nodes) cache_.share(node);
+  for (size_t i = fork.kv.nodes.size(); i < fork.kv.pages.size(); ++i) cache_.share(fork.kv.pages[i]);
   for (const PageId page : fork.kv.window_pages)
     if (page != kNoPage) cache_.share_window(page);
   fork.kv.slot = lead.kv.slot;
   if (fork.kv.slot != kNoSlot) cache_.slots().share(fork.kv.slot);
   fork.kv.n_computed = lead.kv.n_computed;
-  fork.kv.n_indexed = lead.kv.n_indexed;
   fork.kv.n_out_of_window = lead.kv.n_out_of_window;
   fork.state = SequenceState::kRunning;
   insert_by_age(running_, fork);
@@ -616,7 +618,7 @@ void Scheduler::remove(Sequence& sequence) {
     case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
     case SequenceState::kEnded: return;
   }
-  cache_.release_all(sequence.kv.pages, sequence.kv.window_pages);
+  cache_.release_all(sequence.kv);
   release_slots(sequence);
   sequence.state = SequenceState::kEnded;
 }

@@ -223,6 +223,7 @@ class Scheduler {
   PageKeys keys_of(const Sequence& sequence, int index) const;
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
+  bool has_full() const { return cache_.layout().full > 0; }
   bool has_windows() const { return cache_.layout().windowed > 0; }
   bool has_slots() const { return cache_.slots().any(); }
   int first_window_page(int position) const;

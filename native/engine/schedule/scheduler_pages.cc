@@ -15,7 +15,7 @@ bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
   const auto first = static_cast<size_t>(sequence.kv.n_computed / kPageTokens);
   const auto last = static_cast<size_t>((sequence.kv.n_computed + n_tokens - 1) / kPageTokens);
   for (size_t index = first; index <= last; ++index) {
-    if (!make_page_writable(sequence, index, false)) return false;
+    if (has_full() && !make_page_writable(sequence, index, false)) return false;
     if (has_windows() && !make_page_writable(sequence, index, true)) return false;
   }
   return true;
@@ -26,7 +26,7 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
   const PagePool& pool = cache_.pool();
   for (;;) {
     const bool shared = index < pages.size();
-    if (shared && (in_windows ? pool.ref_count(pages[index]) : cache_.ref_count(pages[index])) == 1) return true;
+    if (shared && pool.ref_count(pages[index]) == 1) return true;
     const PageId page = in_windows ? cache_.allocate_window() : cache_.allocate();
     if (page == kNoPage) {
       Sequence& victim = *running_.back();
@@ -37,9 +37,8 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
     if (shared) {
       const PageId old = pages[index];
       pages.set(index, page, pool);
-      if (in_windows || cache_.layout().full > 0)
-        for (PageId from = old, to = page; to != kNoPage; from = pool.next(from), to = pool.next(to))
-          plan_.copies.push_back({from, to});
+      for (PageId from = old, to = page; to != kNoPage; from = pool.next(from), to = pool.next(to))
+        plan_.copies.push_back({from, to});
       in_windows ? cache_.release_window(old) : cache_.release(old);
     } else {
       pages.push_back(page, pool);
@@ -64,14 +63,14 @@ int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   // Without these constraints, the caller finds out itself which pages are cached.
   if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
-  int end = sequence.kv.n_indexed, seen_from = sequence.kv.n_out_of_window;
-  PageId parent = end > 0 ? sequence.kv.pages[static_cast<size_t>(end) - 1] : kNoPage;
+  int end = sequence.kv.n_indexed(), seen_from = sequence.kv.n_out_of_window;
+  NodeId node = sequence.kv.last_node();
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
-    parent = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, index));
-    if (parent == kNoPage) break;
+    node = cache_.find(sequence.request.params.organization, node, keys_of(sequence, index));
+    if (node == kNoNode) break;
     ++index;
-    if (has_windows() && cache_.window_of(parent) == kNoPage) seen_from = index;
-    if (has_slots() && cache_.slots().snapshot_of(parent) == kNoSlot) continue;
+    if (has_windows() && cache_.window_of(node) == kNoPage) seen_from = index;
+    if (has_slots() && cache_.slots().snapshot_of(node) == kNoSlot) continue;
     if (seen_from <= first_window_page(index * kPageTokens) && !span_across(spans, index * kPageTokens)) end = index;
   }
   return end;
@@ -80,26 +79,26 @@ int Scheduler::cached_end(const Sequence& sequence) const {
 // Extends the sequence's pages with cached ones. The last token is always computed, because its logits are needed.
 // Returns the number of tokens that need not be computed.
 int Scheduler::take_cached_pages(Sequence& sequence) {
-  if (!uses_cache(sequence) || sequence.scores() || sequence.kv.n_computed != sequence.kv.n_indexed * kPageTokens)
+  if (!uses_cache(sequence) || sequence.scores() || sequence.kv.n_computed != sequence.kv.n_indexed() * kPageTokens)
     return 0;
   const int before = sequence.kv.n_computed, end = cached_end(sequence),
             first_seen = first_window_page(end * kPageTokens);
   const PagePool& pool = cache_.pool();
-  for (; sequence.kv.n_indexed < end; ++sequence.kv.n_indexed) {
-    const auto index = static_cast<size_t>(sequence.kv.n_indexed);
-    const PageId parent = index > 0 ? sequence.kv.pages[index - 1] : kNoPage;
-    const PageId found =
-        cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.kv.n_indexed));
-    if (found == kNoPage) break;
+  for (int at = sequence.kv.n_indexed(); at < end; ++at) {
+    const auto index = static_cast<size_t>(at);
+    const NodeId found =
+        cache_.find(sequence.request.params.organization, sequence.kv.last_node(), keys_of(sequence, at));
+    if (found == kNoNode) break;
     cache_.share(found);
-    if (index < sequence.kv.pages.size()) {
+    sequence.kv.nodes.push_back(found);
+    if (has_full() && index < sequence.kv.pages.size()) {
       cache_.release(sequence.kv.pages[index]);
-      sequence.kv.pages.set(index, found, pool);
-    } else {
-      sequence.kv.pages.push_back(found, pool);
+      sequence.kv.pages.set(index, cache_.page_of(found), pool);
+    } else if (has_full()) {
+      sequence.kv.pages.push_back(cache_.page_of(found), pool);
     }
     if (!has_windows()) continue;
-    const PageId window = sequence.kv.n_indexed < first_seen ? kNoPage : cache_.window_of(found);
+    const PageId window = at < first_seen ? kNoPage : cache_.window_of(found);
     if (window != kNoPage) cache_.share_window(window);
     if (index < sequence.kv.window_pages.size()) {
       cache_.release_window(sequence.kv.window_pages[index]);
@@ -108,10 +107,10 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
       sequence.kv.window_pages.push_back(window, pool);
     }
   }
-  sequence.kv.n_computed = sequence.kv.n_indexed * kPageTokens;
+  sequence.kv.n_computed = sequence.kv.n_indexed() * kPageTokens;
   if (has_slots() && sequence.kv.n_computed > before) {
     if (sequence.kv.slot != kNoSlot) cache_.slots().release(sequence.kv.slot);
-    sequence.kv.slot = cache_.slots().snapshot_of(sequence.kv.pages[static_cast<size_t>(sequence.kv.n_indexed) - 1]);
+    sequence.kv.slot = cache_.slots().snapshot_of(sequence.kv.last_node());
     cache_.slots().share(sequence.kv.slot);
   }
   free_out_of_window_pages(sequence);
@@ -176,32 +175,34 @@ int Scheduler::writable(const Sequence& sequence) const {
   return static_cast<int>(sequence.kv.window_pages.size()) * kPageTokens - sequence.kv.n_computed;
 }
 
+// Adds the sequence's full pages to the prefix cache. If all nodes are in use, that is tried again after the next step.
 void Scheduler::index_pages(Sequence& sequence) {
   if (!uses_cache(sequence)) return;
-  while ((sequence.kv.n_indexed + 1) * kPageTokens <= sequence.kv.n_computed) {
-    const auto index = static_cast<size_t>(sequence.kv.n_indexed);
-    const PageId parent = index > 0 ? sequence.kv.pages[index - 1] : kNoPage;
-    const PageId page = cache_.insert(sequence.request.params.organization, parent,
-                                      keys_of(sequence, sequence.kv.n_indexed), sequence.kv.pages[index]);
-    sequence.kv.pages.set(index, page, cache_.pool());
-    if (has_windows())
-      sequence.kv.window_pages.set(index, cache_.insert_window(page, sequence.kv.window_pages[index]), cache_.pool());
-    ++sequence.kv.n_indexed;
+  KvState& kv = sequence.kv;
+  while ((kv.n_indexed() + 1) * kPageTokens <= kv.n_computed) {
+    const size_t index = kv.nodes.size();
+    const NodeId node = cache_.insert(sequence.request.params.organization, kv.last_node(),
+                                      keys_of(sequence, kv.n_indexed()), has_full() ? kv.pages[index] : kNoPage);
+    if (node == kNoNode) return;
+    if (has_full()) kv.pages.set(index, cache_.page_of(node), cache_.pool());
+    // The window page may have been released while no node was free.
+    if (has_windows() && kv.window_pages[index] != kNoPage)
+      kv.window_pages.set(index, cache_.insert_window(node, kv.window_pages[index]), cache_.pool());
+    kv.nodes.push_back(node);
     ++cache_changes(sequence);
   }
 }
 
 bool Scheduler::consistent() const {
-  std::vector<const PageTable*> pages, window_pages;
+  std::vector<const KvState*> states;
   std::vector<int32_t> slots(static_cast<size_t>(cache_.slots().size()), 0);
   for (const Sequence* sequence : running_) {
-    pages.push_back(&sequence->kv.pages);
-    window_pages.push_back(&sequence->kv.window_pages);
+    states.push_back(&sequence->kv);
     if (has_slots() && (sequence->kv.slot == kNoSlot) != (sequence->kv.n_computed == 0)) return false;
     for (const SlotId slot : {sequence->kv.slot, sequence->kv.draft_slot})
       if (slot != kNoSlot) ++slots[static_cast<size_t>(slot)];
   }
-  return cache_.consistent(pages, window_pages) && cache_.slots().consistent(slots);
+  return cache_.consistent(states) && cache_.slots().consistent(slots);
 }
 
 }  // namespace monolith

@@ -19,7 +19,7 @@ bool Scheduler::plan_chunks(Sequence& sequence, StepPlan::Item& item) {
   StateSlots& slots = cache_.slots();
   const auto is_own = [&] { return sequence.kv.slot != kNoSlot && slots.ref_count(sequence.kv.slot) == 1; };
   SlotId own = is_own() ? sequence.kv.slot : slots.allocate();
-  if (own == kNoSlot && sequence.kv.slot != kNoSlot && slots.node_of(sequence.kv.slot) != kNoPage) {
+  if (own == kNoSlot && sequence.kv.slot != kNoSlot && slots.node_of(sequence.kv.slot) != kNoNode) {
     // If no slot is free, the sequence releases its own snapshot instead of skipping the step.
     slots.drop(slots.node_of(sequence.kv.slot));
     if (is_own()) own = sequence.kv.slot;
@@ -70,7 +70,9 @@ void Scheduler::settle_chunks(const StepPlan::Item& item) {
 
 // Stores `slot` as the snapshot of the sequence's page that ends at `position`, if that page has none.
 void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
-  const PageId node = sequence.kv.pages[static_cast<size_t>(position / kPageTokens) - 1];
+  const auto n_nodes = static_cast<size_t>(position / kPageTokens);
+  if (n_nodes > sequence.kv.nodes.size()) return;  // No node was free for the page.
+  const NodeId node = sequence.kv.nodes[n_nodes - 1];
   if (cache_.slots().snapshot_of(node) != kNoSlot) return;
   cache_.slots().keep(node, slot);
   ++cache_changes(sequence);
@@ -80,13 +82,13 @@ void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
 // often begins with the whole output, seldom with a part of it. Snapshots of other sequences are not dropped for this.
 void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   StateSlots& slots = cache_.slots();
-  if (sequence.kv.answer_snapshot != kNoPage) {
+  if (sequence.kv.answer_snapshot != kNoNode) {
     const SlotId before = slots.snapshot_of(sequence.kv.answer_snapshot);
     if (before != kNoSlot && slots.ref_count(before) == 1) slots.drop(sequence.kv.answer_snapshot);
   }
-  sequence.kv.answer_snapshot = kNoPage;
-  if (slots.free() == 0) return;
-  const PageId node = sequence.kv.pages[static_cast<size_t>(sequence.kv.n_computed / kPageTokens) - 1];
+  sequence.kv.answer_snapshot = kNoNode;
+  if (slots.free() == 0 || sequence.kv.n_indexed() * kPageTokens < sequence.kv.n_computed) return;
+  const NodeId node = sequence.kv.last_node();
   if (slots.snapshot_of(node) != kNoSlot) return;
   slots.keep(node, sequence.kv.slot);
   ++cache_changes(sequence);
@@ -109,7 +111,7 @@ void Scheduler::release_slots(Sequence& sequence) {
     if (*slot != kNoSlot) cache_.slots().release(*slot);
     *slot = kNoSlot;
   }
-  sequence.kv.answer_snapshot = kNoPage;
+  sequence.kv.answer_snapshot = kNoNode;
 }
 
 }  // namespace monolith

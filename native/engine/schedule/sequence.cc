@@ -91,11 +91,9 @@ Sequence::Sequence(Request& owner, int choice_index)
 }
 
 void Sequence::allocate() {
-  if (kv.pages.capacity() > 0) return;
+  if (kv.is_allocated()) return;
   const GenerationRequest& params = request.params;
   const auto n_pages = static_cast<size_t>(pages_for(request.max_length));
-  PageTable table(n_pages, static_cast<size_t>(std::max(1, request.layout.full)));
-  PageTable window_table(n_pages, static_cast<size_t>(request.layout.windowed));
   PenaltyCounts counted;
   if (PenaltyCounts::needed(params.sampling)) {
     // Only the repetition penalty also applies to prompt tokens.
@@ -104,16 +102,11 @@ void Sequence::allocate() {
     counted = PenaltyCounts(prompt, request.max_length - n_prompt, request.n_vocab);
   }
   tokens.reserve(static_cast<size_t>(request.max_length));
-  kv.pages = std::move(table);
-  kv.window_pages = std::move(window_table);
+  kv.allocate(n_pages, request.layout);
   counts = std::move(counted);
 }
 
-const PageId* Sequence::table(int number) const {
-  const int full = request.layout.full;
-  return number < full ? kv.pages.row(static_cast<size_t>(number))
-                       : kv.window_pages.row(static_cast<size_t>(number - full));
-}
+const PageId* Sequence::table(int number) const { return kv.table(number, request.layout); }
 
 uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
 

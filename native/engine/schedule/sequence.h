@@ -12,7 +12,7 @@
 // 2. `tokens` is the prompt followed by the generated tokens. n_computed <= tokens.size(); the tokens in between remain
 //    to be computed. The forward pass of the last token gives the logits for the next one. So a decode computes one
 //    token per step, or several if the engine has appended several forced tokens.
-// 3. The first n_indexed pages are full and are in the prefix cache, as are their window pages.
+// 3. The first n_indexed() pages are full and belong to nodes of the prefix cache, as do their window pages.
 // 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
 //    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
 //    with n_computed > 0 also holds one state slot, which may be shared. Memory for the maximum length is allocated when

@@ -35,7 +35,7 @@ void World::check() {
   }
 }
 
-// Counts the references to each page from the running sequences' page tables, independently of the pool.
+// Counts the references to each node and page from the running sequences, independently of cache and pool.
 void World::check_pages() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -43,16 +43,28 @@ void World::check_pages() {
   const KvLayout& layout = cache.layout();
   std::vector<int32_t>& references = references_;
   references.assign(static_cast<size_t>(pool.size()), 0);
+  std::vector<int32_t> nodes;
   for (const Sequence* sequence : scheduler.running()) {
     if (sequence->state != SequenceState::kRunning) throw Violation("a running sequence is in a different state");
-    if (layout.full > 0)
-      for (const PageId page : sequence->kv.pages) ++references[static_cast<size_t>(page)];
-    for (const PageId page : sequence->kv.window_pages)
+    const KvState& kv = sequence->kv;
+    for (size_t i = 0; i < kv.nodes.size(); ++i) {
+      const auto node = static_cast<size_t>(kv.nodes[i]);
+      if (node >= nodes.size()) nodes.resize(node + 1);
+      // A node has one reference to its page, however many sequences use the node.
+      const bool is_first = ++nodes[node] == 1;
+      if (layout.full > 0 && kv.pages[i] != cache.page_of(kv.nodes[i])) throw Violation("a page is not its node's");
+      if (layout.full > 0 && is_first) ++references[static_cast<size_t>(kv.pages[i])];
+    }
+    for (size_t i = kv.nodes.size(); i < kv.pages.size(); ++i) ++references[static_cast<size_t>(kv.pages[i])];
+    for (const PageId page : kv.window_pages)
       if (page != kNoPage) ++references[static_cast<size_t>(page)];
     const int covered = static_cast<int>(sequence->kv.pages.size()) * kPageTokens;
     if (layout.full > 0 && sequence->kv.n_computed > covered)
       throw Violation("a sequence has computed more than it has pages for");
   }
+  for (size_t node = 0; node < nodes.size(); ++node)
+    if (nodes[node] > 0 && cache.ref_count(static_cast<NodeId>(node)) != nodes[node])
+      throw Violation("a node's references are not those of the sequences");
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
     // The pool has no count for a page that has never been used.

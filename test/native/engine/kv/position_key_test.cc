@@ -51,18 +51,18 @@ TEST(position_keys_of_a_page_mix_tokens_and_spans) {
 }
 
 TEST(prefix_cache_distinguishes_images_with_equal_placeholders) {
-  PrefixCache cache(8, kSeed);
+  PrefixCache cache({.n_pages = 8, .seed = kSeed});
   const std::vector<TokenId> tokens(kPageTokens, kPlaceholder);
   const auto keys = [&](ContentHash hash) {
     const std::vector<InputSpan> spans = {span_of(4, 6, hash)};
     return page_keys(tokens, spans, 0, cache.seed());
   };
-  const PageId page = cache.insert(1, kNoPage, keys({5, 6}), cache.allocate());
-  CHECK_EQ(cache.find(1, kNoPage, keys({5, 6})), page);
-  CHECK_EQ(cache.find(1, kNoPage, keys({5, 7})), kNoPage);
-  CHECK_EQ(cache.find(1, kNoPage, keys({4, 6})), kNoPage);
-  CHECK_EQ(cache.find(1, kNoPage, page_keys(tokens, {}, 0, cache.seed())), kNoPage);
-  CHECK_EQ(cache.find(2, kNoPage, keys({5, 6})), kNoPage);
+  const NodeId node = cache.insert(1, kNoNode, keys({5, 6}), cache.allocate());
+  CHECK(cache.find(1, kNoNode, keys({5, 6})) == node);
+  CHECK(cache.find(1, kNoNode, keys({5, 7})) == kNoNode);
+  CHECK(cache.find(1, kNoNode, keys({4, 6})) == kNoNode);
+  CHECK(cache.find(1, kNoNode, page_keys(tokens, {}, 0, cache.seed())) == kNoNode);
+  CHECK(cache.find(2, kNoNode, keys({5, 6})) == kNoNode);
   CHECK(cache.consistent());
 }
 

@@ -11,7 +11,7 @@ namespace monolith {
 namespace {
 
 // A slot that is referenced only as the node's snapshot.
-SlotId snapshot(StateSlots& slots, PageId node) {
+SlotId snapshot(StateSlots& slots, NodeId node) {
   const SlotId slot = slots.allocate();
   slots.keep(node, slot);
   slots.release(slot);
@@ -22,7 +22,8 @@ SlotId snapshot(StateSlots& slots, PageId node) {
 
 TEST(the_least_recently_used_snapshot_is_evicted) {
   StateSlots slots(3, 8);
-  const SlotId first = snapshot(slots, 1), second = snapshot(slots, 5), third = snapshot(slots, 2);
+  const SlotId first = snapshot(slots, NodeId{1}), second = snapshot(slots, NodeId{5}),
+               third = snapshot(slots, NodeId{2});
   CHECK_EQ(slots.free(), 0);
   CHECK_EQ(slots.snapshots(), 3);
   CHECK_EQ(slots.available(), 3);
@@ -30,11 +31,11 @@ TEST(the_least_recently_used_snapshot_is_evicted) {
   CHECK_EQ(slots.available(), 2);
   slots.release(first);
   CHECK_EQ(slots.available(), 3);
-  for (const auto& [slot, node] : {std::pair{second, PageId{5}}, {third, PageId{2}}, {first, PageId{1}}}) {
+  for (const auto& [slot, node] : {std::pair{second, NodeId{5}}, {third, NodeId{2}}, {first, NodeId{1}}}) {
     CHECK_EQ(slots.snapshot_of(node), slot);
     CHECK_EQ(slots.allocate(), slot);
     CHECK_EQ(slots.snapshot_of(node), kNoSlot);
-    CHECK_EQ(slots.node_of(slot), kNoPage);
+    CHECK(slots.node_of(slot) == kNoNode);
   }
   CHECK_EQ(slots.available(), 0);
   CHECK_EQ(slots.snapshots(), 0);
@@ -44,15 +45,15 @@ TEST(the_least_recently_used_snapshot_is_evicted) {
 
 TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
   StateSlots slots(2, 4);
-  const SlotId kept = snapshot(slots, 3);
+  const SlotId kept = snapshot(slots, NodeId{3});
   slots.share(kept);
   slots.share(kept);  // A fork.
   const SlotId own = slots.allocate();
   CHECK(own != kept && own != kNoSlot);
   CHECK_EQ(slots.allocate(), kNoSlot);
-  slots.drop(3);  // The node's page has been evicted.
-  slots.drop(3);
-  CHECK_EQ(slots.snapshot_of(3), kNoSlot);
+  slots.drop(NodeId{3});  // The node has been evicted.
+  slots.drop(NodeId{3});
+  CHECK_EQ(slots.snapshot_of(NodeId{3}), kNoSlot);
   CHECK_EQ(slots.ref_count(kept), 2);
   CHECK_EQ(slots.allocate(), kNoSlot);
   slots.release(kept);
@@ -60,10 +61,10 @@ TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
   slots.release(kept);
   CHECK_EQ(slots.allocate(), kept);
   // A slot that is no longer a snapshot may be allocated to another sequence.
-  slots.keep(0, kept);
+  slots.keep(NodeId{0}, kept);
   slots.release(kept);
-  CHECK_EQ(slots.snapshot_of(0), kept);
-  slots.drop(0);
+  CHECK_EQ(slots.snapshot_of(NodeId{0}), kept);
+  slots.drop(NodeId{0});
   CHECK_EQ(slots.free(), 1);
   CHECK(slots.consistent(own == 0 ? std::vector<int32_t>{1, 0} : std::vector<int32_t>{0, 1}));
 }
@@ -71,7 +72,7 @@ TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
 TEST(the_consistency_check_finds_leaked_and_overcounted_slots) {
   StateSlots slots(3, 4);
   const SlotId one = slots.allocate();
-  snapshot(slots, 2);
+  snapshot(slots, NodeId{2});
   std::vector<int32_t> held(3, 0);
   CHECK(!slots.consistent(held));
   held[static_cast<size_t>(one)] = 1;
@@ -83,7 +84,7 @@ TEST(the_consistency_check_finds_leaked_and_overcounted_slots) {
 TEST(a_model_without_recurrent_state_has_no_snapshots) {
   const StateSlots slots(0, 100);
   CHECK(!slots.any());
-  CHECK_EQ(slots.snapshot_of(50), kNoSlot);
+  CHECK_EQ(slots.snapshot_of(NodeId{50}), kNoSlot);
   CHECK(slots.consistent({}));
 }
 

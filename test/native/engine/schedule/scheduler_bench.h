@@ -31,7 +31,11 @@ struct Bench {
 
   Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {},
         int n_slots = 0, int snapshot_tokens = 64)
-      : cache(n_pages, 1, ~uint64_t{0}, layout, PrefixCache::names_for(layout, n_pages, 2000), n_slots),
+      : cache({.n_pages = n_pages,
+               .seed = 1,
+               .layout = layout,
+               .max_nodes = PrefixCache::nodes_for(layout, n_pages, 2000),
+               .n_slots = n_slots}),
         scheduler(cache, {.max_rows = max_rows,
                           .max_sequences = max_sequences,
                           .prefix_cache = prefix_cache,
@@ -174,13 +178,14 @@ struct Bench {
       CHECK(!span_across(item.sequence->request.params.spans, item.sequence->kv.n_computed));
       CHECK(!span_across(item.sequence->request.params.spans, item.sequence->kv.n_computed + item.n_tokens));
       const int last = item.sequence->kv.n_computed + item.n_tokens - 1;
-      CHECK(static_cast<int>(item.sequence->kv.pages.size()) > last / kPageTokens);
-      for (int p = item.sequence->kv.n_computed / kPageTokens; p <= last / kPageTokens; ++p)
-        // A page may be written only if it has a single owner.
-        CHECK_EQ(cache.ref_count(item.sequence->kv.pages[static_cast<size_t>(p)]), 1);
-      for (int p = item.sequence->kv.n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens;
-           ++p)
-        CHECK_EQ(cache.pool().ref_count(item.sequence->kv.window_pages[static_cast<size_t>(p)]), 1);
+      const auto check_writable = [&](const PageTable& pages) {
+        CHECK(static_cast<int>(pages.size()) > last / kPageTokens);
+        for (int p = item.sequence->kv.n_computed / kPageTokens; p <= last / kPageTokens; ++p)
+          // A page may be written only if it has a single owner.
+          CHECK_EQ(cache.pool().ref_count(pages[static_cast<size_t>(p)]), 1);
+      };
+      if (cache.layout().full > 0) check_writable(item.sequence->kv.pages);
+      if (cache.layout().windowed > 0) check_writable(item.sequence->kv.window_pages);
       item.sequence->request.started_at = Clock::now();
     }
     CHECK_EQ(rows, plan.n_rows);

@@ -540,7 +540,7 @@ TEST(scheduler_looks_up_a_prompt_without_room_again_only_after_a_change) {
   bench.step();  // The decoder has ended, so there are enough pages.
   CHECK(only(waiting).state == SequenceState::kRunning);
   CHECK(bench.cache.n_lookups() > lookups);
-  CHECK_EQ(only(waiting).kv.n_indexed, 24);  // 20 cached pages and those of one step.
+  CHECK_EQ(only(waiting).kv.n_indexed(), 24);  // 20 cached pages and those of one step.
 }
 
 // Another sequence has taken the prefix from the cache meanwhile, so the prompt needs fewer pages than before.
@@ -648,14 +648,14 @@ TEST(scheduler_shares_pages_between_forks_with_copy_on_write) {
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
   CHECK(request.choices[3]->state == SequenceState::kForked);  // There are only three slots.
-  CHECK_EQ(bench.cache.ref_count(lead.kv.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.kv.nodes[0]), 3);
   const StepPlan& plan = bench.step();
   CHECK_EQ(plan.copies.size(), size_t{2});  // The last choice that writes keeps the original page.
   std::set<PageId> second_pages;
   for (int choice = 0; choice < 3; ++choice)
     second_pages.insert(request.choices[static_cast<size_t>(choice)]->kv.pages[1]);
   CHECK_EQ(second_pages.size(), size_t{3});
-  CHECK_EQ(bench.cache.ref_count(lead.kv.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.kv.nodes[0]), 3);
   for (int i = 0; i < 40; ++i) bench.step();
   for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
   CHECK_EQ(bench.cache.available(), 16);
@@ -795,7 +795,7 @@ TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   one.choices[0]->tokens.push_back(8);
   other.choices[0]->tokens.push_back(7);
   CHECK_EQ(only(one).kv.n_computed, 18);
-  CHECK_EQ(only(one).kv.n_indexed, 1);
+  CHECK_EQ(only(one).kv.n_indexed(), 1);
   CHECK(bench.scheduler.consistent());
   bench.scheduler.plan();
   bench.scheduler.advance();
