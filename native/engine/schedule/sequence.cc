@@ -86,6 +86,7 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       n_scored(choice_index == 0 && owner.params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt),
+      uses_cache(owner.params.use_prefix_cache),
       output(owner.params) {
   tokens = owner.params.prompt;
 }
@@ -107,6 +108,11 @@ void Sequence::allocate() {
 }
 
 const PageId* Sequence::table(int number) const { return kv.table(number, request.layout); }
+
+int Sequence::min_chunk() const {
+  const InputSpan* span = span_across(request.params.spans, kv.n_computed + 1);
+  return span ? span->n_rows : 1;
+}
 
 uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
 

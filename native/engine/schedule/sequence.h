@@ -68,6 +68,7 @@ struct Sequence {
   uint64_t room_needed_at = 0;
   // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
   int hidden_slot = -1;
+  bool uses_cache;  // True if the sequence takes pages from the prefix cache and adds its own.
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
   int n_ahead = 0;
   int preempted_at = -1;  // generated() when the sequence was last preempted for another organization; -1: never.
@@ -83,6 +84,8 @@ struct Sequence {
   int remaining() const { return length() - kv.n_computed; }
   // True while prompt tokens remain whose logits are needed for prompt log-probabilities.
   bool scores() const { return n_scored < n_prompt - 1; }
+  // Minimum number of tokens of a prompt's next chunk: the whole bidirectional span, or 1.
+  int min_chunk() const;
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
   uint64_t order() const;  // Unique sort key by age: older sequences have smaller values.
   // Page table `number` of the model's KvLayout.

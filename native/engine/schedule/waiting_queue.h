@@ -22,7 +22,7 @@
 
 namespace monolith {
 
-enum class Admission : uint8_t {
+enum class AdmissionResult : uint8_t {
   kAdmitted,
   kNotNow,  // The sequence cannot be admitted now, but other sequences may be.
   kNoRoom,  // There are not enough pages. Other organizations may be admitted first, but only kMaxPasses times.
@@ -64,13 +64,13 @@ class WaitingQueue {
       }
       for (const auto& [order, sequence] : organization.line) {
         if (!ready(*sequence)) continue;
-        const Admission admission = try_admit(*sequence);
-        if (admission == Admission::kAdmitted) {
+        const AdmissionResult result = try_admit(*sequence);
+        if (result == AdmissionResult::kAdmitted) {
           Sequence* admitted = sequence;
           settle(turn, *admitted, places(*admitted), in_turn);
           return admitted;
         }
-        if (admission == Admission::kNoRoom && (!may_be_passed(organization, order) || ++n_lacking == kMaxLacking))
+        if (result == AdmissionResult::kNoRoom && (!may_be_passed(organization, order) || ++n_lacking == kMaxLacking))
           return nullptr;
         break;
       }

@@ -9,7 +9,7 @@ namespace {
 
 // Maximum number of steps that an organization with work waits for its first sequence slot while another organization
 // has two. The scheduler guarantees one or two steps if there are enough pages. Otherwise, a sequence that has just
-// been preempted and resumed runs for Scheduler::kMinRunTokens tokens before it is preempted again.
+// been preempted and resumed runs for Admission::kMinRunTokens tokens before it is preempted again.
 constexpr int64_t kMaxWithout = 2000;
 // The same limit if nothing delays the organization except sequences that get slots in the same steps.
 constexpr int64_t kMaxEasily = 24;
@@ -156,7 +156,7 @@ void World::check_places() {
   const bool can_give = std::ranges::any_of(places, [](int n) { return n >= 2; });
   const bool gives = std::ranges::any_of(scheduler.running(), [&](const Sequence* sequence) {
     const bool rests =
-        sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < Scheduler::kMinRunTokens;
+        sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < Admission::kMinRunTokens;
     return places[index_of(*sequence)] >= 2 && !rests;
   });
   const auto n_running = static_cast<int64_t>(scheduler.running().size());

@@ -247,7 +247,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
         CHECK(sequence->kv.n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
               has_slots);
       // All other sequences get a token between two such steps.
-      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);
+      if (plan.first_tokens) CHECK(i - first_tokens_at > PrefillPlanner::kStepsBetween);
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
                         !bench.scheduler.preempted().empty();

@@ -264,7 +264,7 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
     for (const auto& [sequence, running] : was_running) {
       if (!running || sequence->state != SequenceState::kPreempted) continue;
       const auto before = preempted_at.find(sequence);
-      if (before != preempted_at.end()) CHECK(sequence->generated() - before->second >= Scheduler::kMinRunTokens);
+      if (before != preempted_at.end()) CHECK(sequence->generated() - before->second >= Admission::kMinRunTokens);
       preempted_at[sequence] = sequence->generated();
     }
     CHECK(slots_of(bench, 1) >= 1);
@@ -295,8 +295,8 @@ bool younger_gives_way_again(int prompt, int after) {
 
 TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(4, 1));
-  CHECK(!younger_gives_way_again(4, Scheduler::kMinRunTokens - 1));
-  CHECK(younger_gives_way_again(4, Scheduler::kMinRunTokens));
+  CHECK(!younger_gives_way_again(4, Admission::kMinRunTokens - 1));
+  CHECK(younger_gives_way_again(4, Admission::kMinRunTokens));
   CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 

@@ -33,8 +33,8 @@ struct Line {
   Sequence* take() {
     return queue.admit([](const Sequence&) { return true; },
                        [&](Sequence& sequence) {
-                         if (lacking.contains(&sequence)) return Admission::kNoRoom;
-                         return later.contains(&sequence) ? Admission::kNotNow : Admission::kAdmitted;
+                         if (lacking.contains(&sequence)) return AdmissionResult::kNoRoom;
+                         return later.contains(&sequence) ? AdmissionResult::kNotNow : AdmissionResult::kAdmitted;
                        },
                        [](const Sequence& sequence) { return sequence.request.params.n; });
   }
@@ -166,7 +166,7 @@ TEST(waiting_queue_deducts_slots_granted_early_from_later_turns) {
   for (int i = 0; i < 3; ++i) line.add('b');
   const auto claim = [&](char who) {
     const Sequence* taken = line.queue.admit(
-        [](const Sequence&) { return true; }, [](Sequence&) { return Admission::kAdmitted; },
+        [](const Sequence&) { return true; }, [](Sequence&) { return AdmissionResult::kAdmitted; },
         [](const Sequence&) { return 1; }, [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
     return taken ? static_cast<char>(taken->request.params.organization) : '-';
   };

@@ -1,0 +1,319 @@
+#include "engine/schedule/admission.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+
+#include "base/grow.h"
+
+namespace monolith {
+namespace {
+
+int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
+
+// True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
+bool is_blocked(const Sequence& sequence) { return sequence.output.mask_pending || sequence.request.channel->full(); }
+
+// True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
+bool can_start(const Sequence& sequence) { return sequence.request.inputs_ready && !sequence.request.channel->full(); }
+
+void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
+  const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
+  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
+}
+
+}  // namespace
+
+Admission::Admission(const PrefixCache& cache, PageMover& pages, const CacheChanges& changes, const StepLimits& limits)
+    : cache_(cache), pages_(pages), changes_(changes), limits_(limits) {
+  const auto n = static_cast<size_t>(limits.allocated.max_sequences);
+  running_.reserve(n);
+  holders_.reserve(2 * n);  // Also has room for organizations whose sequences were all preempted just now.
+  victims_.reserve(kMaxPreempted);
+}
+
+void Admission::add(Request& request) {
+  request.arrival = next_arrival_++;
+  Sequence& sequence = *request.choices[0];
+  sequence.uses_cache &= limits_.allocated.prefix_cache;
+  waiting_.push(sequence);
+}
+
+void Admission::fork(Sequence& lead, Sequence& fork) {
+  assert(lead.state == SequenceState::kRunning && lead.kv.n_computed == lead.n_prompt);
+  grow(preempted_, preempted_.size() + running_.size() + 1);
+  fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
+  fork.uses_cache = lead.uses_cache;
+  bool has_place = waiting_.empty() && free_slots() > 0;
+  if (lead.request.reserved_slots > 0) {
+    --lead.request.reserved_slots;
+    --reserved_slots_;
+    // Resumed sequences or a lowered limit may have taken the reserved slot.
+    has_place = static_cast<int>(running_.size()) < limits_.max_sequences;
+  }
+  if (!has_place) {
+    fork.state = SequenceState::kForked;
+    waiting_.push(fork);
+    return;
+  }
+  pages_.share(lead.kv, fork.kv);
+  fork.state = SequenceState::kRunning;
+  insert_by_age(running_, fork);
+}
+
+void Admission::remove(Sequence& sequence) {
+  switch (sequence.state) {
+    case SequenceState::kWaiting:
+    case SequenceState::kForked: waiting_.remove(sequence); break;
+    case SequenceState::kRunning: std::erase(running_, &sequence); break;
+    case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
+    case SequenceState::kEnded: return;
+  }
+  pages_.release(sequence.kv);
+  sequence.state = SequenceState::kEnded;
+}
+
+void Admission::start_step() { preempted_now_ = ran_out_of_memory_ = false; }
+
+void Admission::preempt_blocked() {
+  for (size_t i = running_.size(); i-- > 0;)
+    if (is_blocked(*running_[i])) preempt(*running_[i]);
+  // Preempting blocked sequences does not stop admission: they are not admitted again while they are blocked, so there
+  // is no thrashing.
+  preempted_now_ = false;
+}
+
+void Admission::preempt(Sequence& sequence) {
+  assert(sequence.state == SequenceState::kRunning);
+  std::erase(running_, &sequence);
+  pages_.release(sequence.kv);
+  sequence.kv.n_computed = sequence.kv.n_out_of_window = sequence.kv.n_planned = sequence.n_ahead = 0;
+  sequence.state = SequenceState::kPreempted;
+  insert_by_age(preempted_, sequence);
+  ++preemptions_;
+  preempted_now_ = true;
+}
+
+bool Admission::make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
+  while (!pages_.make_writable(sequence, n_tokens, copies)) {
+    Sequence& victim = *running_.back();
+    preempt(victim);
+    if (&victim == &sequence) return false;
+    // The next attempt checks all pages again: the victim may have been the sequence that shared one of them.
+  }
+  return true;
+}
+
+void Admission::extend_windows() {
+  if (cache_.layout().windowed == 0) return;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.decoding()) continue;
+    pages_.extend_window(sequence, std::ssize(running_));
+    while (sequence.state == SequenceState::kRunning && pages_.writable(sequence) < sequence.min_chunk())
+      if (!pages_.add_window_page(sequence)) preempt(*running_.back());
+  }
+}
+
+void Admission::count_reserved_slots() {
+  reserved_slots_ = 0;
+  for (const Sequence* sequence : running_)
+    if (sequence->choice == 0) reserved_slots_ += sequence->request.reserved_slots;
+}
+
+void Admission::count_slots() {
+  holders_.clear();
+  for (const Sequence* sequence : running_) holders_.push_back({sequence->request.params.organization, 1});
+  std::sort(holders_.begin(), holders_.end(),
+            [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
+  size_t kept = 0;
+  for (const Holder& holder : holders_) {
+    if (kept > 0 && holders_[kept - 1].organization == holder.organization)
+      ++holders_[kept - 1].places;
+    else
+      holders_[kept++] = holder;
+  }
+  holders_.resize(kept);
+}
+
+int Admission::slots_of(uint64_t organization) const {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  return at != holders_.end() && at->organization == organization ? at->places : 0;
+}
+
+void Admission::add_slots(uint64_t organization, int places) {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  if (at != holders_.end() && at->organization == organization)
+    at->places += places;
+  else
+    holders_.insert(at, {organization, places});
+}
+
+bool Admission::is_only_one(const Sequence& sequence) const {
+  const uint64_t organization = sequence.request.params.organization;
+  return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
+         std::ranges::none_of(preempted_,
+                              [=](const Sequence* one) { return one->request.params.organization == organization; });
+}
+
+void Admission::serve_entitlements() {
+  if (preempted_now_ || (waiting_.empty() && preempted_.empty())) return;
+  count_slots();
+  for (int i = 0; i < kMaxEntitlements && serve_one_entitlement(); ++i) continue;
+}
+
+// Serves one organization that has no slot, those with a preempted sequence first.
+bool Admission::serve_one_entitlement() {
+  const auto has_none = [this](uint64_t organization) { return slots_of(organization) == 0; };
+  for (Sequence* sequence : preempted_) {
+    if (is_blocked(*sequence) || !has_none(sequence->request.params.organization)) continue;
+    if (try_entitle(*sequence) != AdmissionResult::kAdmitted) return false;
+    std::erase(preempted_, sequence);
+    return true;
+  }
+  if (free_slots() <= 0 && !choose_victim()) return false;
+  return waiting_.admit(
+             can_start, [this](Sequence& sequence) { return try_entitle(sequence); }, places_taken, has_none) !=
+         nullptr;
+}
+
+AdmissionResult Admission::try_entitle(Sequence& sequence) {
+  const bool is_place_free = free_slots() > 0;
+  AdmissionResult result = is_place_free ? try_admit(sequence, {}) : AdmissionResult::kNotNow;
+  if ((!is_place_free || result == AdmissionResult::kNoRoom) && preempt_for(sequence)) result = try_admit(sequence, {});
+  if (result == AdmissionResult::kAdmitted) add_slots(sequence.request.params.organization, 1);
+  return result;
+}
+
+// Preempts sequences of other organizations until `sequence` can be admitted. Preempts none if that would not help.
+bool Admission::preempt_for(const Sequence& sequence) {
+  int places = free_slots();
+  // The operator has lowered the limit: preempting one sequence would not make a slot available.
+  if (places < 0) return false;
+  const KvLayout& layout = cache_.layout();
+  int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), limits_.max_batch_tokens) -
+                 layout.tables() * static_cast<int64_t>(running_.size());
+  victims_.clear();
+  while (places < 1 || room < 0) {
+    Sequence* victim = static_cast<int>(victims_.size()) < kMaxPreempted ? choose_victim() : nullptr;
+    if (!victim) break;
+    victims_.push_back(victim);
+    add_slots(victim->request.params.organization, -1);
+    ++places;
+    // Also counts the pages reserved for the victim's next token.
+    room += pages_.exclusive_pages(victim->kv) + layout.tables();
+  }
+  const bool helps = places >= 1 && room >= 0;
+  for (Sequence* victim : victims_) {
+    if (!helps) {
+      add_slots(victim->request.params.organization, 1);
+      continue;
+    }
+    preempt(*victim);
+    victim->preempted_at = victim->generated();
+  }
+  victims_.clear();
+  if (helps) count_reserved_slots();
+  return helps;
+}
+
+// The youngest sequence of the organization with the most slots. Null if no organization has two, or if all of these
+// sequences were preempted too recently.
+Sequence* Admission::choose_victim() const {
+  Sequence* found = nullptr;
+  int most = 1;
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence* sequence = running_[i];
+    if (sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < kMinRunTokens) continue;
+    const int places = slots_of(sequence->request.params.organization);
+    if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
+    found = sequence;
+    most = places;
+  }
+  return found;
+}
+
+bool Admission::may_admit() const {
+  if (preempted_now_ || static_cast<int>(running_.size()) >= limits_.max_sequences) return false;
+  return !preempted_.empty() || (free_slots() > 0 && !waiting_.empty());
+}
+
+Sequence* Admission::admit_one(std::span<Sequence* const> prompts) {
+  if (!may_admit()) return nullptr;
+  for (Sequence* sequence : preempted_) {
+    if (is_blocked(*sequence)) continue;
+    const AdmissionResult result = try_admit(*sequence, prompts);
+    if (result == AdmissionResult::kNoRoom) return nullptr;
+    if (result == AdmissionResult::kNotNow) continue;
+    std::erase(preempted_, sequence);
+    return sequence;
+  }
+  if (free_slots() <= 0) return nullptr;
+  return waiting_.admit(
+      can_start, [&](Sequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
+}
+
+// Allocates what a sequence needs to run. If memory runs out, marks the request and returns false.
+bool Admission::allocate(Sequence& sequence) {
+  if (sequence.request.out_of_memory) return false;
+  try {
+    sequence.allocate();
+    grow(preempted_, preempted_.size() + running_.size() + 1);  // Preempting a sequence must not fail.
+    return true;
+  } catch (const std::bad_alloc&) {
+    sequence.request.out_of_memory = ran_out_of_memory_ = true;
+    return false;
+  }
+}
+
+// True if another attempt to admit the sequence would fail like the last one. What it needed then is a lower bound as
+// long as nothing is added to its organization's part of the cache: evictions only make its cached prefix shorter. Its
+// cached pages count as needed and as available, unless a running sequence references them.
+bool Admission::still_lacks_room(const Sequence& sequence) const {
+  if (sequence.room_needed == 0 || running_.empty()) return false;
+  if (sequence.room_needed_at != changes_.count(sequence.request.params.organization)) return false;
+  return cache_.available() < sequence.room_needed + cache_.layout().tables() * static_cast<int64_t>(running_.size());
+}
+
+AdmissionResult Admission::try_admit(Sequence& sequence, std::span<Sequence* const> prompts) {
+  KvState& kv = sequence.kv;
+  assert(kv.nodes.empty() && kv.pages.empty() && kv.n_computed == 0);
+  const int64_t reserve = std::ssize(running_);
+  // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
+  // while a long prompt waits for pages.
+  if (!cache_.has_room(1 + reserve, 1 + reserve) || still_lacks_room(sequence)) return AdmissionResult::kNoRoom;
+  if (!allocate(sequence)) return AdmissionResult::kNotNow;
+  const int64_t available = cache_.available();
+  pages_.take_cached_pages(sequence);
+  const bool wait = pages_.next_page_is_being_computed(sequence, prompts);
+  PageDemand missing = pages_.missing_pages(sequence);
+  // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
+  if (running_.empty()) missing.windows = std::min<int64_t>(missing.windows, 1);
+  sequence.room_needed = 0;
+  if (wait || !cache_.has_room(missing.full + reserve, missing.windows + reserve)) {
+    const KvLayout& layout = cache_.layout();
+    if (!wait)
+      sequence.room_needed =
+          available - cache_.available() + layout.full * missing.full + layout.windowed * missing.windows;
+    sequence.room_needed_at = changes_.count(sequence.request.params.organization);
+    pages_.release(kv);
+    kv.n_computed = kv.n_out_of_window = 0;
+    return wait ? AdmissionResult::kNotNow : AdmissionResult::kNoRoom;
+  }
+  pages_.count_cached(sequence, kv.n_computed);
+  if (sequence.choice == 0) {
+    Request& request = sequence.request;
+    if (sequence.state == SequenceState::kWaiting)
+      request.reserved_slots = std::min(request.params.n, free_slots()) - 1;
+    reserved_slots_ += request.reserved_slots;
+  }
+  pages_.allocate_pages(sequence, reserve);
+  sequence.state = SequenceState::kRunning;
+  kv.n_planned = 0;
+  insert_by_age(running_, sequence);
+  return AdmissionResult::kAdmitted;
+}
+
+}  // namespace monolith

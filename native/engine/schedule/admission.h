@@ -1,0 +1,113 @@
+// Decides who runs: which sequences get a sequence slot and pages, in the fair order of WaitingQueue, and which are
+// preempted. Owns the lists of waiting, running and preempted sequences. Engine thread only.
+//
+// Entitlements: an organization that has work but no running sequence is entitled to a slot immediately. If no slot is
+// free or there are too few pages, sequences of other organizations are preempted: the youngest sequence of the
+// organization with the most slots first. An organization's only sequence is never preempted for this, nor is a sequence
+// that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One entitlement preempts
+// at most kMaxPreempted sequences. Preempted sequences resume like any other.
+//
+// A sequence is admitted if there are pages for its whole prompt (for sliding-window layers: for one window and one
+// step) plus one page for each running sequence. A request with n choices gets up to n slots at once; its other choices
+// wait for their organization's turn one at a time. A sequence for which there was no room is looked up in the prefix
+// cache again only when enough pages are available or its organization's part of the cache has changed.
+//
+// A running sequence never fails for lack of pages: if no page is free for it, the youngest running sequence is
+// preempted, possibly the one that needs the page. So the oldest sequence always advances.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kv/prefix_cache.h"
+#include "engine/schedule/cache_changes.h"
+#include "engine/schedule/page_mover.h"
+#include "engine/schedule/sequence.h"
+#include "engine/schedule/step_limits.h"
+#include "engine/schedule/waiting_queue.h"
+
+namespace monolith {
+
+class Admission {
+ public:
+  // Minimum number of tokens that a sequence generates between two preemptions for other organizations.
+  static constexpr int kMinRunTokens = 64;
+  static constexpr int kMaxPreempted = 4;     // Maximum sequences preempted for one entitlement.
+  static constexpr int kMaxEntitlements = 8;  // Maximum entitlements served per step.
+
+  Admission(const PrefixCache& cache, PageMover& pages, const CacheChanges& changes, const StepLimits& limits);
+
+  void add(Request& request);
+  // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
+  // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
+  void fork(Sequence& lead, Sequence& fork);
+  void remove(Sequence& sequence);  // Removes a sequence from its list and releases its pages.
+
+  void start_step();       // Called before a step is planned.
+  void preempt_blocked();  // Preempts running sequences that cannot advance now.
+  // Allocates the next window pages of running prompts.
+  void extend_windows();
+  // Serves organizations without a slot. Runs before the decodes are planned, because a preempted sequence must not be
+  // in the plan.
+  void serve_entitlements();
+  // Makes the pages of the sequence's next `n_tokens` positions writable. Returns false if the sequence was preempted.
+  bool make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
+  // Counts the slots that running requests have reserved for their other choices.
+  void count_reserved_slots();
+  bool may_admit() const;
+  // Admits one sequence: first preempted ones, whose organization has already paid for the slot, then waiting ones.
+  // `prompts`: those planned for the same step. Returns null if none was admitted.
+  Sequence* admit_one(std::span<Sequence* const> prompts);
+
+  // Counts each organization's slots, for is_only_one().
+  void count_slots();
+  // True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
+  // sends many long prompts, none of them gets a step of its own.
+  bool is_only_one(const Sequence& sequence) const;
+
+  const WaitingQueue& waiting() const { return waiting_; }
+  const std::vector<Sequence*>& running() const { return running_; }      // Oldest first.
+  const std::vector<Sequence*>& preempted() const { return preempted_; }  // Oldest first.
+  uint64_t preemptions() const { return preemptions_; }
+  // True if a sequence was left out of this step because its memory could not be allocated.
+  bool ran_out_of_memory() const { return ran_out_of_memory_; }
+
+ private:
+  // Number of sequence slots that one organization holds, that is, of its running sequences.
+  struct Holder {
+    uint64_t organization;
+    int places;
+  };
+
+  int slots_of(uint64_t organization) const;
+  void add_slots(uint64_t organization, int places);
+  int free_slots() const { return limits_.max_sequences - static_cast<int>(running_.size()) - reserved_slots_; }
+  bool serve_one_entitlement();
+  AdmissionResult try_entitle(Sequence& sequence);
+  bool preempt_for(const Sequence& sequence);
+  Sequence* choose_victim() const;
+  void preempt(Sequence& sequence);
+  AdmissionResult try_admit(Sequence& sequence, std::span<Sequence* const> prompts);
+  bool still_lacks_room(const Sequence& sequence) const;
+  bool allocate(Sequence& sequence);
+
+  const PrefixCache& cache_;
+  PageMover& pages_;
+  const CacheChanges& changes_;
+  const StepLimits& limits_;
+  WaitingQueue waiting_;
+  std::vector<Sequence*> running_;
+  std::vector<Sequence*> preempted_;
+  std::vector<Holder> holders_;  // Sorted by organization. Valid while entitlements are served and prompts are planned.
+  std::vector<Sequence*> victims_;  // Scratch of preempt_for().
+  int reserved_slots_ = 0;          // Sum of the slots that running requests have reserved for their other choices.
+  // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
+  // in turn.
+  bool preempted_now_ = false;
+  bool ran_out_of_memory_ = false;
+  uint64_t next_arrival_ = 0;
+  uint64_t preemptions_ = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,64 @@
+// Decides how many prompt tokens each prompt gets in a step: in steps of first tokens, and in the rest of an ordinary
+// step, which it also offers to newly admitted sequences. Engine thread only.
+//
+// Bidirectional spans: a span is always computed in one step, even if it exceeds its prompt's budget. A span that does
+// not fit next to the decodes gets a step of its own, like first tokens.
+//
+// Shared prefixes: if another sequence computes the next page of a prompt in the same step, the prompt waits and takes
+// the page from the prefix cache in the next step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/schedule/admission.h"
+#include "engine/schedule/page_mover.h"
+#include "engine/schedule/sequence.h"
+#include "engine/schedule/step_builder.h"
+#include "engine/schedule/step_limits.h"
+
+namespace monolith {
+
+class PrefillPlanner {
+ public:
+  static constexpr int kStepsBetween = 3;  // Minimum number of ordinary steps between two steps of first tokens.
+  // Shares of the prefill budget for an organization that waits for its first token.
+  static constexpr int kFirstTokenShares = 3;
+
+  PrefillPlanner(Admission& admission, PageMover& pages, StepBuilder& step, const StepLimits& limits);
+
+  // Plans a step of first tokens or of one long span, if it is due. Otherwise returns false; the plan is then empty.
+  bool plan_first_tokens(int budget);
+  // Plans up to `budget` prompt tokens, of running prompts and of sequences that are admitted now.
+  void plan_prompts(int budget);
+
+ private:
+  // One organization's range in `prompts_` and its part of the prefill budget.
+  struct PromptGroup {
+    size_t begin, end;
+    uint64_t oldest;  // order() of the group's oldest sequence.
+    int64_t demand;   // Remaining prompt tokens of the group.
+    int shares;
+  };
+
+  bool plan_long_span();
+  void group_prompts();
+  int split_budget(int budget, bool may_admit);
+  int schedule_tokens(Sequence& sequence, int n_tokens);
+
+  Admission& admission_;
+  PageMover& pages_;
+  StepBuilder& step_;
+  const StepLimits& limits_;
+  // Prompts of the step being planned. Grouped by organization; within a group the oldest prompt first, then the
+  // shortest ones.
+  std::vector<Sequence*> prompts_;
+  std::vector<PromptGroup> groups_;
+  // Tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget up to this
+  // number.
+  int rows_left_ = 0;
+  int steps_since_first_tokens_ = kStepsBetween;
+};
+
+}  // namespace monolith

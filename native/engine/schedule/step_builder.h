@@ -1,0 +1,36 @@
+// Builds the plan of one step and counts its logit rows. Engine thread only.
+//
+// Prompt log-probabilities: a prompt chunk is limited by the logit rows that remain after one row per sequence that may
+// run.
+#pragma once
+
+#include "engine/schedule/sequence.h"
+#include "engine/schedule/snapshot_keeper.h"
+#include "engine/schedule/step_limits.h"
+#include "engine/schedule/step_plan.h"
+
+namespace monolith {
+
+class StepBuilder {
+ public:
+  StepBuilder(SnapshotKeeper& snapshots, const StepLimits& limits, const KvLayout& layout);
+
+  StepPlan& plan() { return plan_; }
+  void clear();
+  void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
+  // Adds the next `n_tokens` tokens of the sequence. Returns false, and clears its n_planned, if there is no slot for its
+  // recurrent state: the sequence is scheduled when others have released theirs.
+  bool add(Sequence& sequence, int n_tokens);
+  // Number of the next `n_tokens` tokens, after those already planned, for which there are logit rows.
+  int scorable(const Sequence& sequence, int n_tokens) const;
+  // Schedules `n_tokens` more tokens: adds them to n_planned and takes their logit rows.
+  void schedule(Sequence& sequence, int n_tokens);
+
+ private:
+  SnapshotKeeper& snapshots_;
+  const StepLimits& limits_;
+  StepPlan plan_;
+  int score_rows_left_ = 0;  // Logit rows left in the step, after one row for each sequence that may run.
+};
+
+}  // namespace monolith
