@@ -24,7 +24,7 @@
 #endif
 
 #include "engine/loop/step_loop.h"
-#include "engine/schedule/request_check.h"
+#include "engine/request_check.h"
 #include "engine/output/grammar_compiler.h"
 #include "engine/output/marker_bans.h"
 #include "vision/vision.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/inputs.h"
-#include "text/tokenizer/token.h"
+#include "base/token_id.h"
 
 namespace monolith {
 

@@ -177,6 +177,28 @@ t.test('engine.h does not include models, kernels or file formats', async (t) =>
   );
 });
 
+/** What the scheduler and the KV cache must not depend on: text, grammars, sampling, requests and the loop. */
+const aboveScheduling = (file: string): boolean =>
+  /^native\/(text|formats\/hf)\//.test(file) ||
+  (file.startsWith('native/engine/') && !/^native\/engine\/(kv\/|schedule\/|inputs\.h$)/.test(file));
+
+/** Files of engine/schedule and engine/kv that include such a file, directly or indirectly. */
+const schedulingViolations = (links: Links): string[] =>
+  [...links.keys()]
+    .filter((file) => /^native\/engine\/(schedule|kv)\//.test(file))
+    .flatMap((file) =>
+      reachedFrom(file, links)
+        .filter(aboveScheduling)
+        .map((target) => `${file} -> ${target}`),
+    );
+
+t.test('engine/schedule and engine/kv do not include text, grammars, sampling or the loop', async (t) => {
+  const links = nativeLinks();
+  const reached = reachedFrom('native/engine/schedule/scheduler.h', links);
+  t.ok(reached.includes('native/engine/kv/prefix_cache.h'), 'includes are followed');
+  t.same(schedulingViolations(links), []);
+});
+
 t.test('the checks detect violations', async (t) => {
   const links: Links = new Map([
     ['src/shared/ids.ts', ['src/http/app.ts']],
@@ -189,5 +211,20 @@ t.test('the checks detect violations', async (t) => {
     'src/shared/ids.ts -> src/http/app.ts',
   ]);
   t.same(cycles(links), [['src/http/app.ts', 'src/http/body.ts', 'src/shared/ids.ts']]);
+  t.same(
+    schedulingViolations(
+      new Map([
+        ['native/engine/schedule/scheduler.h', ['native/engine/kv/kv_state.h', 'native/engine/inputs.h']],
+        ['native/engine/kv/kv_state.h', ['native/engine/request.h']],
+        ['native/engine/request.h', ['native/text/tokenizer/tokenizer.h']],
+      ]),
+    ),
+    [
+      'native/engine/schedule/scheduler.h -> native/engine/request.h',
+      'native/engine/schedule/scheduler.h -> native/text/tokenizer/tokenizer.h',
+      'native/engine/kv/kv_state.h -> native/engine/request.h',
+      'native/engine/kv/kv_state.h -> native/text/tokenizer/tokenizer.h',
+    ],
+  );
   t.same(reachedFrom('src/shared/ids.ts', links), ['src/http/app.ts', 'src/http/body.ts', 'src/shared/ids.ts']);
 });

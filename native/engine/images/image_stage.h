@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "engine/images/embedding_cache.h"
-#include "engine/schedule/sequence.h"
+#include "engine/sequence.h"
 #include "vision/vision.h"
 
 namespace monolith {

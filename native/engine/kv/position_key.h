@@ -10,7 +10,7 @@
 
 #include "backend/kv_cache.h"
 #include "engine/inputs.h"
-#include "text/tokenizer/tokenizer.h"
+#include "base/token_id.h"
 
 namespace monolith {
 

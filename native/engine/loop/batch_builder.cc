@@ -45,7 +45,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
   embedded_.clear();
   prompt_rows_ = 0;
   for (const StepPlan::Item& item : plan.items) {
-    const Sequence& sequence = *item.sequence;
+    const Sequence& sequence = sequence_of(*item.sequence);
     const auto first_row = static_cast<int>(tokens_.size());
     const auto first = sequence.tokens.begin() + sequence.kv.n_computed;
     tokens_.insert(tokens_.end(), first, first + item.n_tokens);
@@ -90,7 +90,7 @@ void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row)
 
 // Adds one segment, or one segment per state slot for models with recurrent state.
 void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item, int row) {
-  const Sequence& sequence = *item.sequence;
+  const Sequence& sequence = sequence_of(*item.sequence);
   int position = sequence.kv.n_computed;
   const auto add = [&](int n_tokens, SlotId from, SlotId to) {
     add_segment(sequence, {row, n_tokens, position, sequence.table(0), from, to});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence.h"
 #include "model/model.h"
 
 namespace monolith {

@@ -30,7 +30,7 @@ void RequestLifecycle::add(std::unique_ptr<Request> request) {
   gauges_.note_added(added.params.prompt.size());
   guard(added, [&] {
     images_.add(added);
-    scheduler_.add(added);
+    scheduler_.add(*added.choices[0]);
   });
 }
 
@@ -66,7 +66,7 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
 // A request counts as waiting until a step computes part of it, even if it holds a slot. Until then queue_wait_ms
 // applies, afterwards generation_ms.
 void RequestLifecycle::expire(Clock::time_point now) {
-  const auto out_of_time = [now](const Sequence& sequence) {
+  const auto out_of_time = [now](const ScheduledSequence& sequence) {
     const Request& request = sequence.request;
     const uint32_t limit_ms = request.started() ? request.params.generation_ms : request.params.queue_wait_ms;
     return limit_ms > 0 && passed(request.started_at.value_or(request.waits_since), limit_ms, now);
@@ -75,7 +75,7 @@ void RequestLifecycle::expire(Clock::time_point now) {
   try {
     scheduler_.waiting_queue().collect(out_of_time, expired_);
     for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
-      for (const Sequence* sequence : *sequences) {
+      for (const ScheduledSequence* sequence : *sequences) {
         if (!out_of_time(*sequence)) continue;
         Request& request = sequence->request;
         if (std::find(expired_.begin(), expired_.end(), &request) == expired_.end()) expired_.push_back(&request);

@@ -113,7 +113,7 @@ bool StepLoop::step() {
 // step time; prefill leaves half of it.
 bool StepLoop::run_vision(Clock::duration step) {
   const bool answers =
-      std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
+      std::ranges::any_of(scheduler_.running(), [](const ScheduledSequence* sequence) { return sequence->decoding(); });
   sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
                                   : kSeenAlone);
   return sees_;

@@ -30,7 +30,7 @@ bool is_plain(const Sequence& sequence) {
 }  // namespace
 
 void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
-  Sequence& sequence = *item.sequence;
+  Sequence& sequence = sequence_of(*item.sequence);
   // A choice of the same request failed, which ended the whole request.
   if (sequence.state == SequenceState::kEnded) return;
   Request& request = sequence.request;
@@ -49,7 +49,7 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
 }
 
 void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks) {
-  Sequence& sequence = *item.sequence;
+  Sequence& sequence = sequence_of(*item.sequence);
   if (tasks.empty() || sequence.state == SequenceState::kEnded) return;
   scores_.clear();
   for (const int32_t task : tasks) {

@@ -57,12 +57,12 @@ Constraints::Outcome Constraints::within_budget(Work work) {
   return outcome;
 }
 
-bool Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
+bool Constraints::see_to_due(const std::vector<ScheduledSequence*>& preempted) {
   grammar_fuel_ = grammar::Fuel(grammar_steps_);
   due_.clear();
   try {
-    for (Sequence* sequence : preempted)
-      if (sequence->output.mask_pending) due_.emplace_back(sequence, 0);
+    for (ScheduledSequence* scheduled : preempted)
+      if (Sequence& sequence = sequence_of(*scheduled); sequence.output.mask_pending) due_.emplace_back(&sequence, 0);
   } catch (const std::bad_alloc&) {  // The sequences that are missing from the list get their turn in a later step.
   }
   if (due_.empty()) return true;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/sampling/sampler.h"
-#include "engine/schedule/sequence.h"
+#include "engine/sequence.h"
 #include "engine/output/mask_prefetcher.h"
 #include "text/grammar/grammar.h"
 
@@ -55,7 +55,7 @@ class Constraints {
   // Call before each step: unblocks sequences whose pending mask (Sequence::mask_pending) is ready. The others are
   // queued for the worker thread in turn: one sequence of each organization before a second one of any. Returns false
   // if memory ran out for a sequence (Request::out_of_memory).
-  bool see_to_due(const std::vector<Sequence*>& preempted);
+  bool see_to_due(const std::vector<ScheduledSequence*>& preempted);
   // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {
     if (sequence.output.matcher.active()) mask_ahead_.add(sequence.output.matcher, tokenizer_for(sequence));

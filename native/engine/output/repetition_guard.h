@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "text/tokenizer/token.h"
+#include "base/token_id.h"
 
 namespace monolith {
 

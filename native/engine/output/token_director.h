@@ -3,7 +3,7 @@
 // the sequences. Engine thread only.
 #pragma once
 
-#include "engine/schedule/sequence.h"
+#include "engine/sequence.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith {

@@ -46,7 +46,7 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     // was submitted are skipped.
     const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
     const bool has_ended = item.sequence->state == SequenceState::kEnded;
-    tasks_.push_back(forks || has_ended ? kNotRequested : request_in_step(*item.sequence, row));
+    tasks_.push_back(forks || has_ended ? kNotRequested : request_in_step(sequence_of(*item.sequence), row));
     tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_drafts), kNotRequested);
     row += static_cast<size_t>(1 + item.n_drafts) * row_width_;
   }
@@ -57,7 +57,7 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
 // Adds tasks for this step's prompt logprobs: they score the given prompt tokens instead of drawing one. Returns the
 // first row after the scored rows.
 const float* SampleRequests::request_scores(const StepPlan::Item& item, const float* row) {
-  const Sequence& sequence = *item.sequence;
+  const Sequence& sequence = sequence_of(*item.sequence);
   const bool has_ended = sequence.state == SequenceState::kEnded;
   for (int i = 0; i < item.n_scored; ++i, row += row_width_) {
     SampleTask task;
@@ -75,7 +75,7 @@ const float* SampleRequests::request_scores(const StepPlan::Item& item, const fl
 void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* logits) {
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {
-    const Sequence& sequence = *item.sequence;
+    const Sequence& sequence = sequence_of(*item.sequence);
     const GenerationRequest& params = sequence.request.params;
     const bool by_place = params.marker_bans.any();
     const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&

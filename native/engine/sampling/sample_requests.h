@@ -10,6 +10,7 @@
 
 #include "engine/sampling/batch_sampler.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence.h"
 #include "engine/output/constraints.h"
 
 namespace monolith {

@@ -9,16 +9,10 @@
 namespace monolith {
 namespace {
 
-int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
+int places_taken(const ScheduledSequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.reserved_slots : 0); }
 
-// True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
-bool is_blocked(const Sequence& sequence) { return sequence.output.mask_pending || sequence.request.channel->full(); }
-
-// True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
-bool can_start(const Sequence& sequence) { return sequence.request.inputs_ready && !sequence.request.channel->full(); }
-
-void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
-  const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
+void insert_by_age(std::vector<ScheduledSequence*>& list, ScheduledSequence& sequence) {
+  const auto older = [](const ScheduledSequence* a, const ScheduledSequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
 }
 
@@ -32,21 +26,21 @@ Admission::Admission(const PrefixCache& cache, PageMover& pages, const CacheChan
   victims_.reserve(kMaxPreempted);
 }
 
-void Admission::add(Request& request) {
-  request.arrival = next_arrival_++;
-  Sequence& sequence = *request.choices[0];
+void Admission::add(ScheduledSequence& sequence) {
+  sequence.arrival = next_arrival_++;
   sequence.uses_cache &= limits_.allocated.prefix_cache;
   waiting_.push(sequence);
 }
 
-void Admission::fork(Sequence& lead, Sequence& fork) {
+void Admission::fork(ScheduledSequence& lead, ScheduledSequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.kv.n_computed == lead.n_prompt);
   grow(preempted_, preempted_.size() + running_.size() + 1);
   fork.allocate();  // Also without a slot, because the fork takes its first token immediately.
+  fork.arrival = lead.arrival;
   fork.uses_cache = lead.uses_cache;
   bool has_place = waiting_.empty() && free_slots() > 0;
-  if (lead.request.reserved_slots > 0) {
-    --lead.request.reserved_slots;
+  if (lead.reserved_slots > 0) {
+    --lead.reserved_slots;
     --reserved_slots_;
     // Resumed sequences or a lowered limit may have taken the reserved slot.
     has_place = static_cast<int>(running_.size()) < limits_.max_sequences;
@@ -61,7 +55,7 @@ void Admission::fork(Sequence& lead, Sequence& fork) {
   insert_by_age(running_, fork);
 }
 
-void Admission::remove(Sequence& sequence) {
+void Admission::remove(ScheduledSequence& sequence) {
   switch (sequence.state) {
     case SequenceState::kWaiting:
     case SequenceState::kForked: waiting_.remove(sequence); break;
@@ -77,13 +71,13 @@ void Admission::start_step() { preempted_now_ = ran_out_of_memory_ = false; }
 
 void Admission::preempt_blocked() {
   for (size_t i = running_.size(); i-- > 0;)
-    if (is_blocked(*running_[i])) preempt(*running_[i]);
+    if (running_[i]->is_blocked()) preempt(*running_[i]);
   // Preempting blocked sequences does not stop admission: they are not admitted again while they are blocked, so there
   // is no thrashing.
   preempted_now_ = false;
 }
 
-void Admission::preempt(Sequence& sequence) {
+void Admission::preempt(ScheduledSequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
   pages_.release(sequence.kv);
@@ -94,9 +88,9 @@ void Admission::preempt(Sequence& sequence) {
   preempted_now_ = true;
 }
 
-bool Admission::make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
+bool Admission::make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
   while (!pages_.make_writable(sequence, n_tokens, copies)) {
-    Sequence& victim = *running_.back();
+    ScheduledSequence& victim = *running_.back();
     preempt(victim);
     if (&victim == &sequence) return false;
     // The next attempt checks all pages again: the victim may have been the sequence that shared one of them.
@@ -107,7 +101,7 @@ bool Admission::make_writable(Sequence& sequence, int n_tokens, std::vector<Step
 void Admission::extend_windows() {
   if (cache_.layout().windowed == 0) return;
   for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence& sequence = *running_[i];
+    ScheduledSequence& sequence = *running_[i];
     if (sequence.decoding()) continue;
     pages_.extend_window(sequence, std::ssize(running_));
     while (sequence.state == SequenceState::kRunning && pages_.writable(sequence) < sequence.min_chunk())
@@ -117,13 +111,13 @@ void Admission::extend_windows() {
 
 void Admission::count_reserved_slots() {
   reserved_slots_ = 0;
-  for (const Sequence* sequence : running_)
-    if (sequence->choice == 0) reserved_slots_ += sequence->request.reserved_slots;
+  for (const ScheduledSequence* sequence : running_)
+    if (sequence->choice == 0) reserved_slots_ += sequence->reserved_slots;
 }
 
 void Admission::count_slots() {
   holders_.clear();
-  for (const Sequence* sequence : running_) holders_.push_back({sequence->request.params.organization, 1});
+  for (const ScheduledSequence* sequence : running_) holders_.push_back({sequence->organization, 1});
   std::sort(holders_.begin(), holders_.end(),
             [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
   size_t kept = 0;
@@ -151,11 +145,11 @@ void Admission::add_slots(uint64_t organization, int places) {
     holders_.insert(at, {organization, places});
 }
 
-bool Admission::is_only_one(const Sequence& sequence) const {
-  const uint64_t organization = sequence.request.params.organization;
+bool Admission::is_only_one(const ScheduledSequence& sequence) const {
+  const uint64_t organization = sequence.organization;
   return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
          std::ranges::none_of(preempted_,
-                              [=](const Sequence* one) { return one->request.params.organization == organization; });
+                              [=](const ScheduledSequence* one) { return one->organization == organization; });
 }
 
 void Admission::serve_entitlements() {
@@ -167,28 +161,28 @@ void Admission::serve_entitlements() {
 // Serves one organization that has no slot, those with a preempted sequence first.
 bool Admission::serve_one_entitlement() {
   const auto has_none = [this](uint64_t organization) { return slots_of(organization) == 0; };
-  for (Sequence* sequence : preempted_) {
-    if (is_blocked(*sequence) || !has_none(sequence->request.params.organization)) continue;
+  for (ScheduledSequence* sequence : preempted_) {
+    if (sequence->is_blocked() || !has_none(sequence->organization)) continue;
     if (try_entitle(*sequence) != AdmissionResult::kAdmitted) return false;
     std::erase(preempted_, sequence);
     return true;
   }
   if (free_slots() <= 0 && !choose_victim()) return false;
-  return waiting_.admit(
-             can_start, [this](Sequence& sequence) { return try_entitle(sequence); }, places_taken, has_none) !=
-         nullptr;
+  return waiting_.admit([](const ScheduledSequence& sequence) { return sequence.can_start(); },
+                        [this](ScheduledSequence& sequence) { return try_entitle(sequence); }, places_taken,
+                        has_none) != nullptr;
 }
 
-AdmissionResult Admission::try_entitle(Sequence& sequence) {
+AdmissionResult Admission::try_entitle(ScheduledSequence& sequence) {
   const bool is_place_free = free_slots() > 0;
   AdmissionResult result = is_place_free ? try_admit(sequence, {}) : AdmissionResult::kNotNow;
   if ((!is_place_free || result == AdmissionResult::kNoRoom) && preempt_for(sequence)) result = try_admit(sequence, {});
-  if (result == AdmissionResult::kAdmitted) add_slots(sequence.request.params.organization, 1);
+  if (result == AdmissionResult::kAdmitted) add_slots(sequence.organization, 1);
   return result;
 }
 
 // Preempts sequences of other organizations until `sequence` can be admitted. Preempts none if that would not help.
-bool Admission::preempt_for(const Sequence& sequence) {
+bool Admission::preempt_for(const ScheduledSequence& sequence) {
   int places = free_slots();
   // The operator has lowered the limit: preempting one sequence would not make a slot available.
   if (places < 0) return false;
@@ -197,18 +191,18 @@ bool Admission::preempt_for(const Sequence& sequence) {
                  layout.tables() * static_cast<int64_t>(running_.size());
   victims_.clear();
   while (places < 1 || room < 0) {
-    Sequence* victim = static_cast<int>(victims_.size()) < kMaxPreempted ? choose_victim() : nullptr;
+    ScheduledSequence* victim = static_cast<int>(victims_.size()) < kMaxPreempted ? choose_victim() : nullptr;
     if (!victim) break;
     victims_.push_back(victim);
-    add_slots(victim->request.params.organization, -1);
+    add_slots(victim->organization, -1);
     ++places;
     // Also counts the pages reserved for the victim's next token.
     room += pages_.exclusive_pages(victim->kv) + layout.tables();
   }
   const bool helps = places >= 1 && room >= 0;
-  for (Sequence* victim : victims_) {
+  for (ScheduledSequence* victim : victims_) {
     if (!helps) {
-      add_slots(victim->request.params.organization, 1);
+      add_slots(victim->organization, 1);
       continue;
     }
     preempt(*victim);
@@ -221,13 +215,13 @@ bool Admission::preempt_for(const Sequence& sequence) {
 
 // The youngest sequence of the organization with the most slots. Null if no organization has two, or if all of these
 // sequences were preempted too recently.
-Sequence* Admission::choose_victim() const {
-  Sequence* found = nullptr;
+ScheduledSequence* Admission::choose_victim() const {
+  ScheduledSequence* found = nullptr;
   int most = 1;
   for (size_t i = running_.size(); i-- > 0;) {
-    Sequence* sequence = running_[i];
+    ScheduledSequence* sequence = running_[i];
     if (sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < kMinRunTokens) continue;
-    const int places = slots_of(sequence->request.params.organization);
+    const int places = slots_of(sequence->organization);
     if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
     found = sequence;
     most = places;
@@ -240,10 +234,10 @@ bool Admission::may_admit() const {
   return !preempted_.empty() || (free_slots() > 0 && !waiting_.empty());
 }
 
-Sequence* Admission::admit_one(std::span<Sequence* const> prompts) {
+ScheduledSequence* Admission::admit_one(std::span<ScheduledSequence* const> prompts) {
   if (!may_admit()) return nullptr;
-  for (Sequence* sequence : preempted_) {
-    if (is_blocked(*sequence)) continue;
+  for (ScheduledSequence* sequence : preempted_) {
+    if (sequence->is_blocked()) continue;
     const AdmissionResult result = try_admit(*sequence, prompts);
     if (result == AdmissionResult::kNoRoom) return nullptr;
     if (result == AdmissionResult::kNotNow) continue;
@@ -251,19 +245,19 @@ Sequence* Admission::admit_one(std::span<Sequence* const> prompts) {
     return sequence;
   }
   if (free_slots() <= 0) return nullptr;
-  return waiting_.admit(
-      can_start, [&](Sequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
+  return waiting_.admit([](const ScheduledSequence& sequence) { return sequence.can_start(); },
+                        [&](ScheduledSequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
 }
 
 // Allocates what a sequence needs to run. If memory runs out, marks the request and returns false.
-bool Admission::allocate(Sequence& sequence) {
-  if (sequence.request.out_of_memory) return false;
+bool Admission::allocate(ScheduledSequence& sequence) {
+  if (sequence.out_of_memory) return false;
   try {
     sequence.allocate();
     grow(preempted_, preempted_.size() + running_.size() + 1);  // Preempting a sequence must not fail.
     return true;
   } catch (const std::bad_alloc&) {
-    sequence.request.out_of_memory = ran_out_of_memory_ = true;
+    sequence.out_of_memory = ran_out_of_memory_ = true;
     return false;
   }
 }
@@ -271,13 +265,13 @@ bool Admission::allocate(Sequence& sequence) {
 // True if another attempt to admit the sequence would fail like the last one. What it needed then is a lower bound as
 // long as nothing is added to its organization's part of the cache: evictions only make its cached prefix shorter. Its
 // cached pages count as needed and as available, unless a running sequence references them.
-bool Admission::still_lacks_room(const Sequence& sequence) const {
+bool Admission::still_lacks_room(const ScheduledSequence& sequence) const {
   if (sequence.room_needed == 0 || running_.empty()) return false;
-  if (sequence.room_needed_at != changes_.count(sequence.request.params.organization)) return false;
+  if (sequence.room_needed_at != changes_.count(sequence.organization)) return false;
   return cache_.available() < sequence.room_needed + cache_.layout().tables() * static_cast<int64_t>(running_.size());
 }
 
-AdmissionResult Admission::try_admit(Sequence& sequence, std::span<Sequence* const> prompts) {
+AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<ScheduledSequence* const> prompts) {
   KvState& kv = sequence.kv;
   assert(kv.nodes.empty() && kv.pages.empty() && kv.n_computed == 0);
   const int64_t reserve = std::ssize(running_);
@@ -297,17 +291,16 @@ AdmissionResult Admission::try_admit(Sequence& sequence, std::span<Sequence* con
     if (!wait)
       sequence.room_needed =
           available - cache_.available() + layout.full * missing.full + layout.windowed * missing.windows;
-    sequence.room_needed_at = changes_.count(sequence.request.params.organization);
+    sequence.room_needed_at = changes_.count(sequence.organization);
     pages_.release(kv);
     kv.n_computed = kv.n_out_of_window = 0;
     return wait ? AdmissionResult::kNotNow : AdmissionResult::kNoRoom;
   }
   pages_.count_cached(sequence, kv.n_computed);
   if (sequence.choice == 0) {
-    Request& request = sequence.request;
     if (sequence.state == SequenceState::kWaiting)
-      request.reserved_slots = std::min(request.params.n, free_slots()) - 1;
-    reserved_slots_ += request.reserved_slots;
+      sequence.reserved_slots = std::min(sequence.n_choices, free_slots()) - 1;
+    reserved_slots_ += sequence.reserved_slots;
   }
   pages_.allocate_pages(sequence, reserve);
   sequence.state = SequenceState::kRunning;

@@ -23,7 +23,7 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/schedule/cache_changes.h"
 #include "engine/schedule/page_mover.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/step_limits.h"
 #include "engine/schedule/waiting_queue.h"
 
@@ -38,11 +38,11 @@ class Admission {
 
   Admission(const PrefixCache& cache, PageMover& pages, const CacheChanges& changes, const StepLimits& limits);
 
-  void add(Request& request);
+  void add(ScheduledSequence& sequence);  // Adds choice 0 of a request to the queue.
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
   // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
-  void fork(Sequence& lead, Sequence& fork);
-  void remove(Sequence& sequence);  // Removes a sequence from its list and releases its pages.
+  void fork(ScheduledSequence& lead, ScheduledSequence& fork);
+  void remove(ScheduledSequence& sequence);  // Removes a sequence from its list and releases its pages.
 
   void start_step();       // Called before a step is planned.
   void preempt_blocked();  // Preempts running sequences that cannot advance now.
@@ -52,23 +52,23 @@ class Admission {
   // in the plan.
   void serve_entitlements();
   // Makes the pages of the sequence's next `n_tokens` positions writable. Returns false if the sequence was preempted.
-  bool make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
+  bool make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
   // Counts the slots that running requests have reserved for their other choices.
   void count_reserved_slots();
   bool may_admit() const;
   // Admits one sequence: first preempted ones, whose organization has already paid for the slot, then waiting ones.
   // `prompts`: those planned for the same step. Returns null if none was admitted.
-  Sequence* admit_one(std::span<Sequence* const> prompts);
+  ScheduledSequence* admit_one(std::span<ScheduledSequence* const> prompts);
 
   // Counts each organization's slots, for is_only_one().
   void count_slots();
   // True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
   // sends many long prompts, none of them gets a step of its own.
-  bool is_only_one(const Sequence& sequence) const;
+  bool is_only_one(const ScheduledSequence& sequence) const;
 
   const WaitingQueue& waiting() const { return waiting_; }
-  const std::vector<Sequence*>& running() const { return running_; }      // Oldest first.
-  const std::vector<Sequence*>& preempted() const { return preempted_; }  // Oldest first.
+  const std::vector<ScheduledSequence*>& running() const { return running_; }      // Oldest first.
+  const std::vector<ScheduledSequence*>& preempted() const { return preempted_; }  // Oldest first.
   uint64_t preemptions() const { return preemptions_; }
   // True if a sequence was left out of this step because its memory could not be allocated.
   bool ran_out_of_memory() const { return ran_out_of_memory_; }
@@ -84,24 +84,24 @@ class Admission {
   void add_slots(uint64_t organization, int places);
   int free_slots() const { return limits_.max_sequences - static_cast<int>(running_.size()) - reserved_slots_; }
   bool serve_one_entitlement();
-  AdmissionResult try_entitle(Sequence& sequence);
-  bool preempt_for(const Sequence& sequence);
-  Sequence* choose_victim() const;
-  void preempt(Sequence& sequence);
-  AdmissionResult try_admit(Sequence& sequence, std::span<Sequence* const> prompts);
-  bool still_lacks_room(const Sequence& sequence) const;
-  bool allocate(Sequence& sequence);
+  AdmissionResult try_entitle(ScheduledSequence& sequence);
+  bool preempt_for(const ScheduledSequence& sequence);
+  ScheduledSequence* choose_victim() const;
+  void preempt(ScheduledSequence& sequence);
+  AdmissionResult try_admit(ScheduledSequence& sequence, std::span<ScheduledSequence* const> prompts);
+  bool still_lacks_room(const ScheduledSequence& sequence) const;
+  bool allocate(ScheduledSequence& sequence);
 
   const PrefixCache& cache_;
   PageMover& pages_;
   const CacheChanges& changes_;
   const StepLimits& limits_;
   WaitingQueue waiting_;
-  std::vector<Sequence*> running_;
-  std::vector<Sequence*> preempted_;
+  std::vector<ScheduledSequence*> running_;
+  std::vector<ScheduledSequence*> preempted_;
   std::vector<Holder> holders_;  // Sorted by organization. Valid while entitlements are served and prompts are planned.
-  std::vector<Sequence*> victims_;  // Scratch of preempt_for().
-  int reserved_slots_ = 0;          // Sum of the slots that running requests have reserved for their other choices.
+  std::vector<ScheduledSequence*> victims_;  // Scratch of preempt_for().
+  int reserved_slots_ = 0;  // Sum of the slots that running requests have reserved for their other choices.
   // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
   // in turn.
   bool preempted_now_ = false;

@@ -4,20 +4,21 @@
 
 namespace monolith {
 
-PageKeys PageMover::keys_of(const Sequence& sequence, int index) const {
-  return page_keys(sequence.tokens, sequence.request.params.spans, index * kPageTokens, cache_.seed());
+PageKeys PageMover::keys_of(const ScheduledSequence& sequence, int index) const {
+  return page_keys(sequence.tokens, sequence.spans, index * kPageTokens, cache_.seed());
 }
 
-bool PageMover::next_page_is_being_computed(const Sequence& sequence, std::span<Sequence* const> prompts) const {
+bool PageMover::next_page_is_being_computed(const ScheduledSequence& sequence,
+                                            std::span<ScheduledSequence* const> prompts) const {
   const int begin = sequence.kv.n_computed;
   if (!sequence.uses_cache || sequence.scores() || begin != sequence.kv.n_indexed() * kPageTokens) return false;
   if (begin + kPageTokens >= sequence.length()) return false;
   const size_t index = sequence.kv.nodes.size();
-  for (const Sequence* other : prompts) {
+  for (const ScheduledSequence* other : prompts) {
     if (other == &sequence || other->kv.n_planned == 0 || !other->uses_cache) continue;
     if (other->kv.n_computed >= begin + kPageTokens) continue;
     if (other->kv.n_computed + other->kv.n_planned < begin + kPageTokens) continue;
-    if (other->request.params.organization != sequence.request.params.organization) continue;
+    if (other->organization != sequence.organization) continue;
     // If both sequences have the same node before this page, their prefixes are equal, because the cache has one node
     // per prefix.
     if (index > 0 && (other->kv.nodes.size() < index || other->kv.nodes[index - 1] != sequence.kv.nodes[index - 1]))
@@ -35,14 +36,14 @@ int PageMover::first_window_page(int position) const {
 // Number of leading pages that the sequence can have without computing more: its own, followed by those in the prefix
 // cache. For sliding-window layers, the window pages that the next token attends to must still be cached. For recurrent
 // state, the pages must end at a snapshot. They never end inside a bidirectional span.
-int PageMover::cached_end(const Sequence& sequence) const {
-  const std::span<const InputSpan> spans = sequence.request.params.spans;
+int PageMover::cached_end(const ScheduledSequence& sequence) const {
+  const std::span<const InputSpan> spans = sequence.spans;
   // Without these constraints, the caller finds out itself which pages are cached.
   if (!has_windows() && !snapshots_.any() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
   int end = sequence.kv.n_indexed(), seen_from = sequence.kv.n_out_of_window;
   NodeId node = sequence.kv.last_node();
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
-    node = cache_.find(sequence.request.params.organization, node, keys_of(sequence, index));
+    node = cache_.find(sequence.organization, node, keys_of(sequence, index));
     if (node == kNoNode) break;
     ++index;
     if (has_windows() && cache_.window_of(node) == kNoPage) seen_from = index;
@@ -52,13 +53,13 @@ int PageMover::cached_end(const Sequence& sequence) const {
   return end;
 }
 
-int PageMover::take_cached_pages(Sequence& sequence) {
+int PageMover::take_cached_pages(ScheduledSequence& sequence) {
   KvState& kv = sequence.kv;
   if (!sequence.uses_cache || sequence.scores() || kv.n_computed != kv.n_indexed() * kPageTokens) return 0;
   const int before = kv.n_computed, end = cached_end(sequence), first_seen = first_window_page(end * kPageTokens);
   for (int at = kv.n_indexed(); at < end; ++at) {
     const auto index = static_cast<size_t>(at);
-    const NodeId found = cache_.find(sequence.request.params.organization, kv.last_node(), keys_of(sequence, at));
+    const NodeId found = cache_.find(sequence.organization, kv.last_node(), keys_of(sequence, at));
     if (found == kNoNode) break;
     cache_.share(found);
     kv.nodes.push_back(found);
@@ -86,37 +87,37 @@ void PageMover::replace(PageTable& pages, size_t index, PageId page) {
     pages.push_back(page, cache_.pool());
 }
 
-void PageMover::count_cached(const Sequence& sequence, int n_tokens) {
-  if (n_tokens > 0) changes_.add(sequence.request.params.organization);
+void PageMover::count_cached(const ScheduledSequence& sequence, int n_tokens) {
+  if (n_tokens > 0) changes_.add(sequence.organization);
   cached_tokens_ += static_cast<uint64_t>(n_tokens);
 }
 
-void PageMover::resume_from_cache(Sequence& sequence, int64_t n_running) {
+void PageMover::resume_from_cache(ScheduledSequence& sequence, int64_t n_running) {
   count_cached(sequence, take_cached_pages(sequence));
   extend_window(sequence, n_running);
   if (writable(sequence) < sequence.min_chunk()) extend_window(sequence, 0);
 }
 
-PageDemand PageMover::missing_pages(const Sequence& sequence) const {
+PageDemand PageMover::missing_pages(const ScheduledSequence& sequence) const {
   const KvState& kv = sequence.kv;
   return {has_full() ? pages_for(sequence.length()) - static_cast<int64_t>(kv.pages.size()) : 0,
           window_end(sequence) - static_cast<int64_t>(kv.window_pages.size())};
 }
 
-void PageMover::allocate_pages(Sequence& sequence, int64_t reserve) {
+void PageMover::allocate_pages(ScheduledSequence& sequence, int64_t reserve) {
   for (int64_t n = missing_pages(sequence).full; n > 0; --n)
     sequence.kv.pages.push_back(cache_.allocate(), cache_.pool());
   extend_window(sequence, reserve);
 }
 
 // End index of the window pages that a prompt may hold now: enough for the window of its next token and one whole step.
-int64_t PageMover::window_end(const Sequence& sequence) const {
+int64_t PageMover::window_end(const ScheduledSequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
                            first_window_page(sequence.kv.n_computed) +
                                cache_.layout().window_pages(std::max(limits_.max_batch_tokens, sequence.min_chunk())));
 }
 
-void PageMover::extend_window(Sequence& sequence, int64_t reserve) {
+void PageMover::extend_window(ScheduledSequence& sequence, int64_t reserve) {
   if (!has_windows()) return;
   PageTable& pages = sequence.kv.window_pages;
   for (int64_t n = window_end(sequence) - static_cast<int64_t>(pages.size()); n > 0; --n) {
@@ -125,14 +126,14 @@ void PageMover::extend_window(Sequence& sequence, int64_t reserve) {
   }
 }
 
-bool PageMover::add_window_page(Sequence& sequence) {
+bool PageMover::add_window_page(ScheduledSequence& sequence) {
   const PageId page = cache_.allocate_window();
   if (page == kNoPage) return false;
   sequence.kv.window_pages.push_back(page, cache_.pool());
   return true;
 }
 
-bool PageMover::make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
+bool PageMover::make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies) {
   KvState& kv = sequence.kv;
   const auto first = static_cast<size_t>(kv.n_computed / kPageTokens);
   const auto last = static_cast<size_t>((kv.n_computed + n_tokens - 1) / kPageTokens);
@@ -160,7 +161,7 @@ bool PageMover::make_page_writable(PageTable& pages, size_t index, std::vector<S
   return true;
 }
 
-int PageMover::reserve_draft_pages(Sequence& sequence, int end, int n_drafts, int64_t n_running) {
+int PageMover::reserve_draft_pages(ScheduledSequence& sequence, int end, int n_drafts, int64_t n_running) {
   KvState& kv = sequence.kv;
   const auto held = [&] {
     const size_t n_full = has_full() ? kv.pages.size() : SIZE_MAX;
@@ -176,7 +177,7 @@ int PageMover::reserve_draft_pages(Sequence& sequence, int end, int n_drafts, in
   return n_drafts;
 }
 
-int PageMover::writable(const Sequence& sequence) const {
+int PageMover::writable(const ScheduledSequence& sequence) const {
   if (!has_windows()) return sequence.remaining();
   return static_cast<int>(sequence.kv.window_pages.size()) * kPageTokens - sequence.kv.n_computed;
 }
@@ -189,10 +190,10 @@ int64_t PageMover::exclusive_pages(const KvState& kv) const {
   return cache_.layout().full * n_full + cache_.layout().windowed * std::ranges::count_if(kv.window_pages, is_own);
 }
 
-void PageMover::index_pages(Sequence& sequence) {
+void PageMover::index_pages(ScheduledSequence& sequence) {
   if (!sequence.uses_cache) return;
   KvState& kv = sequence.kv;
-  const uint64_t organization = sequence.request.params.organization;
+  const uint64_t organization = sequence.organization;
   while ((kv.n_indexed() + 1) * kPageTokens <= kv.n_computed) {
     const size_t index = kv.nodes.size();
     const NodeId node = cache_.insert(organization, kv.last_node(), keys_of(sequence, kv.n_indexed()),
@@ -208,7 +209,7 @@ void PageMover::index_pages(Sequence& sequence) {
 }
 
 // Pages of the output become the first to be evicted, because later prompts rarely begin with only a part of an output.
-void PageMover::free_out_of_window_pages(Sequence& sequence) {
+void PageMover::free_out_of_window_pages(ScheduledSequence& sequence) {
   if (!has_windows()) return;
   KvState& kv = sequence.kv;
   const int first_seen = first_window_page(kv.n_computed);

@@ -13,7 +13,7 @@
 
 #include "engine/kv/prefix_cache.h"
 #include "engine/schedule/cache_changes.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/snapshot_keeper.h"
 #include "engine/schedule/step_limits.h"
 #include "engine/schedule/step_plan.h"
@@ -31,43 +31,44 @@ class PageMover {
       : cache_(cache), snapshots_(snapshots), changes_(changes), limits_(limits) {}
 
   // True if another of `prompts` computes the next page of the sequence in the step being planned.
-  bool next_page_is_being_computed(const Sequence& sequence, std::span<Sequence* const> prompts) const;
+  bool next_page_is_being_computed(const ScheduledSequence& sequence,
+                                   std::span<ScheduledSequence* const> prompts) const;
   // Extends the sequence's pages with cached ones. The last token is always computed, because its logits are needed.
   // Returns the number of tokens that need not be computed.
-  int take_cached_pages(Sequence& sequence);
+  int take_cached_pages(ScheduledSequence& sequence);
   // Counts tokens that take_cached_pages() has returned, once it is certain that the sequence keeps their pages.
-  void count_cached(const Sequence& sequence, int n_tokens);
+  void count_cached(const ScheduledSequence& sequence, int n_tokens);
   // Takes newly cached pages for a running sequence and extends its window pages. `n_running`: number of running
   // sequences, for each of which one page stays available.
-  void resume_from_cache(Sequence& sequence, int64_t n_running);
+  void resume_from_cache(ScheduledSequence& sequence, int64_t n_running);
 
   // Pages that the sequence needs in addition to those it has: for all its tokens, and for the window of its next token
   // and one whole step.
-  PageDemand missing_pages(const Sequence& sequence) const;
+  PageDemand missing_pages(const ScheduledSequence& sequence) const;
   // Allocates pages for all tokens, and window pages as far as `reserve` pages stay available. There must be room for
   // the former.
-  void allocate_pages(Sequence& sequence, int64_t reserve);
+  void allocate_pages(ScheduledSequence& sequence, int64_t reserve);
   // Allocates window pages for the next step of a prompt, as long as `reserve` pages stay available.
-  void extend_window(Sequence& sequence, int64_t reserve);
+  void extend_window(ScheduledSequence& sequence, int64_t reserve);
   // Allocates one more window page of a prompt. Returns false if there is none.
-  bool add_window_page(Sequence& sequence);
+  bool add_window_page(ScheduledSequence& sequence);
   // Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared ones. Returns
   // false if no page is available; the call can then be repeated.
-  bool make_writable(Sequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
+  bool make_writable(ScheduledSequence& sequence, int n_tokens, std::vector<StepPlan::PageCopy>& copies);
   // Allocates pages up to position `end` + `n_drafts`, as long as one page stays available for each running sequence.
   // Returns the number of draft tokens for which there are pages.
-  int reserve_draft_pages(Sequence& sequence, int end, int n_drafts, int64_t n_running);
+  int reserve_draft_pages(ScheduledSequence& sequence, int end, int n_drafts, int64_t n_running);
 
   // Number of tokens for which a running prompt has pages.
-  int writable(const Sequence& sequence) const;
+  int writable(const ScheduledSequence& sequence) const;
   // Number of pool pages that would become available if the sequence released its pages.
   int64_t exclusive_pages(const KvState& kv) const;
 
   // Adds the sequence's full pages to the prefix cache. If all nodes are in use, that is tried again after the next
   // step.
-  void index_pages(Sequence& sequence);
+  void index_pages(ScheduledSequence& sequence);
   // Releases the window pages before the next token's window. Forks keep their own references.
-  void free_out_of_window_pages(Sequence& sequence);
+  void free_out_of_window_pages(ScheduledSequence& sequence);
   // Gives the fork references to all that `lead` has.
   void share(const KvState& lead, KvState& fork);
   // Releases all pages, nodes and slots.
@@ -78,10 +79,10 @@ class PageMover {
  private:
   bool has_full() const { return cache_.layout().full > 0; }
   bool has_windows() const { return cache_.layout().windowed > 0; }
-  PageKeys keys_of(const Sequence& sequence, int index) const;
+  PageKeys keys_of(const ScheduledSequence& sequence, int index) const;
   int first_window_page(int position) const;
-  int cached_end(const Sequence& sequence) const;
-  int64_t window_end(const Sequence& sequence) const;
+  int cached_end(const ScheduledSequence& sequence) const;
+  int64_t window_end(const ScheduledSequence& sequence) const;
   bool make_page_writable(PageTable& pages, size_t index, std::vector<StepPlan::PageCopy>& copies, bool in_windows);
   void replace(PageTable& pages, size_t index, PageId page);
 

@@ -6,16 +6,14 @@ namespace monolith {
 namespace {
 
 // True if a client waits for the first token; false for a prompt that is computed only to fill the prefix cache.
-bool awaits_first_token(const Sequence& sequence) {
-  return sequence.generated() == 0 && sequence.request.params.output == OutputKind::kTokens;
-}
+bool awaits_first_token(const ScheduledSequence& sequence) { return sequence.generated() == 0 && sequence.generates; }
 
 // Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. The chunk is extended to the end of the
 // span if that makes at most `most` tokens; otherwise it ends before the span.
-int whole_spans(const Sequence& sequence, int n_tokens, int most) {
+int whole_spans(const ScheduledSequence& sequence, int n_tokens, int most) {
   if (n_tokens <= 0) return 0;
   const int begin = sequence.kv.n_computed + sequence.kv.n_planned;
-  const InputSpan* span = span_across(sequence.request.params.spans, begin + n_tokens);
+  const InputSpan* span = span_across(sequence.spans, begin + n_tokens);
   if (!span) return n_tokens;
   return span->end() - begin <= most ? span->end() - begin : span->first - begin;
 }
@@ -34,15 +32,17 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
     ++steps_since_first_tokens_;
     return false;
   }
-  const std::vector<Sequence*>& running = admission_.running();
-  const auto decoding = [](const Sequence* sequence) { return sequence->decoding(); };
+  const std::vector<ScheduledSequence*>& running = admission_.running();
+  const auto decoding = [](const ScheduledSequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running, decoding)) return false;
   admission_.count_slots();
   // A step of first tokens makes sense only if it leaves something out: decodes, or prompts of organizations with
   // several sequences.
-  const auto is_left_out = [&](const Sequence* one) { return one->decoding() || !admission_.is_only_one(*one); };
+  const auto is_left_out = [&](const ScheduledSequence* one) {
+    return one->decoding() || !admission_.is_only_one(*one);
+  };
   if (std::ranges::none_of(running, is_left_out)) return false;
-  for (Sequence* sequence : running) {
+  for (ScheduledSequence* sequence : running) {
     if (!awaits_first_token(*sequence) || !admission_.is_only_one(*sequence)) continue;
     pages_.resume_from_cache(*sequence, std::ssize(running));
     const int n_tokens = sequence->remaining();
@@ -60,10 +60,11 @@ bool PrefillPlanner::plan_first_tokens(int budget) {
 // Plans a step of its own for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
 // long to be computed next to decodes.
 bool PrefillPlanner::plan_long_span() {
-  const std::vector<Sequence*>& running = admission_.running();
-  const auto at = std::ranges::find_if(running, [](const Sequence* sequence) { return !sequence->decoding(); });
-  if (at == running.end() || (*at)->request.params.spans.empty()) return false;
-  Sequence& sequence = **at;
+  const std::vector<ScheduledSequence*>& running = admission_.running();
+  const auto at =
+      std::ranges::find_if(running, [](const ScheduledSequence* sequence) { return !sequence->decoding(); });
+  if (at == running.end() || (*at)->spans.empty()) return false;
+  ScheduledSequence& sequence = **at;
   pages_.resume_from_cache(sequence, std::ssize(running));
   const int n_tokens = sequence.min_chunk();
   if (n_tokens <= limits_.least_prompt_share() ||
@@ -76,8 +77,8 @@ bool PrefillPlanner::plan_long_span() {
 void PrefillPlanner::plan_prompts(int budget) {
   prompts_.clear();
   rows_left_ = limits_.allocated.max_rows - step_.plan().n_rows;
-  const std::vector<Sequence*>& running = admission_.running();
-  for (Sequence* sequence : running) {
+  const std::vector<ScheduledSequence*>& running = admission_.running();
+  for (ScheduledSequence* sequence : running) {
     if (sequence->decoding()) continue;
     pages_.resume_from_cache(*sequence, std::ssize(running));
     prompts_.push_back(sequence);
@@ -85,13 +86,13 @@ void PrefillPlanner::plan_prompts(int budget) {
   group_prompts();
   budget = split_budget(budget, admission_.may_admit());
   while (budget > 0) {
-    Sequence* admitted = admission_.admit_one(prompts_);
+    ScheduledSequence* admitted = admission_.admit_one(prompts_);
     if (!admitted) break;
     prompts_.push_back(admitted);
     budget -= schedule_tokens(*admitted, budget);
   }
   for (const PromptGroup& group : groups_) budget -= schedule_tokens(*prompts_[group.begin], budget);
-  for (Sequence* sequence : prompts_)
+  for (ScheduledSequence* sequence : prompts_)
     if (sequence->kv.n_planned > 0) step_.add(*sequence, sequence->kv.n_planned);
 }
 
@@ -100,18 +101,19 @@ void PrefillPlanner::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;
   admission_.count_slots();
-  std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
-    const uint64_t of_a = a->request.params.organization, of_b = b->request.params.organization;
+  std::sort(prompts_.begin(), prompts_.end(), [](const ScheduledSequence* a, const ScheduledSequence* b) {
+    const uint64_t of_a = a->organization, of_b = b->organization;
     return of_a != of_b ? of_a < of_b : a->order() < b->order();
   });
   for (size_t begin = 0; begin < prompts_.size();) {
-    const Sequence& oldest = *prompts_[begin];
-    const uint64_t organization = oldest.request.params.organization;
+    const ScheduledSequence& oldest = *prompts_[begin];
+    const uint64_t organization = oldest.organization;
     PromptGroup group{begin, begin, oldest.order(), 0, 1};
-    for (; group.end < prompts_.size() && prompts_[group.end]->request.params.organization == organization; ++group.end)
+    for (; group.end < prompts_.size() && prompts_[group.end]->organization == organization; ++group.end)
       group.demand += prompts_[group.end]->remaining();
     std::sort(prompts_.begin() + static_cast<ptrdiff_t>(begin) + 1,
-              prompts_.begin() + static_cast<ptrdiff_t>(group.end), [](const Sequence* a, const Sequence* b) {
+              prompts_.begin() + static_cast<ptrdiff_t>(group.end),
+              [](const ScheduledSequence* a, const ScheduledSequence* b) {
                 return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
               });
     if (awaits_first_token(oldest) && admission_.is_only_one(oldest)) group.shares = kFirstTokenShares;
@@ -150,7 +152,7 @@ int PrefillPlanner::split_budget(int budget, bool may_admit) {
 
 // Schedules up to `n_tokens` more tokens of the sequence. Returns the number scheduled, which exceeds `n_tokens` if a
 // bidirectional span must not be cut.
-int PrefillPlanner::schedule_tokens(Sequence& sequence, int n_tokens) {
+int PrefillPlanner::schedule_tokens(ScheduledSequence& sequence, int n_tokens) {
   const int planned = sequence.kv.n_planned;
   const int most = std::min({sequence.remaining() - planned, pages_.writable(sequence) - planned, rows_left_});
   const int given = step_.scorable(sequence, whole_spans(sequence, std::min(n_tokens, most), most));

@@ -14,7 +14,7 @@
 
 #include "engine/schedule/admission.h"
 #include "engine/schedule/page_mover.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/step_builder.h"
 #include "engine/schedule/step_limits.h"
 
@@ -45,7 +45,7 @@ class PrefillPlanner {
   bool plan_long_span();
   void group_prompts();
   int split_budget(int budget, bool may_admit);
-  int schedule_tokens(Sequence& sequence, int n_tokens);
+  int schedule_tokens(ScheduledSequence& sequence, int n_tokens);
 
   Admission& admission_;
   PageMover& pages_;
@@ -53,7 +53,7 @@ class PrefillPlanner {
   const StepLimits& limits_;
   // Prompts of the step being planned. Grouped by organization; within a group the oldest prompt first, then the
   // shortest ones.
-  std::vector<Sequence*> prompts_;
+  std::vector<ScheduledSequence*> prompts_;
   std::vector<PromptGroup> groups_;
   // Tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget up to this
   // number.

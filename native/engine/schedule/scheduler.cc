@@ -55,11 +55,11 @@ const StepPlan& Scheduler::plan(int prompt_tokens_with_decodes) {
 
 void Scheduler::plan_decodes(int bound) {
   StepPlan& plan = step_.plan();
-  const auto n_decodes =
-      static_cast<int>(std::ranges::count_if(running(), [](const Sequence* sequence) { return sequence->decoding(); }));
+  const auto n_decodes = static_cast<int>(
+      std::ranges::count_if(running(), [](const ScheduledSequence* sequence) { return sequence->decoding(); }));
   int ahead = std::min(limits_.max_batch_tokens - limits_.least_prompt_share() - n_decodes, bound / 2);
   for (size_t i = 0; i < running().size(); ++i) {
-    Sequence& sequence = *running()[i];
+    ScheduledSequence& sequence = *running()[i];
     sequence.kv.n_planned = 0;
     if (!sequence.decoding()) continue;
     const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
@@ -72,7 +72,7 @@ void Scheduler::plan_decodes(int bound) {
 }
 
 int Scheduler::reserve_draft_pages(const StepPlan::Item& item, int n_drafts) {
-  Sequence& sequence = *item.sequence;
+  ScheduledSequence& sequence = *item.sequence;
   return pages_.reserve_draft_pages(sequence, sequence.kv.n_computed + item.n_tokens, n_drafts, std::ssize(running()));
 }
 
@@ -100,7 +100,7 @@ void Scheduler::advance() {
   }
 }
 
-void Scheduler::keep_draft(Sequence& sequence) {
+void Scheduler::keep_draft(ScheduledSequence& sequence) {
   if (!snapshots_.any()) {
     ++sequence.kv.n_computed;
   } else {
@@ -113,7 +113,7 @@ void Scheduler::keep_draft(Sequence& sequence) {
 bool Scheduler::consistent() const {
   std::vector<const KvState*> states;
   std::vector<int32_t> slots(static_cast<size_t>(cache_.slots().size()), 0);
-  for (const Sequence* sequence : running()) {
+  for (const ScheduledSequence* sequence : running()) {
     const KvState& kv = sequence->kv;
     states.push_back(&kv);
     if (snapshots_.any() && (kv.slot == kNoSlot) != (kv.n_computed == 0)) return false;

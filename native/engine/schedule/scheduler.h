@@ -59,7 +59,7 @@
 #include "engine/schedule/page_mover.h"
 #include "engine/schedule/prefill_budget.h"
 #include "engine/schedule/prefill_planner.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/snapshot_keeper.h"
 #include "engine/schedule/step_builder.h"
 #include "engine/schedule/step_limits.h"
@@ -84,7 +84,8 @@ class Scheduler {
   int batch_tokens_limit() const { return limits_.allocated.max_rows; }  // Upper limit for configure().
   int sequences_limit() const;
 
-  void add(Request& request) { admission_.add(request); }
+  // Adds choice 0 of a request to the queue. The request arrives after all requests added before it.
+  void add(ScheduledSequence& sequence) { admission_.add(sequence); }
   // Preempts running sequences that cannot advance now. plan() does this, too.
   void preempt_blocked() { admission_.preempt_blocked(); }
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
@@ -100,18 +101,18 @@ class Scheduler {
   // Draft tokens are not counted.
   void advance();
   // Records an accepted draft token: the sequence's newest token counts as computed.
-  void keep_draft(Sequence& sequence);
+  void keep_draft(ScheduledSequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
   // slot is queued, unless a slot is free and nothing waits. Throws std::bad_alloc; the fork then holds nothing.
-  void fork(Sequence& lead, Sequence& fork) { admission_.fork(lead, fork); }
+  void fork(ScheduledSequence& lead, ScheduledSequence& fork) { admission_.fork(lead, fork); }
   // Removes a sequence from the queue or from the running or preempted ones. Its pages are released on return.
-  void remove(Sequence& sequence) { admission_.remove(sequence); }
+  void remove(ScheduledSequence& sequence) { admission_.remove(sequence); }
 
   size_t waiting() const { return waiting_queue().requests(); }
   size_t waiting_tokens() const { return waiting_queue().prompt_tokens(); }  // Prompt tokens of the waiting requests.
   const WaitingQueue& waiting_queue() const { return admission_.waiting(); }
-  const std::vector<Sequence*>& running() const { return admission_.running(); }
-  const std::vector<Sequence*>& preempted() const { return admission_.preempted(); }
+  const std::vector<ScheduledSequence*>& running() const { return admission_.running(); }
+  const std::vector<ScheduledSequence*>& preempted() const { return admission_.preempted(); }
   // True if the last plan left out a sequence whose memory could not be allocated (Request::out_of_memory).
   bool ran_out_of_memory() const { return admission_.ran_out_of_memory(); }
   uint64_t preemptions() const { return admission_.preemptions(); }

@@ -10,7 +10,7 @@ SnapshotKeeper::SnapshotKeeper(PrefixCache& cache, CacheChanges& changes, int sn
 
 // The next position after `after` at which a prompt stores a snapshot: a multiple of the snapshot distance, or the last
 // page boundary from which a longer prompt with this prefix could continue.
-int SnapshotKeeper::next_snapshot(const Sequence& sequence, int after) const {
+int SnapshotKeeper::next_snapshot(const ScheduledSequence& sequence, int after) const {
   const int of_distance = (after / distance_ + 1) * distance_;
   const int last = (sequence.length() - 1) / kPageTokens * kPageTokens;
   return last > after ? std::min(of_distance, last) : of_distance;
@@ -18,7 +18,7 @@ int SnapshotKeeper::next_snapshot(const Sequence& sequence, int after) const {
 
 bool SnapshotKeeper::plan_chunks(StepPlan& plan, StepPlan::Item& item) {
   if (!any()) return true;
-  const Sequence& sequence = *item.sequence;
+  const ScheduledSequence& sequence = *item.sequence;
   const KvState& kv = sequence.kv;
   const auto is_own = [&] { return kv.slot != kNoSlot && slots_.ref_count(kv.slot) == 1; };
   SlotId own = is_own() ? kv.slot : slots_.allocate();
@@ -48,7 +48,7 @@ bool SnapshotKeeper::plan_chunks(StepPlan& plan, StepPlan::Item& item) {
 
 void SnapshotKeeper::settle_chunks(const StepPlan& plan, const StepPlan::Item& item) {
   if (item.n_chunks == 0) return;
-  Sequence& sequence = *item.sequence;
+  ScheduledSequence& sequence = *item.sequence;
   KvState& kv = sequence.kv;
   const std::span<const StepPlan::Chunk> chunks = plan.chunks_of(item);
   int at = kv.n_computed - item.n_tokens;
@@ -70,18 +70,18 @@ void SnapshotKeeper::settle_chunks(const StepPlan& plan, const StepPlan::Item& i
 }
 
 // Stores `slot` as the snapshot of the sequence's node that ends at `position`, if that node has none.
-void SnapshotKeeper::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
+void SnapshotKeeper::keep_snapshot(ScheduledSequence& sequence, int position, SlotId slot) {
   const auto n_nodes = static_cast<size_t>(position / kPageTokens);
   if (n_nodes > sequence.kv.nodes.size()) return;  // No node was free for the page.
   const NodeId node = sequence.kv.nodes[n_nodes - 1];
   if (slots_.snapshot_of(node) != kNoSlot) return;
   slots_.keep(node, slot);
-  changes_.add(sequence.request.params.organization);
+  changes_.add(sequence.organization);
 }
 
 // Stores a snapshot at the end of the output and drops the sequence's previous one. The next prompt of a conversation
 // often begins with the whole output, seldom with a part of it. Snapshots of other sequences are not dropped for this.
-void SnapshotKeeper::keep_answer_snapshot(Sequence& sequence) {
+void SnapshotKeeper::keep_answer_snapshot(ScheduledSequence& sequence) {
   KvState& kv = sequence.kv;
   if (kv.answer_snapshot != kNoNode) {
     const SlotId before = slots_.snapshot_of(kv.answer_snapshot);
@@ -92,7 +92,7 @@ void SnapshotKeeper::keep_answer_snapshot(Sequence& sequence) {
   const NodeId node = kv.last_node();
   if (slots_.snapshot_of(node) != kNoSlot) return;
   slots_.keep(node, kv.slot);
-  changes_.add(sequence.request.params.organization);
+  changes_.add(sequence.organization);
   kv.answer_snapshot = node;
 }
 
@@ -128,9 +128,9 @@ bool SnapshotKeeper::accept_draft(KvState& kv) {
   return true;
 }
 
-void SnapshotKeeper::drop_draft_slots(std::span<Sequence* const> sequences) {
+void SnapshotKeeper::drop_draft_slots(std::span<ScheduledSequence* const> sequences) {
   if (!any()) return;
-  for (Sequence* sequence : sequences) {
+  for (ScheduledSequence* sequence : sequences) {
     if (sequence->kv.draft_slot != kNoSlot) slots_.release(sequence->kv.draft_slot);
     sequence->kv.draft_slot = kNoSlot;
     sequence->kv.n_drafted = 0;

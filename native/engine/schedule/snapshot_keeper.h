@@ -11,7 +11,7 @@
 
 #include "engine/kv/prefix_cache.h"
 #include "engine/schedule/cache_changes.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/step_plan.h"
 
 namespace monolith {
@@ -42,12 +42,12 @@ class SnapshotKeeper {
   bool accept_draft(KvState& kv);
   // Called when acceptance of the last step's draft tokens is known: discards the state after them, which is not in use
   // if some were rejected.
-  void drop_draft_slots(std::span<Sequence* const> sequences);
+  void drop_draft_slots(std::span<ScheduledSequence* const> sequences);
 
  private:
-  int next_snapshot(const Sequence& sequence, int after) const;
-  void keep_snapshot(Sequence& sequence, int position, SlotId slot);
-  void keep_answer_snapshot(Sequence& sequence);
+  int next_snapshot(const ScheduledSequence& sequence, int after) const;
+  void keep_snapshot(ScheduledSequence& sequence, int position, SlotId slot);
+  void keep_answer_snapshot(ScheduledSequence& sequence);
 
   StateSlots& slots_;
   CacheChanges& changes_;

@@ -6,7 +6,7 @@ namespace monolith {
 namespace {
 
 // Number of the next `n_tokens` prompt tokens whose logits are needed for the log-probability of the following token.
-int scored_rows(const Sequence& sequence, int n_tokens) {
+int scored_rows(const ScheduledSequence& sequence, int n_tokens) {
   if (!sequence.scores()) return 0;
   const int from = std::max(sequence.n_scored, sequence.kv.n_computed),
             to = std::min(sequence.kv.n_computed + n_tokens, sequence.n_prompt - 1);
@@ -14,9 +14,9 @@ int scored_rows(const Sequence& sequence, int n_tokens) {
 }
 
 // Number of logit rows that these tokens need beyond the one row that each sequence has.
-int rows_for_scores(const Sequence& sequence, int n_tokens) {
+int rows_for_scores(const ScheduledSequence& sequence, int n_tokens) {
   const int rows = scored_rows(sequence, n_tokens);
-  const bool has_last = n_tokens == sequence.remaining() && sequence.request.params.output == OutputKind::kTokens;
+  const bool has_last = n_tokens == sequence.remaining() && sequence.generates;
   return has_last ? rows : std::max(rows - 1, 0);
 }
 
@@ -42,9 +42,9 @@ void StepBuilder::count_score_rows(int n_running) {
   score_rows_left_ = limits_.allocated.logit_rows() - std::max(limits_.max_sequences, n_running);
 }
 
-bool StepBuilder::add(Sequence& sequence, int n_tokens) {
+bool StepBuilder::add(ScheduledSequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
-  StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens};
+  StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.generates};
   item.n_scored = scored_rows(sequence, n_tokens);
   item.first_scored = std::max(sequence.n_scored - sequence.kv.n_computed, 0);
   if (!snapshots_.plan_chunks(plan_, item)) {
@@ -56,7 +56,7 @@ bool StepBuilder::add(Sequence& sequence, int n_tokens) {
   return true;
 }
 
-int StepBuilder::scorable(const Sequence& sequence, int n_tokens) const {
+int StepBuilder::scorable(const ScheduledSequence& sequence, int n_tokens) const {
   if (!sequence.scores()) return n_tokens;
   const int planned = sequence.kv.n_planned, before = rows_for_scores(sequence, planned);
   const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
@@ -72,7 +72,7 @@ int StepBuilder::scorable(const Sequence& sequence, int n_tokens) const {
   return least;
 }
 
-void StepBuilder::schedule(Sequence& sequence, int n_tokens) {
+void StepBuilder::schedule(ScheduledSequence& sequence, int n_tokens) {
   const int planned = sequence.kv.n_planned;
   score_rows_left_ -= rows_for_scores(sequence, planned + n_tokens) - rows_for_scores(sequence, planned);
   sequence.kv.n_planned += n_tokens;

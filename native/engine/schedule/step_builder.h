@@ -4,7 +4,7 @@
 // run.
 #pragma once
 
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 #include "engine/schedule/snapshot_keeper.h"
 #include "engine/schedule/step_limits.h"
 #include "engine/schedule/step_plan.h"
@@ -20,11 +20,11 @@ class StepBuilder {
   void count_score_rows(int n_running);  // Sets the logit rows that are left for prompts' tokens.
   // Adds the next `n_tokens` tokens of the sequence. Returns false, and clears its n_planned, if there is no slot for its
   // recurrent state: the sequence is scheduled when others have released theirs.
-  bool add(Sequence& sequence, int n_tokens);
+  bool add(ScheduledSequence& sequence, int n_tokens);
   // Number of the next `n_tokens` tokens, after those already planned, for which there are logit rows.
-  int scorable(const Sequence& sequence, int n_tokens) const;
+  int scorable(const ScheduledSequence& sequence, int n_tokens) const;
   // Schedules `n_tokens` more tokens: adds them to n_planned and takes their logit rows.
-  void schedule(Sequence& sequence, int n_tokens);
+  void schedule(ScheduledSequence& sequence, int n_tokens);
 
  private:
   SnapshotKeeper& snapshots_;

@@ -7,14 +7,14 @@
 
 #include "engine/kv/page_pool.h"
 #include "engine/kv/state_slots.h"
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 
 namespace monolith {
 
 // Decoding sequences, oldest first, then prompts.
 struct StepPlan {
   struct Item {
-    Sequence* sequence;
+    ScheduledSequence* sequence;
     int n_tokens;
     bool is_last;                       // True if the step computes the sequence's last token.
     bool wants_logits;                  // True if the logits of the item's last token are needed.

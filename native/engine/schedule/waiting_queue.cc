@@ -7,8 +7,8 @@
 
 namespace monolith {
 
-void WaitingQueue::push(Sequence& sequence) {
-  const uint64_t id = sequence.request.params.organization;
+void WaitingQueue::push(ScheduledSequence& sequence) {
+  const uint64_t id = sequence.organization;
   auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end()) {
     // A new organization gets its turn after all that already wait.
@@ -26,8 +26,8 @@ void WaitingQueue::push(Sequence& sequence) {
   n_tokens_ += static_cast<size_t>(sequence.n_prompt);
 }
 
-void WaitingQueue::remove(const Sequence& sequence) {
-  const uint64_t id = sequence.request.params.organization;
+void WaitingQueue::remove(const ScheduledSequence& sequence) {
+  const uint64_t id = sequence.organization;
   const auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end() || !at->line.contains(sequence.order())) return;
   if (sequence.state == SequenceState::kWaiting) {
@@ -38,7 +38,7 @@ void WaitingQueue::remove(const Sequence& sequence) {
   drop_finished();
 }
 
-void WaitingQueue::erase(Organization& organization, const Sequence& sequence) {
+void WaitingQueue::erase(Organization& organization, const ScheduledSequence& sequence) {
   organization.line.erase(sequence.order());
   --n_sequences_;
   if (organization.lacking == sequence.order()) organization.passes = 0;
@@ -65,7 +65,7 @@ bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
   return organization.passes < kMaxPasses;
 }
 
-void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn) {
+void WaitingQueue::settle(const Turn& turn, const ScheduledSequence& admitted, int places, bool in_turn) {
   const bool claimed = !in_turn;
   // An organization that was passed over has already had its turn, so the turns of the others do not change.
   in_turn = in_turn && turn.passes == 0;

@@ -18,7 +18,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/schedule/sequence.h"
+#include "engine/schedule/scheduled_sequence.h"
 
 namespace monolith {
 
@@ -42,15 +42,15 @@ class WaitingQueue {
   size_t prompt_tokens() const { return n_tokens_; }  // Number of prompt tokens of the waiting requests.
   // Adds a kWaiting or kForked sequence; its order() decides its position within the organization. Throws
   // std::bad_alloc; the sequence is then not in the queue.
-  void push(Sequence& sequence);
-  void remove(const Sequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
+  void push(ScheduledSequence& sequence);
+  void remove(const ScheduledSequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
 
   // Offers one sequence per organization, in the fair order, to `try_admit`, until one is admitted or no other may be
   // passed. The admitted sequence leaves the queue, and `places` reports how many slots it took. Sequences for which
   // `ready` is false are skipped, as are organizations for which `may_claim` is false. Returns null if none was
   // admitted.
   template <typename Ready, typename TryAdmit, typename Places, typename MayClaim>
-  Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
+  ScheduledSequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
     const auto claims = [&](const Organization& o) { return !o.line.empty() && may_claim(o.id); };
     if (std::none_of(ring_.begin(), ring_.end(), claims)) return nullptr;
     rank();
@@ -66,7 +66,7 @@ class WaitingQueue {
         if (!ready(*sequence)) continue;
         const AdmissionResult result = try_admit(*sequence);
         if (result == AdmissionResult::kAdmitted) {
-          Sequence* admitted = sequence;
+          ScheduledSequence* admitted = sequence;
           settle(turn, *admitted, places(*admitted), in_turn);
           return admitted;
         }
@@ -79,7 +79,7 @@ class WaitingQueue {
   }
 
   template <typename Ready, typename TryAdmit, typename Places>
-  Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places) {
+  ScheduledSequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places) {
     return admit(ready, try_admit, places, [](uint64_t) { return true; });
   }
 
@@ -95,8 +95,8 @@ class WaitingQueue {
  private:
   struct Organization {
     uint64_t id;
-    std::map<uint64_t, Sequence*> line;  // Waiting sequences by order(), oldest first.
-    int debt = 0;                        // Number of turns that pay off slots already taken.
+    std::map<uint64_t, ScheduledSequence*> line;  // Waiting sequences by order(), oldest first.
+    int debt = 0;                                 // Number of turns that pay off slots already taken.
     int passes = 0;          // Admissions of other organizations since the sequence `lacking` was found to lack pages.
     uint64_t lacking = 0;    // order() of the oldest sequence if it lacked pages.
     bool lacks_now = false;  // True if the oldest sequence lacked pages in the current admit() call.
@@ -109,8 +109,8 @@ class WaitingQueue {
 
   void rank();
   static bool may_be_passed(Organization& organization, uint64_t order);
-  void settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn);
-  void erase(Organization& organization, const Sequence& sequence);
+  void settle(const Turn& turn, const ScheduledSequence& admitted, int places, bool in_turn);
+  void erase(Organization& organization, const ScheduledSequence& sequence);
   void drop_finished();
   size_t distance(size_t at) const { return (at + ring_.size() - next_ % ring_.size()) % ring_.size(); }
 

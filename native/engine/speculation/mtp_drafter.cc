@@ -31,7 +31,7 @@ std::span<const HiddenRange> HiddenRows::runs(const StepPlan& plan) {
   runs_.clear();
   int row = 0;
   for (const StepPlan::Item& item : plan.items) {
-    Sequence& sequence = *item.sequence;
+    Sequence& sequence = sequence_of(*item.sequence);
     const int from = row_of(sequence, sequence.kv.n_computed - 1), n_rows = item.n_tokens + item.n_drafts;
     const int place = place_of(sequence);
     const int n_kept = std::min(1 + item.n_drafts, of_each_);

@@ -15,6 +15,7 @@
 #include "engine/speculation/drafter.h"
 #include "engine/sampling/batch_sampler.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence.h"
 #include "model/model.h"
 
 namespace monolith {

@@ -39,7 +39,7 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
   const double draft_price =
       drafts_always_ ? 0 : price + draft_budget_.step_ms(plan.n_decodes) / acceptance_model_.base_ms(plan.n_decodes);
   for (const StepPlan::Item& item : plan.items) {
-    Sequence& sequence = *item.sequence;
+    Sequence& sequence = sequence_of(*item.sequence);
     const int most = std::min(SequenceDrafts::kMax, sequence.request.max_length - sequence.length() - 1);
     if (!item.wants_logits || sequence.output.script.active() || most <= 0) continue;
     std::span<const TokenId> drafts;
@@ -71,7 +71,8 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
 void SpeculativeDecoder::add(const StepPlan::Item& item, std::span<const TokenId> drafts) {
   const int n = scheduler_.add_drafts(item, static_cast<int>(drafts.size()));
   EngineCounters::add(counters_.draft_tokens, static_cast<uint64_t>(n));
-  if (item.sequence->drafts->drafted()) EngineCounters::add(counters_.drafter_tokens, static_cast<uint64_t>(n));
+  if (sequence_of(*item.sequence).drafts->drafted())
+    EngineCounters::add(counters_.drafter_tokens, static_cast<uint64_t>(n));
 }
 
 // Runs the drafter for the sequences in draft_requests_.
@@ -79,7 +80,7 @@ void SpeculativeDecoder::ask_drafter() {
   draft_ms_ = drafter_->draft(draft_requests_, draft_budget_);
   draft_budget_.earn(-draft_ms_);
   for (size_t i = 0; i < draft_requests_.size(); ++i) {
-    Sequence& sequence = *draft_items_[i]->sequence;
+    Sequence& sequence = sequence_of(*draft_items_[i]->sequence);
     const std::span<const TokenId> drafts = draft_requests_[i].out.first(static_cast<size_t>(draft_requests_[i].n));
     size_t n = 0;
     try {

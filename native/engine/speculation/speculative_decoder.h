@@ -12,6 +12,7 @@
 #include "engine/speculation/mtp_drafter.h"
 #include "engine/loop/engine_counters.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence.h"
 #include "engine/output/constraints.h"
 
 namespace monolith {

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
 #include "text/tokenizer/normalization.h"
-#include "text/tokenizer/token.h"
+#include "base/token_id.h"
 
 namespace monolith {
 

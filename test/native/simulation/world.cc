@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/schedule/request_check.h"
+#include "engine/request_check.h"
 #include "engine/output/marker_bans.h"
 #include "simulation/sim_clock.h"
 
@@ -83,8 +83,10 @@ void World::start() {
 }
 
 const Sequence& World::sequence_of(const Segment& segment) const {
-  for (const Sequence* sequence : machine_->loop.scheduler().running())
-    if (sequence->table(0) == segment.pages) return *sequence;
+  for (const ScheduledSequence* running : machine_->loop.scheduler().running()) {
+    const Sequence& sequence = monolith::sequence_of(*running);
+    if (sequence.table(0) == segment.pages) return sequence;
+  }
   throw Violation("a segment has pages of no running sequence");
 }
 

@@ -44,7 +44,7 @@ void World::check_pages() {
   std::vector<int32_t>& references = references_;
   references.assign(static_cast<size_t>(pool.size()), 0);
   std::vector<int32_t> nodes;
-  for (const Sequence* sequence : scheduler.running()) {
+  for (const ScheduledSequence* sequence : scheduler.running()) {
     if (sequence->state != SequenceState::kRunning) throw Violation("a running sequence is in a different state");
     const KvState& kv = sequence->kv;
     for (size_t i = 0; i < kv.nodes.size(); ++i) {
@@ -77,7 +77,7 @@ void World::check_pages() {
   }
   if (held != pool.referenced())
     throw Violation(std::to_string(pool.referenced()) + " pages are held, " + std::to_string(held) + " are in tables");
-  for (const Sequence* sequence : scheduler.preempted())
+  for (const ScheduledSequence* sequence : scheduler.preempted())
     if (!sequence->kv.pages.empty() || sequence->kv.slot != kNoSlot) throw Violation("a preempted sequence has pages");
   if (static_cast<int>(scheduler.running().size()) > setup_.max_sequences)
     throw Violation("more sequences run than the limit");
@@ -100,9 +100,9 @@ void World::check_queue() const {
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
-  scheduler.waiting_queue().collect([](const Sequence&) { return true; }, requests_);
+  scheduler.waiting_queue().collect([](const ScheduledSequence&) { return true; }, requests_);
   for (const auto* sequences : {&scheduler.running(), &scheduler.preempted()})
-    for (const Sequence* sequence : *sequences) requests_.push_back(&sequence->request);
+    for (const ScheduledSequence* sequence : *sequences) requests_.push_back(&sequence->request);
   std::ranges::sort(requests_);
   const auto rest = std::ranges::unique(requests_);
   requests_.erase(rest.begin(), rest.end());
@@ -141,20 +141,20 @@ void World::check_deadlines(int64_t begun_ns) const {
 void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
-  const auto index_of = [](const Sequence& sequence) {
+  const auto index_of = [](const ScheduledSequence& sequence) {
     return sequence.request.params.organization % kMaxOrganizations;
   };
   std::array<int, kMaxOrganizations> places{};
   std::array<bool, kMaxOrganizations> wants{};
-  for (const Sequence* sequence : scheduler.running()) ++places[index_of(*sequence)];
-  const auto want = [&](const Sequence& sequence) {
+  for (const ScheduledSequence* sequence : scheduler.running()) ++places[index_of(*sequence)];
+  const auto want = [&](const ScheduledSequence& sequence) {
     if (!sequence.request.channel->full()) wants[index_of(sequence)] = true;
   };
-  for (const Sequence* sequence : scheduler.preempted()) want(*sequence);
+  for (const ScheduledSequence* sequence : scheduler.preempted()) want(*sequence);
   std::vector<Request*> none;
-  scheduler.waiting_queue().collect([&](const Sequence& sequence) { return want(sequence), false; }, none);
+  scheduler.waiting_queue().collect([&](const ScheduledSequence& sequence) { return want(sequence), false; }, none);
   const bool can_give = std::ranges::any_of(places, [](int n) { return n >= 2; });
-  const bool gives = std::ranges::any_of(scheduler.running(), [&](const Sequence* sequence) {
+  const bool gives = std::ranges::any_of(scheduler.running(), [&](const ScheduledSequence* sequence) {
     const bool rests =
         sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < Admission::kMinRunTokens;
     return places[index_of(*sequence)] >= 2 && !rests;
@@ -163,8 +163,8 @@ void World::check_places() {
   const int64_t needed =
       cache.layout().pages_at_once(setup_.max_context, setup_.max_rows) + cache.layout().tables() * (n_running + 1);
   int64_t kept = 0;  // Slots reserved for choices that have not started.
-  for (const Sequence* sequence : scheduler.running())
-    if (sequence->choice == 0) kept += sequence->request.reserved_slots;
+  for (const ScheduledSequence* sequence : scheduler.running())
+    if (sequence->choice == 0) kept += sequence->reserved_slots;
   // If the limit on sequences was lowered, that takes effect first.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/sequence.h"
 
 namespace monolith {
 
@@ -61,7 +62,7 @@ struct Bench {
     params.max_tokens = max_tokens;
     requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel,
                                                  std::move(params), kVocabulary, max_length(), cache.layout()));
-    scheduler.add(*requests.back());
+    scheduler.add(*requests.back()->choices[0]);
     return *requests.back();
   }
 
@@ -70,7 +71,7 @@ struct Bench {
   }
 
   // Appends several forced tokens at a time, every now and then.
-  void write_ahead(Sequence& sequence) {
+  void write_ahead(ScheduledSequence& sequence) {
     const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
     if (most <= 0 || sequence.generated() % 5 != 0) return;
     sequence.tokens.insert(sequence.tokens.end(), static_cast<size_t>(most), 8);
@@ -78,7 +79,7 @@ struct Bench {
   }
 
   // Creates the choices at the end of a prompt, as the engine does.
-  void fork_choices(Sequence& lead) {
+  void fork_choices(ScheduledSequence& lead) {
     Request& request = lead.request;
     while (static_cast<int>(request.choices.size()) < request.params.n) {
       request.choices.push_back(std::make_unique<Sequence>(request, static_cast<int>(request.choices.size())));
@@ -100,7 +101,7 @@ struct Bench {
       std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
     const KvLayout& layout = cache.layout();
     for (const StepPlan::Item& item : plan.items) {
-      const Sequence& sequence = *item.sequence;
+      const ScheduledSequence& sequence = *item.sequence;
       int end = sequence.kv.n_computed + item.n_tokens;
       std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position, and of the whole text.
       for (int p = 0; p < end; ++p) {
@@ -114,7 +115,7 @@ struct Bench {
         prefixes.push_back(behind(prefixes.back(), i < n_right_of(item) ? 7 : 9));
       if (!states.empty()) carry_on(plan, item, prefixes);
       for (int table = 0; table < layout.tables(); ++table) {
-        const PageId* pages = sequence.table(table);
+        const PageId* pages = sequence.kv.table(table, layout);
         const auto expected = [&](int p) {
           return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table);
         };
@@ -131,7 +132,7 @@ struct Bench {
 
   // Moves the recurrent state of the item's sequence through its slots.
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
-    const Sequence& sequence = *item.sequence;
+    const ScheduledSequence& sequence = *item.sequence;
     auto at = static_cast<size_t>(sequence.kv.n_computed);
     REQUIRE(item.n_chunks > 0);
     const auto state = [&](SlotId slot) -> uint64_t& {
@@ -239,8 +240,8 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
                   random() % 3, 1 + static_cast<int>(random() % 60),
                   random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
-      std::vector<std::pair<Sequence*, int>> decodes;  // Each with its progress so far.
-      for (Sequence* sequence : bench.scheduler.running())
+      std::vector<std::pair<ScheduledSequence*, int>> decodes;  // Each with its progress so far.
+      for (ScheduledSequence* sequence : bench.scheduler.running())
         if (sequence->decoding()) decodes.emplace_back(sequence, sequence->kv.n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);
       for (const auto& [sequence, computed] : decodes)

@@ -23,7 +23,7 @@ TEST(waiting_requests_take_memory_for_their_prompts_only) {
   testing::counting = true;
   for (RequestId id = 1; id <= kWaiting; ++id) {
     requests.push_back(std::make_unique<Request>(id, bench.channel, params, 128'000, kContext));
-    bench.scheduler.add(*requests.back());
+    bench.scheduler.add(*requests.back()->choices[0]);
   }
   testing::counting = false;
   CHECK_EQ(bench.scheduler.waiting(), size_t{kWaiting});
@@ -99,7 +99,8 @@ TEST(scheduler_admits_organizations_in_turn) {
 // Number of running sequences of one organization.
 int slots_of(const Bench& bench, uint64_t organization) {
   int n = 0;
-  for (const Sequence* sequence : bench.scheduler.running()) n += sequence->request.params.organization == organization;
+  for (const ScheduledSequence* sequence : bench.scheduler.running())
+    n += sequence->request.params.organization == organization;
   return n;
 }
 
@@ -162,7 +163,7 @@ TEST(scheduler_counts_a_waiting_fork_as_one_slot) {
   bench.add(prompt_of(3), 1, 2, 5);
   for (int i = 0; i < 5; ++i) bench.add(prompt_of(3, 100 * (i + 1)), 2, 2);
   std::string order;
-  const Sequence* last = nullptr;
+  const ScheduledSequence* last = nullptr;
   while (bench.works()) {
     const StepPlan& plan = bench.step();
     REQUIRE(plan.items.size() == 1);
@@ -254,10 +255,10 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   Bench bench(1000, 64, 3);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
   bench.step();
-  std::map<const Sequence*, int> preempted_at;
+  std::map<const ScheduledSequence*, int> preempted_at;
   for (int i = 0; i < 600; ++i) {
     if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);  // New requests keep arriving.
-    std::map<const Sequence*, bool> was_running;
+    std::map<const ScheduledSequence*, bool> was_running;
     for (const auto& request : bench.requests)
       was_running[&only(*request)] = only(*request).state == SequenceState::kRunning;
     bench.step(false);
@@ -500,7 +501,8 @@ TEST(scheduler_does_not_starve_large_prompts_of_pages) {
     CHECK(only(large).state != SequenceState::kWaiting || only(behind).state == SequenceState::kWaiting);
   }
   for (const auto& request : bench.requests)
-    begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
+    begun += request->params.organization == 3 && only(*request).generated() > 0 &&
+             only(*request).arrival > only(large).arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
   CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus those that start together with it.
@@ -637,10 +639,10 @@ TEST(scheduler_shares_pages_between_forks_with_copy_on_write) {
   params.max_tokens = 10;
   params.n = 4;
   Request request(1, bench.channel, params, kVocabulary, 256);
-  bench.scheduler.add(request);
+  bench.scheduler.add(*request.choices[0]);
   bench.compute(bench.scheduler.plan());
   bench.scheduler.advance();
-  Sequence& lead = *request.choices[0];
+  ScheduledSequence& lead = *request.choices[0];
   request.started_at = Clock::now();
   for (int choice = 1; choice < 4; ++choice) {
     request.choices.push_back(std::make_unique<Sequence>(request, choice));
@@ -739,7 +741,7 @@ TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   Request& writer = bench.add(prompt_of(5), 1, 100);
   Request& other = bench.add(prompt_of(6, 300), 1, 100);
   const auto write = [](Request& request, int n) {
-    Sequence& sequence = *request.choices[0];
+    ScheduledSequence& sequence = *request.choices[0];
     for (int i = 0; i < n; ++i) sequence.tokens.push_back(9);
     sequence.n_ahead = sequence.remaining() - 1;
   };
@@ -825,7 +827,7 @@ TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
       int64_t most = 0, most_decoding = 0;
       while (bench.works()) {
         bench.step();
-        for (const Sequence* sequence : bench.scheduler.running()) {
+        for (const ScheduledSequence* sequence : bench.scheduler.running()) {
           const int64_t held =
               std::ranges::count_if(sequence->kv.window_pages, [](PageId page) { return page != kNoPage; });
           (sequence->decoding() ? most_decoding : most) = std::max(sequence->decoding() ? most_decoding : most, held);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "check.h"
+#include "engine/sequence.h"
 
 namespace monolith {
 namespace {
@@ -14,10 +15,10 @@ namespace {
 struct Line {
   WaitingQueue queue;
   std::vector<std::unique_ptr<Request>> requests;
-  std::set<const Sequence*> lacking;  // Sequences that lack pages and are never admitted.
-  std::set<const Sequence*> later;    // Sequences that return kNotNow.
+  std::set<const ScheduledSequence*> lacking;  // Sequences that lack pages and are never admitted.
+  std::set<const ScheduledSequence*> later;    // Sequences that return kNotNow.
 
-  Sequence& add(char organization, int n = 1) {
+  ScheduledSequence& add(char organization, int n = 1) {
     GenerationRequest params;
     params.prompt = {1};
     params.organization = static_cast<uint64_t>(organization);
@@ -25,32 +26,32 @@ struct Line {
     params.n = n;
     requests.push_back(
         std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), nullptr, std::move(params), 10, 10));
-    requests.back()->arrival = requests.size();
+    requests.back()->choices[0]->arrival = requests.size();
     queue.push(*requests.back()->choices[0]);
     return *requests.back()->choices[0];
   }
 
-  Sequence* take() {
-    return queue.admit([](const Sequence&) { return true; },
-                       [&](Sequence& sequence) {
+  ScheduledSequence* take() {
+    return queue.admit([](const ScheduledSequence&) { return true; },
+                       [&](ScheduledSequence& sequence) {
                          if (lacking.contains(&sequence)) return AdmissionResult::kNoRoom;
                          return later.contains(&sequence) ? AdmissionResult::kNotNow : AdmissionResult::kAdmitted;
                        },
-                       [](const Sequence& sequence) { return sequence.request.params.n; });
+                       [](const ScheduledSequence& sequence) { return sequence.request.params.n; });
   }
 
   // Returns the organizations of the next `n` sequences taken from the queue.
   std::string order(int n) {
     std::string names;
     for (int i = 0; i < n; ++i)
-      if (const Sequence* taken = take()) names += static_cast<char>(taken->request.params.organization);
+      if (const ScheduledSequence* taken = take()) names += static_cast<char>(taken->request.params.organization);
     return names;
   }
 };
 
 TEST(waiting_queue_takes_organizations_in_turn_and_requests_in_order) {
   Line line;
-  std::vector<const Sequence*> of_a;
+  std::vector<const ScheduledSequence*> of_a;
   for (int i = 0; i < 5; ++i) of_a.push_back(&line.add('a'));
   line.add('b');
   line.add('b');
@@ -109,7 +110,7 @@ TEST(waiting_queue_does_not_starve_organizations_with_debt) {
   for (int i = 0; i < 4; ++i) line.add(static_cast<char>('b' + i));
   int taken = 0;
   for (; taken < 2000; ++taken) {
-    const Sequence* sequence = line.take();
+    const ScheduledSequence* sequence = line.take();
     REQUIRE(sequence != nullptr);
     const auto organization = static_cast<char>(sequence->request.params.organization);
     if (organization != 'a') line.add(organization);  // It waits again immediately.
@@ -121,7 +122,7 @@ TEST(waiting_queue_does_not_starve_organizations_with_debt) {
 
 TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   Line line;
-  Sequence& large = line.add('a');
+  ScheduledSequence& large = line.add('a');
   line.add('a');  // Never passes the request before it.
   for (int i = 0; i < 40; ++i) line.add(i % 2 ? 'b' : 'c');
   line.lacking = {&large};
@@ -136,13 +137,13 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   // The request's turn comes when its first page is free, however few requests have passed it. Once it is cancelled, it
   // blocks no other request.
   Line other;
-  Sequence& first = other.add('a');
+  ScheduledSequence& first = other.add('a');
   for (int i = 0; i < 60; ++i) other.add('b');
   other.lacking = {&first};
   CHECK_EQ(other.order(3), std::string("bbb"));
   other.lacking.clear();
   CHECK(other.take() == &first);
-  Sequence& second = other.add('a');
+  ScheduledSequence& second = other.add('a');
   other.lacking = {&second};
   // The other organization's own turn, plus the allowed passes.
   CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMaxPasses});
@@ -165,9 +166,9 @@ TEST(waiting_queue_deducts_slots_granted_early_from_later_turns) {
   for (int i = 0; i < 6; ++i) line.add('a');
   for (int i = 0; i < 3; ++i) line.add('b');
   const auto claim = [&](char who) {
-    const Sequence* taken = line.queue.admit(
-        [](const Sequence&) { return true; }, [](Sequence&) { return AdmissionResult::kAdmitted; },
-        [](const Sequence&) { return 1; }, [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
+    const ScheduledSequence* taken = line.queue.admit(
+        [](const ScheduledSequence&) { return true; }, [](ScheduledSequence&) { return AdmissionResult::kAdmitted; },
+        [](const ScheduledSequence&) { return 1; }, [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
     return taken ? static_cast<char>(taken->request.params.organization) : '-';
   };
   CHECK_EQ(claim('c'), '-');
@@ -179,7 +180,7 @@ TEST(waiting_queue_deducts_slots_granted_early_from_later_turns) {
 
 TEST(waiting_queue_lets_others_pass_while_a_page_is_being_computed) {
   Line line;
-  Sequence& waits = line.add('a');
+  ScheduledSequence& waits = line.add('a');
   line.add('a');
   line.add('b');
   line.later = {&waits};
@@ -190,10 +191,10 @@ TEST(waiting_queue_lets_others_pass_while_a_page_is_being_computed) {
 
 TEST(waiting_queue_removes_cancelled_requests) {
   Line line;
-  Sequence& a1 = line.add('a');
-  Sequence& a2 = line.add('a');
-  Sequence& b1 = line.add('b');
-  Sequence& c1 = line.add('c');
+  ScheduledSequence& a1 = line.add('a');
+  ScheduledSequence& a2 = line.add('a');
+  ScheduledSequence& b1 = line.add('b');
+  ScheduledSequence& c1 = line.add('c');
   line.add('c');
   line.queue.remove(a1);
   line.queue.remove(a1);  // A second removal has no effect.
@@ -204,9 +205,9 @@ TEST(waiting_queue_removes_cancelled_requests) {
   CHECK_EQ(line.order(2), std::string("c"));
   CHECK(line.queue.empty());
   std::vector<Request*> found;
-  Sequence& late = line.add('a');
+  ScheduledSequence& late = line.add('a');
   line.add('b');
-  line.queue.collect([&](const Sequence& sequence) { return &sequence == &late; }, found);
+  line.queue.collect([&](const ScheduledSequence& sequence) { return &sequence == &late; }, found);
   CHECK(found == std::vector<Request*>{&late.request});
 }
 

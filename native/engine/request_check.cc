@@ -1,4 +1,4 @@
-#include "engine/schedule/request_check.h"
+#include "engine/request_check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Tests that the engine rejects invalid requests with an error that names the field and the position.
-#include "engine/schedule/request_check.h"
+#include "engine/request_check.h"
 
 #include <cmath>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "engine/schedule/sequence.h"
+#include "engine/sequence.h"
 
 #include <algorithm>
 
@@ -81,15 +81,24 @@ GenerationRequest prepared(GenerationRequest params, CallGrammars& call_grammars
 
 }  // namespace
 
+static_assert(kMaxChoices <= ScheduledSequence::kOrderStride);
+
 Sequence::Sequence(Request& owner, int choice_index)
-    : request(owner),
-      choice(choice_index),
-      n_prompt(static_cast<int>(owner.params.prompt.size())),
-      n_scored(choice_index == 0 && owner.params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt),
-      uses_cache(owner.params.use_prefix_cache),
-      output(owner.params) {
-  tokens = owner.params.prompt;
+    : ScheduledSequence(owner, choice_index, owner.out_of_memory), output(owner.params) {
+  const GenerationRequest& params = owner.params;
+  organization = params.organization;
+  n_choices = params.n;
+  generates = params.output == OutputKind::kTokens;
+  uses_cache = params.use_prefix_cache;
+  spans = params.spans;
+  tokens = params.prompt;
+  n_prompt = static_cast<int>(params.prompt.size());
+  n_scored = choice_index == 0 && params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt;
 }
+
+bool Sequence::can_start() const { return request.inputs_ready && !request.channel->full(); }
+
+bool Sequence::is_blocked() const { return output.mask_pending || request.channel->full(); }
 
 void Sequence::allocate() {
   if (kv.is_allocated()) return;
@@ -108,13 +117,6 @@ void Sequence::allocate() {
 }
 
 const PageId* Sequence::table(int number) const { return kv.table(number, request.layout); }
-
-int Sequence::min_chunk() const {
-  const InputSpan* span = span_across(request.params.spans, kv.n_computed + 1);
-  return span ? span->n_rows : 1;
-}
-
-uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
 
 Request::Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int vocabulary,
                  int max_context, const KvLayout& kv_layout)

@@ -1,6 +1,6 @@
 // Tests the preparation of a request before it is queued: call prefixes are sorted in the order that forced sequences
 // require, and each stays with its grammar.
-#include "engine/schedule/sequence.h"
+#include "engine/sequence.h"
 
 #include <memory>
 #include <string>
