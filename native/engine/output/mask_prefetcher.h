@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/schedule/sequence.h"
+#include "engine/output/grammar_matcher.h"
 
 namespace monolith {
 

@@ -16,7 +16,7 @@ int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
 
 // True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
-bool is_blocked(const Sequence& sequence) { return sequence.output.mask_pending || sequence.request.channel->full(); }
+bool is_blocked(const Sequence& sequence) { return sequence.output.is_blocked() || sequence.request.channel->full(); }
 
 // True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
 bool may_be_admitted(const Sequence& sequence) {
