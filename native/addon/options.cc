@@ -8,7 +8,6 @@
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
 #include "engine/speculation/speculation.h"
-#include "engine/output/marker_bans.h"
 
 namespace monolith::addon {
 namespace {
@@ -352,9 +351,8 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   read_calls(arguments, options, engine, request);
   if (const Named repeats = arguments.field(options, "maxRepeats"); !arguments.is_absent(repeats))
     request.max_repeats = static_cast<int>(arguments.integer(repeats, 0, kMaxRepeats));
-  if (const Named in_place = arguments.field(options, "markersInPlace");
-      !arguments.is_absent(in_place) && arguments.boolean(in_place) && arguments.ok())
-    request.marker_bans = make_marker_bans(request, tokenizer);
+  if (const Named in_place = arguments.field(options, "markersInPlace"); !arguments.is_absent(in_place))
+    request.markers_in_place = arguments.boolean(in_place);
 
   const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 

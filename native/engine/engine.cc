@@ -26,7 +26,7 @@
 #include "engine/loop/step_loop.h"
 #include "engine/request_check.h"
 #include "engine/output/grammar_compiler.h"
-#include "engine/output/marker_bans.h"
+#include "engine/output/section_bans.h"
 #include "vision/vision.h"
 
 namespace monolith {
@@ -172,7 +172,7 @@ class ThreadedEngine final : public Engine {
     if (Error refusal; refuses(refusal)) return refusal;
     const std::shared_ptr<Channel> channel = find_channel(channel_id);
     if (!channel) return Error{ErrorCode::kInvalidArgument, "channel is not open"};
-    if (params.min_tokens > 0) params.early_bans = make_early_bans(params, *tokenizer_);
+    params.bans = make_bans(params, *tokenizer_);
     const size_t n_tokens = params.prompt.size();
     switch (counters_.queue.take(n_tokens)) {
       case QueueRoom::Taken::kTaken: break;

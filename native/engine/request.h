@@ -102,11 +102,17 @@ struct CallParams {
   bool ends_itself = false;  // For calls without a close marker: the grammar ends the call section but not the turn.
 };
 
-// Marker tokens that must not be sampled, depending on the section of the sequence's text. Each list also includes
-// SamplingParams::banned. If all lists are empty, only SamplingParams::banned applies. Built by output/marker_bans.h.
-struct MarkerBans {
+// Tokens that must not be sampled, depending on the section of the sequence's text. Each list also includes
+// SamplingParams::banned. If all lists are empty, only SamplingParams::banned applies.
+struct SectionBans {
   std::vector<TokenId> undecided, reasoning, content, call;
   bool any() const { return !content.empty(); }
+};
+
+// `early`: applies until min_tokens is reached, instead of `always`; also bans all tokens that end the generation.
+// Built by output/section_bans.h.
+struct OutputBans {
+  SectionBans always, early;
 };
 
 // Kind of output. It determines which tokens need logits and when a sequence ends.
@@ -131,7 +137,8 @@ struct GenerationRequest {
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
-  MarkerBans marker_bans;
+  // The marker tokens of reasoning and tool calls are sampled only where they make sense.
+  bool markers_in_place = false;
   // Generation stops when the same token sequence has occurred this many times in a row (output/repetition_guard.h).
   // 0 = off.
   int max_repeats = 0;
@@ -145,7 +152,7 @@ struct GenerationRequest {
   // Minimum number of generated tokens. Before that, end-of-generation tokens are not sampled and stop strings are not
   // matched. A grammar takes precedence.
   int min_tokens = 0;
-  MarkerBans early_bans;       // Bans that apply until min_tokens is reached; built by make_early_bans().
+  OutputBans bans;             // Built at submission; not set by the caller.
   bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
   bool use_prefix_cache = true;
   // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes

@@ -153,15 +153,6 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
-Status check_bans(const MarkerBans& bans, int n_vocab) {
-  for (const auto* list : {&bans.undecided, &bans.reasoning, &bans.content, &bans.call}) {
-    if (list->size() > static_cast<size_t>(kMaxBanned))
-      return invalid("marker_bans has a list of more than " + std::to_string(kMaxBanned) + " tokens");
-    if (Status status = check_tokens("marker_bans", *list, n_vocab); !status) return status;
-  }
-  return {};
-}
-
 Status check_output(const GenerationRequest& request) {
   switch (request.output) {
     case OutputKind::kTokens:
@@ -249,7 +240,6 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
-  if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
   if (!request.spans.empty() && request.sampling.prompt_logprobs >= 0)
     return Error{ErrorCode::kUnsupported, "prompt_logprobs are not supported for prompts with images or embeddings"};
   if (request.min_tokens < 0 || request.min_tokens > std::max(request.max_tokens, 0))

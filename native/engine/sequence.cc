@@ -5,24 +5,6 @@
 namespace monolith {
 namespace {
 
-// Sorts the alternatives as forced sequences require, and returns the grammars in the same order.
-std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives,
-                                          const std::vector<GrammarRef>& grammars) {
-  if (grammars.size() != alternatives.size()) {
-    std::sort(alternatives.begin(), alternatives.end());
-    return {};
-  }
-  std::vector<std::pair<std::vector<TokenId>, GrammarRef>> pairs;
-  for (size_t i = 0; i < alternatives.size(); ++i) pairs.emplace_back(std::move(alternatives[i]), grammars[i]);
-  std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<GrammarRef> sorted;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    alternatives[i] = std::move(pairs[i].first);
-    sorted.push_back(std::move(pairs[i].second));
-  }
-  return sorted;
-}
-
 // The prompt positions that are tokens, that is, not embedding spans.
 std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   std::vector<TokenId> tokens;
@@ -38,44 +20,8 @@ std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   return tokens;
 }
 
-GenerationRequest prepared(GenerationRequest params, CallGrammars& call_grammars) {
+GenerationRequest with_rope_positions(GenerationRequest params) {
   count_rope_positions(params.spans);
-  CallParams& calls = params.calls;
-  if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
-  if (params.format != nullptr && !params.format_head.empty()) {
-    call_grammars.heads = calls.starts;
-    std::vector<GrammarRef> grammars = calls.grammars;
-    grammars.resize(calls.starts.size());
-    call_grammars.heads.push_back(params.format_head);
-    grammars.push_back(params.format);
-    call_grammars.headed = sort_alternatives(call_grammars.heads, grammars);
-    call_grammars.format_head =
-        static_cast<size_t>(std::ranges::find(call_grammars.heads, params.format_head) - call_grammars.heads.begin());
-  }
-  std::vector<GrammarRef> optional = calls.grammars;  // Grammars for positions at which a tool call is optional.
-  if (!calls.answer.empty()) {
-    if (!optional.empty()) optional.push_back(nullptr);
-    if (!calls.prefixes.empty()) calls.prefixes.push_back(calls.answer);
-    calls.starts.push_back(calls.answer_start);
-  }
-  call_grammars.prefixes = sort_alternatives(calls.prefixes, optional);
-  call_grammars.required = sort_alternatives(calls.required, calls.grammars);
-  if (!calls.end.empty()) {
-    std::vector<GrammarRef> grammars;
-    for (size_t i = 0; i < calls.next.size(); ++i) grammars.push_back(calls.grammars[i % calls.grammars.size()]);
-    calls.next.push_back(calls.end);
-    grammars.push_back(nullptr);
-    call_grammars.next = sort_alternatives(calls.next, grammars);
-    call_grammars.end = static_cast<size_t>(std::ranges::find(calls.next, calls.end) - calls.next.begin());
-  }
-  if (calls.starts.size() > 1 || calls.open.token == kNoToken)
-    call_grammars.starts = sort_alternatives(calls.starts, optional);
-  if (!calls.answer.empty()) {
-    call_grammars.prefix_answer =
-        static_cast<size_t>(std::ranges::find(calls.prefixes, calls.answer) - calls.prefixes.begin());
-    call_grammars.start_answer =
-        static_cast<size_t>(std::ranges::find(calls.starts, calls.answer_start) - calls.starts.begin());
-  }
   return params;
 }
 
@@ -84,7 +30,7 @@ GenerationRequest prepared(GenerationRequest params, CallGrammars& call_grammars
 static_assert(kMaxChoices <= ScheduledSequence::kOrderStride);
 
 Sequence::Sequence(Request& owner, int choice_index)
-    : ScheduledSequence(owner, choice_index, owner.out_of_memory), output(owner.params) {
+    : ScheduledSequence(owner, choice_index, owner.out_of_memory), output(owner.format) {
   const GenerationRequest& params = owner.params;
   organization = params.organization;
   n_choices = params.n;
@@ -98,7 +44,7 @@ Sequence::Sequence(Request& owner, int choice_index)
 
 bool Sequence::can_start() const { return request.inputs_ready && !request.channel->full(); }
 
-bool Sequence::is_blocked() const { return output.mask_pending || request.channel->full(); }
+bool Sequence::is_blocked() const { return output.is_blocked() || request.channel->full(); }
 
 void Sequence::allocate() {
   if (kv.is_allocated()) return;
@@ -122,7 +68,8 @@ Request::Request(RequestId request_id, std::shared_ptr<Channel> events, Generati
                  int max_context, const KvLayout& kv_layout)
     : id(request_id),
       channel(std::move(events)),
-      params(prepared(std::move(generation), call_grammars)),
+      params(with_rope_positions(std::move(generation))),
+      format(params),
       max_length(static_cast<int>(
           std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens, max_context))),
       n_vocab(vocabulary),

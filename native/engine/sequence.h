@@ -51,11 +51,6 @@ inline const Sequence& sequence_of(const ScheduledSequence& scheduled) {
   return static_cast<const Sequence&>(scheduled);
 }
 
-// The tokens of the sequence that the grammar of `matcher` has read.
-inline std::span<const TokenId> read_by(const GrammarMatcher& matcher, const Sequence& sequence) {
-  return {sequence.tokens.data() + matcher.first, sequence.tokens.size() - matcher.first};
-}
-
 struct Request {
   // Takes over validated parameters. `max_context`: maximum length of prompt plus output. `kv_layout`: the model's.
   Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
@@ -63,9 +58,9 @@ struct Request {
 
   RequestId id;  // Set at submission, before the engine thread sees the request.
   const std::shared_ptr<Channel> channel;
-  CallGrammars call_grammars;
   // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
+  const OutputFormat format;
   bool inputs_ready = true;  // True if the embedding rows of all spans are available.
   // Set when an allocation for this request fails at a point where the request cannot be ended. The step loop then fails
   // it, at the latest before the next step is planned.

@@ -21,7 +21,7 @@ class EventWriter final : public DeltaSink {
   void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) override;
   // Log-probabilities of the prompt tokens, starting at position `first`.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
-  void token(TokenId token);
+  void token(TokenId token) override;
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
                 float prefill_ms, float decode_ms);
   void failed(FailureCode code, std::string_view message);

@@ -94,14 +94,14 @@ void RequestLifecycle::expire(Clock::time_point now) {
 void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_index) {
   Request& request = sequence.request;
   EventWriter writer(records_of(request), request.id, sequence.choice);
-  if (const int stop = sequence.output.text.finish(writer); stop >= 0) {
+  if (const int stop = sequence.output.finish(writer); stop >= 0) {
     reason = FinishReason::kStopString;
     stop_index = stop;
   }
   const Clock::time_point now = Clock::now();
   const Clock::time_point first = sequence.first_token_at.value_or(now);
   writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
-                  static_cast<uint32_t>(sequence.output.text.reasoning_tokens()), stop_index,
+                  static_cast<uint32_t>(sequence.output.reasoning_tokens()), stop_index,
                   milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
   scheduler_.remove(sequence);
   drafts_.forget(sequence);

@@ -48,15 +48,16 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
-      constraints_(tokenizer, n_vocab_, options.grammar_steps, std::move(wake)),
-      drafts_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
-      samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
+      grammars_(tokenizer, n_vocab_, options.grammar_steps, std::move(wake)),
+      pending_masks_(grammars_),
+      drafts_(options, scheduler_, grammars_, counters, model, draft, n_vocab_),
+      samples_(model.backend(), grammars_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool(), model.kv()),
       images_(encoder, model.params().input_width(), options.embedding_bytes_max, counters),
       requests_(scheduler_, drafts_, images_, gauges_, counters),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
-      acceptor_({tokenizer, scheduler_, constraints_, samples_, drafts_, requests_, texts_, counters}, max_context_,
+      acceptor_({tokenizer, scheduler_, grammars_, samples_, drafts_, requests_, texts_, counters}, max_context_,
                 model.params().n_vocab, overlaps_) {
   counters.queue.configure(options.queue_max, options.queue_max_tokens);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
@@ -122,13 +123,14 @@ bool StepLoop::run_vision(Clock::duration step) {
 // Plans a step and submits it to the backend. `now`: time when the backend became free.
 void StepLoop::begin(Clock::time_point now) {
   scheduler_.preempt_blocked();  // A worker thread starts on their grammar masks immediately.
-  const bool has_memory = constraints_.see_to_due(scheduler_.preempted());
+  grammars_.begin_step();
+  const bool has_memory = pending_masks_.update(scheduler_.preempted());
   if (!has_memory || scheduler_.ran_out_of_memory() || images_.ran_out_of_memory()) requests_.fail_out_of_memory();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
   in_flight_ = {};
   requests_.plan_made();
   if (plan.items.empty()) {
-    constraints_.start_looking_ahead();  // Prefetches grammar masks for waiting sequences.
+    grammars_.start_prefetching();  // Prefetches grammar masks for waiting sequences.
     return;
   }
   requests_.start(plan, now);
@@ -136,7 +138,7 @@ void StepLoop::begin(Clock::time_point now) {
   gauges_.update();
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   drafts_.add_to(plan);
-  const bool finds_masks = constraints_.start_looking_ahead();
+  const bool finds_masks = grammars_.start_prefetching();
   const float* const logits = compute(plan);
   in_flight_ = {.plan = &plan, .logits = logits, .begun_at = now, .answered_at = {}, .finds_masks = finds_masks};
   scheduler_.advance();

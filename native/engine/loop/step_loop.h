@@ -7,7 +7,9 @@
 //   SpeculativeDecoder  draft tokens for the step
 //   BatchBuilder        the model's input
 //   SampleRequests      sampling tasks of all logit rows
-//   TokenAcceptor       accepted tokens and their effects: Constraints, TokenDirector, TextOutput
+//   TokenAcceptor       accepted tokens and their effects, as OutputState determines them
+//   TextOutput          deferred text
+//   PendingMasks        sequences that wait for the mask of a grammar
 //   StepGauges          statistics for other threads
 //
 // A step is submitted and completed. With an asynchronous backend, one step is in flight between two calls of step():
@@ -31,6 +33,7 @@
 
 #include "engine/images/image_stage.h"
 #include "engine/loop/batch_builder.h"
+#include "engine/loop/pending_masks.h"
 #include "engine/loop/token_acceptor.h"
 #include "model/model.h"
 
@@ -110,7 +113,8 @@ class StepLoop {
   Scheduler scheduler_;
   PrefillBudget pace_;
   BatchBuilder batch_;
-  Constraints constraints_;
+  GrammarRunner grammars_;
+  PendingMasks pending_masks_;
   SpeculativeDecoder drafts_;
   SampleRequests samples_;
   const bool overlaps_;

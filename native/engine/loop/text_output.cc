@@ -1,19 +1,11 @@
 #include "engine/loop/text_output.h"
 
-#include "engine/output/token_text.h"
-
 namespace monolith {
 
 TextOutput::TextOutput(const Tokenizer& tokenizer, RequestLifecycle& requests, size_t most_later)
     : tokenizer_(tokenizer), requests_(requests) {
   waiting_.reserve(most_later);
   logprobs_.reserve(most_later);
-}
-
-int TextOutput::write(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const {
-  if (tokenizer_.kind(token) == TokenKind::kControl)
-    return sequence.output.text.push_control(token, tokenizer_.bytes(token), logprobs, writer);
-  return sequence.output.text.push(token, rendered(tokenizer_, token), logprobs, writer);
 }
 
 void TextOutput::write_later(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs) {
@@ -32,7 +24,7 @@ void TextOutput::write(const Waiting& waiting) {
     EventWriter writer(requests_.records_of(sequence.request), sequence.request.id, sequence.choice);
     const TokenLogprobs* const logprobs =
         waiting.logprobs < 0 ? nullptr : &logprobs_[static_cast<size_t>(waiting.logprobs)];
-    const int stop = write(sequence, waiting.token, logprobs, writer);
+    const int stop = sequence.output.write(tokenizer_, waiting.token, logprobs, writer);
     if (stop >= 0) requests_.finish(sequence, FinishReason::kStopString, stop);
   });
 }

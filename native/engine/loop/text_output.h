@@ -1,6 +1,5 @@
-// Converts a sequence's tokens to text records. With overlapping steps, the text of a token that cannot affect the next
-// step is deferred until that step has been submitted. All deferred text is written before StepLoop::step() returns.
-// Engine thread only.
+// Deferred text: with overlapping steps, the text of a token that cannot affect the next step is written only when that
+// step has been submitted. All deferred text is written before StepLoop::step() returns. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,6 @@ class TextOutput {
   // `most_later`: maximum number of deferred tokens per step.
   TextOutput(const Tokenizer& tokenizer, RequestLifecycle& requests, size_t most_later);
 
-  // Writes the text of the sequence's newest token. Returns the index of a completed stop string, or -1.
-  int write(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const;
   // Defers the text of the newest token. A stop string in it then ends the sequence when the text is written.
   void write_later(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs);
   // Writes the deferred text of one request's choices, or of all requests, in step order.

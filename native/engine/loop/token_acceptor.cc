@@ -2,29 +2,17 @@
 
 #include <array>
 
-#include "engine/output/marker_bans.h"
-#include "engine/output/token_text.h"
-
 namespace monolith {
 namespace {
+
+using NextKind = OutputState::Next::Kind;
 
 constexpr int kMaxAtOnce = 64;  // Maximum forced tokens appended to a sequence without a step in between.
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
-  sequence.output.repetition.add(sequence.answer(), token);
   sequence.tokens.push_back(token);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
-}
-
-// True if nothing constrains the next token: no forced sequence, grammar, reasoning budget or required call. Only the
-// open marker of a tool call may change that.
-bool is_plain(const Sequence& sequence) {
-  const GenerationRequest& params = sequence.request.params;
-  return sequence.generated() > 0 && sequence.state == SequenceState::kRunning && !Constraints::may_hold(sequence) &&
-         !sequence.output.call_due && !(params.marker_bans.any() && sequence.output.text.undecided()) &&
-         (params.calls.open.text.empty() || params.calls.open.token != kNoToken) &&
-         (params.reasoning.budget < 0 || sequence.output.text.in_content() || sequence.output.text.in_call());
 }
 
 }  // namespace
@@ -84,17 +72,15 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
-  if (rows.tasks.front() == SampleRequests::kGrammarFailed)
-    return stop_by_grammar(sequence, Constraints::Outcome::kFailed);
-  if (rows.tasks.front() == SampleRequests::kMaskPending)
-    return stop_by_grammar(sequence, Constraints::Outcome::kOutOfBudget);
+  if (rows.tasks.front() == SampleRequests::kGrammarFailed) return stop_by_grammar(sequence, NextKind::kFailed);
+  if (rows.tasks.front() == SampleRequests::kMaskPending) return stop_by_grammar(sequence, NextKind::kPending);
   const auto n_drafts = static_cast<int>(rows.drafts.size());
   EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
   const bool goes_on = take_all(sequence, rows, writer);
   if (n_drafts > 0) parts_.drafts.record_acceptance(sequence, n_drafts, rows.n_accepted, rows.next_rejected);
   if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
-  parts_.constraints.look_ahead(sequence);
+  sequence.output.prefetch(parts_.grammars);
 }
 
 // Takes the sequence's next token, then further tokens as long as draft tokens are accepted, then all forced tokens.
@@ -105,19 +91,15 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
   for (const int most = sequence.generated() + kMaxAtOnce; rows.logits || sequence.generated() < most;
        is_open = false) {
     if (!is_open && !rows.writes_later) {
-      TokenDirector::direct(sequence, writer);
-      const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
+      const OutputState::Next next = sequence.output.next(parts_.grammars, sequence.tokens, writer);
       // The grammar ran out of budget: it is checked again after the next step.
-      if (found == Constraints::Outcome::kOutOfBudget && !rows.logits) break;
-      if (found != Constraints::Outcome::kOk) return stop_by_grammar(sequence, found), false;
-      for (const TokenId token : parts_.constraints.forced())
+      if (next.kind == NextKind::kPending && !rows.logits) break;
+      if (!OutputState::Next::is_known(next.kind)) return stop_by_grammar(sequence, next.kind), false;
+      for (const TokenId token : next.tokens)
         if (!accept(sequence, token, nullptr, rows, writer)) return false;
-      if (!parts_.constraints.forced().empty()) continue;
+      if (next.kind == NextKind::kForced) continue;
     }
-    if (!rows.logits) {
-      sequence.output.open_at = sequence.generated();
-      break;
-    }
+    if (!rows.logits) break;
     const SampleResult* const chosen = sample(sequence, rows, is_open, writer);
     if (!chosen) return false;
     if (!accept(sequence, chosen->token, sequence.request.wants_logprobs() ? chosen : nullptr, rows, writer))
@@ -128,28 +110,25 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
 
 // The grammar failed or ran out of budget. On budget: drop these logits, preempt the sequence until a worker has the
 // mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
-void TokenAcceptor::stop_by_grammar(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
-  if (outcome != Constraints::Outcome::kOutOfBudget) return parts_.requests.fail_by_grammar(sequence.request);
-  sequence.output.mask_pending = true;
-  sequence.output.pending_token = token;
+void TokenAcceptor::stop_by_grammar(Sequence& sequence, NextKind kind) {
+  if (kind != NextKind::kPending) return parts_.requests.fail_by_grammar(sequence.request);
+  sequence.output.block();
 }
 
 // Samples from the logits of the newest token. `is_open`: the sampling task already used the current grammar mask;
 // otherwise it used none. Returns null if the request has failed or waits for a grammar mask.
 const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer) {
-  using Outcome = Constraints::Outcome;
   const int32_t task = rows.tasks[static_cast<size_t>(rows.n_accepted)];
   const SampleResult* const known = task >= 0 ? parts_.samples.result(task) : nullptr;
   const SampleResult* chosen = known;
-  Outcome found = Outcome::kOk;
-  if (!known || !is_open) found = parts_.samples.sample(sequence, rows.logits, known, chosen);
-  if (found == Outcome::kOk && chosen->token != kNoToken && director_.redirect(sequence, chosen->token, writer))
-    found = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
-  if (found == Outcome::kOk && chosen->token != kNoToken) return chosen;
-  if (found != Outcome::kOk)
-    stop_by_grammar(sequence, found);
-  else
-    parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite logits");
+  NextKind kind = NextKind::kOpen;
+  if (!known || !is_open) kind = parts_.samples.sample(sequence, rows.logits, known, chosen);
+  if (OutputState::Next::is_known(kind) && chosen->token != kNoToken &&
+      sequence.output.replaces(parts_.tokenizer, chosen->token, writer))
+    kind = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
+  if (!OutputState::Next::is_known(kind)) return stop_by_grammar(sequence, kind), nullptr;
+  if (chosen->token != kNoToken) return chosen;
+  parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite logits");
   return nullptr;
 }
 
@@ -157,58 +136,41 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
 // grammar mask and the token was not appended.
 bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows,
                            EventWriter& writer) {
-  const GenerationRequest& params = sequence.request.params;
-  const auto ended = [&](FinishReason reason, int stop_index = -1) {
-    parts_.requests.finish(sequence, reason, stop_index);
-    return false;
-  };
+  using StepKind = OutputState::Step::Kind;
   const bool is_right = rows.logits && !rows.drafts.empty() && rows.drafts.front() == token;
   rows.next_rejected |= rows.logits && !rows.drafts.empty() && !is_right;
   rows.drafts = is_right ? rows.drafts.subspan(1) : std::span<const TokenId>{};
   rows.logits = is_right ? rows.logits + row_width_ : nullptr;
   rows.n_accepted += is_right;
 
-  const bool ends =
-      !rows.writes_later && !sequence.output.script.active() && ends_generation(parts_.tokenizer, params, token);
-  Constraints::Outcome read = Constraints::Outcome::kOk;
-  if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
-  if (!rows.writes_later && !sequence.output.script.active() && !ends)
-    read = TokenDirector::read(sequence, token, parts_.constraints);
-  if (read == Constraints::Outcome::kOutOfBudget) return stop_by_grammar(sequence, read, token), false;
-  const bool loops = !sequence.output.script.active() && sequence.output.repetition.completes(sequence.answer(), token);
+  OutputState::Step step;
+  if (rows.writes_later)
+    sequence.output.accept_deferred(sequence.tokens, token, writer);
+  else
+    step = sequence.output.accept(parts_.grammars, sequence.tokens, token, logprobs, writer);
+  if (step.kind == StepKind::kPending) return false;
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
-  if (params.return_tokens) writer.token(token);
   if (is_right) parts_.scheduler.keep_draft(sequence);
   if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
-
-  if (ends) return ended(FinishReason::kEndOfTurn);
-  if (read != Constraints::Outcome::kOk) return stop_by_grammar(sequence, Constraints::Outcome::kFailed), false;
-  const TokenDirector::Before before = TokenDirector::before(sequence);
-  const int stop = parts_.texts.write(sequence, token, logprobs, writer);
-  const bool is_over = before.scripted && TokenDirector::advance_script(sequence, token, before, writer);
-  if (stop >= 0) return ended(FinishReason::kStopString, stop);
-  if (is_over) return ended(FinishReason::kEndOfTurn);
-  if (sequence.output.matcher.active() && sequence.output.matcher.position.ends &&
-      TokenDirector::end_grammar(sequence, writer))
-    return ended(FinishReason::kEndOfTurn);
-  if (loops) return ended(FinishReason::kRepetition);
-  if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);
-  if (sequence.length() >= max_context_) return ended(FinishReason::kContextFull);
-  TokenDirector::follow(sequence, token, before);
-  return true;
+  if (step.kind == StepKind::kFailed) return stop_by_grammar(sequence, NextKind::kFailed), false;
+  if (step.kind == StepKind::kContinues && sequence.generated() >= sequence.request.params.max_tokens)
+    step = {StepKind::kEnds, FinishReason::kMaxTokens};
+  if (step.kind == StepKind::kContinues && sequence.length() >= max_context_)
+    step = {StepKind::kEnds, FinishReason::kContextFull};
+  if (step.kind == StepKind::kContinues) return true;
+  parts_.requests.finish(sequence, step.reason, step.stop_index);
+  return false;
 }
 
 // True if the token's text can be deferred, because the sequence continues regardless of the text.
 bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
-  if (!may_write_later_ || task < 0 || !is_plain(sequence)) return false;
-  const GenerationRequest& params = sequence.request.params;
+  if (!may_write_later_ || task < 0 || sequence.generated() == 0 || sequence.state != SequenceState::kRunning)
+    return false;
   const SampleResult* const chosen = parts_.samples.result(task);
-  if (!chosen || chosen->token == kNoToken || chosen->token == params.calls.open.token) return false;
-  if (params.marker_bans.any() && is_marker(params, chosen->token)) return false;
-  if (sequence.output.repetition.completes(sequence.answer(), chosen->token)) return false;
-  if (ends_generation(parts_.tokenizer, params, chosen->token)) return false;
-  return sequence.generated() + 1 < params.max_tokens && sequence.length() + 1 < max_context_;
+  if (!chosen || chosen->token == kNoToken) return false;
+  return sequence.generated() + 1 < sequence.request.params.max_tokens && sequence.length() + 1 < max_context_ &&
+         sequence.output.may_defer(parts_.tokenizer, sequence.tokens, chosen->token);
 }
 
 }  // namespace monolith

@@ -13,7 +13,6 @@
 
 #include "engine/loop/text_output.h"
 #include "engine/sampling/sample_requests.h"
-#include "engine/output/token_director.h"
 
 namespace monolith {
 
@@ -21,7 +20,7 @@ namespace monolith {
 struct AcceptorParts {
   const Tokenizer& tokenizer;
   Scheduler& scheduler;
-  Constraints& constraints;
+  GrammarRunner& grammars;
   SampleRequests& samples;
   SpeculativeDecoder& drafts;
   RequestLifecycle& requests;
@@ -33,11 +32,7 @@ class TokenAcceptor {
  public:
   // `row_width`: floats from one logit row to the next. `writes_later`: text may be deferred.
   TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
-      : parts_(parts),
-        director_(parts.tokenizer),
-        max_context_(max_context),
-        row_width_(row_width),
-        may_write_later_(writes_later) {}
+      : parts_(parts), max_context_(max_context), row_width_(row_width), may_write_later_(writes_later) {}
 
   // Takes the tokens of an item that needed logits: those of one sequence, or of every choice at the end of the prompt.
   // `tasks`: sampling tasks of the item's logit rows.
@@ -60,13 +55,12 @@ class TokenAcceptor {
   void take_first_tokens(Request& request, const float* logits);
   void take_tokens(Sequence& sequence, Rows rows);
   bool take_all(Sequence& sequence, Rows& rows, EventWriter& writer);
-  void stop_by_grammar(Sequence& sequence, Constraints::Outcome outcome, TokenId token = kNoToken);
+  void stop_by_grammar(Sequence& sequence, OutputState::Next::Kind kind);
   const SampleResult* sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer);
   bool accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows, EventWriter& writer);
   bool writes_later(const Sequence& sequence, int32_t task) const;
 
   const AcceptorParts parts_;
-  const TokenDirector director_;
   std::vector<const TokenLogprobs*> scores_;  // Scratch of take_scores().
   const int max_context_, row_width_;
   const bool may_write_later_;

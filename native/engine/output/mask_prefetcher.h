@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sequence.h"
+#include "engine/output/grammar_matcher.h"
 
 namespace monolith {
 

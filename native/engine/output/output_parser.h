@@ -42,6 +42,8 @@ namespace monolith {
 class DeltaSink {
  public:
   virtual void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) = 0;
+  // Receives the id of each token, before its text, if GenerationRequest::return_tokens is set.
+  virtual void token(TokenId) {}
 
  protected:
   ~DeltaSink() = default;
@@ -79,7 +81,7 @@ class OutputParser {
   bool in_content() const { return phase_ == Phase::kContent; }  // In the content and not in a tool call.
   bool in_call() const { return phase_ == Phase::kCall; }
   // Returns the list in `bans` that applies to the next token.
-  const std::vector<TokenId>& banned(const MarkerBans& bans) const {
+  const std::vector<TokenId>& banned(const SectionBans& bans) const {
     switch (phase_) {
       case Phase::kUndecided: return bans.undecided;
       case Phase::kReasoning: return bans.reasoning;

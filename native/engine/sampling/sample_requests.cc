@@ -4,38 +4,35 @@
 #include <new>
 
 #include "backend/backend.h"
-#include "engine/output/marker_bans.h"
 
 namespace monolith {
 namespace {
 
 // Returns the sampling task for the token `n_behind` positions after the sequence's next token.
 SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) {
-  const GenerationRequest& params = sequence.request.params;
-  const SamplingParams& sampling = params.sampling;
+  const SamplingParams& sampling = sequence.request.params.sampling;
   SampleTask task =
       sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
                   static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
-  const MarkerBans& bans = sequence.generated() + n_behind < params.min_tokens ? params.early_bans : params.marker_bans;
-  if (bans.any()) task.banned = sequence.output.text.banned(bans);
+  if (const auto* banned = sequence.output.banned(sequence.generated() + n_behind)) task.banned = *banned;
   return task;
 }
 
 }  // namespace
 
-SampleRequests::SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width,
+SampleRequests::SampleRequests(Backend& backend, GrammarRunner& grammars, int n_vocab, int row_width,
                                int max_logit_rows)
     : backend_(backend),
-      constraints_(constraints),
+      grammars_(grammars),
       row_width_(static_cast<size_t>(row_width)),
       sampler_(backend, backend, n_vocab, max_logit_rows),
-      allowance_(n_vocab) {
+      mask_(static_cast<size_t>(n_vocab)) {
   tasks_.reserve(static_cast<size_t>(max_logit_rows));
 }
 
 void SampleRequests::request(const StepPlan& plan, const float* logits) {
   sampler_.clear();
-  n_allowances_ = 0;
+  n_masks_ = 0;
   tasks_.clear();
   const float* row = logits;
   for (const StepPlan::Item& item : plan.items) {
@@ -76,13 +73,10 @@ void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* lo
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = sequence_of(*item.sequence);
-    const GenerationRequest& params = sequence.request.params;
-    const bool by_place = params.marker_bans.any();
-    const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&
-                       !(by_place && sequence.output.text.undecided());
+    const bool alike = !sequence.output.may_constrain() && !PenaltyCounts::needed(sequence.request.params.sampling);
     if (item.n_drafts > 0 && tasks_[at] >= 0 && alike) {
       const std::span<const TokenId> drafts = sequence.drafts->last(item.n_drafts);
-      for (size_t i = 1; i <= drafts.size() && !(by_place && is_marker(params, drafts[i - 1])); ++i)
+      for (size_t i = 1; i <= drafts.size() && !sequence.output.may_change_bans(drafts[i - 1]); ++i)
         tasks_[at + i] =
             sampler_.add_behind(tasks_[at + i - 1], drafts[i - 1],
                                 task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
@@ -105,15 +99,15 @@ int32_t SampleRequests::request_in_step(Sequence& sequence, const float* logits)
 int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)])
     return kNotRequested;
-  if (!constraints_.is_open(sequence)) return kNotRequested;
-  TokenConstraint constraint;
-  if (Constraints::may_hold(sequence)) {
-    if (n_allowances_ == allowances_.size()) allowances_.emplace_back(sampler_.n_vocab());
-    const Constraints::Outcome found = constraints_.constrain(sequence, allowances_[n_allowances_++], constraint);
-    if (found != Constraints::Outcome::kOk)
-      return found == Constraints::Outcome::kOutOfBudget ? kMaskPending : kGrammarFailed;
+  if (!sequence.output.is_sampled(grammars_, sequence.tokens)) return kNotRequested;
+  OutputState::Next next;
+  if (sequence.output.may_constrain()) {
+    if (n_masks_ == masks_.size()) masks_.emplace_back(static_cast<size_t>(sampler_.n_vocab()));
+    next = sequence.output.allowed(grammars_, sequence.tokens, masks_[n_masks_++]);
+    if (next.kind == OutputState::Next::Kind::kPending) return kMaskPending;
+    if (next.kind == OutputState::Next::Kind::kFailed) return kGrammarFailed;
   }
-  return sampler_.add(task_of(sequence, logits, 0, constraint));
+  return sampler_.add(task_of(sequence, logits, 0, {next.tokens, next.mask}));
 }
 
 void SampleRequests::await() {
@@ -130,16 +124,15 @@ void SampleRequests::request_choices(const Request& request, const float* logits
   sampler_.run();
 }
 
-Constraints::Outcome SampleRequests::sample(Sequence& sequence, const float* logits, const SampleResult* known,
-                                            const SampleResult*& chosen) {
-  TokenConstraint constraint;
-  const Constraints::Outcome found = constraints_.constrain(sequence, allowance_, constraint);
-  if (found != Constraints::Outcome::kOk) return found;
-  if (known && constraint.allowed.empty() && constraint.mask.empty())
+OutputState::Next::Kind SampleRequests::sample(Sequence& sequence, const float* logits, const SampleResult* known,
+                                               const SampleResult*& chosen) {
+  const OutputState::Next next = sequence.output.allowed(grammars_, sequence.tokens, mask_);
+  if (!OutputState::Next::is_known(next.kind)) return next.kind;
+  if (known && next.kind == OutputState::Next::Kind::kOpen)
     chosen = known;
   else
-    chosen = &sampler_.sample(task_of(sequence, logits, 0, constraint));
-  return found;
+    chosen = &sampler_.sample(task_of(sequence, logits, 0, {next.tokens, next.mask}));
+  return next.kind;
 }
 
 }  // namespace monolith

@@ -11,7 +11,6 @@
 #include "engine/sampling/batch_sampler.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/output/constraints.h"
 
 namespace monolith {
 
@@ -22,7 +21,7 @@ class SampleRequests {
   static constexpr int32_t kNotRequested = -1, kGrammarFailed = -2, kMaskPending = -3;
 
   // Logit rows have `row_width` floats, of which the first `n_vocab` are sampled.
-  SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows);
+  SampleRequests(Backend& backend, GrammarRunner& grammars, int n_vocab, int row_width, int max_logit_rows);
 
   bool on_backend() const { return sampler_.samples_on_backend(); }
 
@@ -38,9 +37,10 @@ class SampleRequests {
   // Samples the first token of each choice of a request from the same row and stores the task indices in `out`.
   void request_choices(const Request& request, const float* logits, std::span<int32_t> out);
   // Samples one next token under the constraint that currently applies. `known`: the result for this row without a
-  // constraint, or null. An outcome of kOk without a token means that a logit is not finite.
-  Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known,
-                              const SampleResult*& chosen);
+  // constraint, or null. If the next token is known, `chosen` is the result, whose token is kNoToken if a logit is not
+  // finite. Otherwise nothing was sampled.
+  OutputState::Next::Kind sample(Sequence& sequence, const float* logits, const SampleResult* known,
+                                 const SampleResult*& chosen);
 
  private:
   const float* request_scores(const StepPlan::Item& item, const float* row);
@@ -49,14 +49,14 @@ class SampleRequests {
   void request_behind_drafts(const StepPlan& plan, const float* logits);
 
   Backend& backend_;
-  Constraints& constraints_;
+  GrammarRunner& grammars_;
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  // Allowed tokens: one entry per task with a constraint. Grows to the maximum number needed in any one step.
-  std::deque<AllowedTokens> allowances_;
-  size_t n_allowances_ = 0;  // Number of entries of allowances_ used in this step.
-  AllowedTokens allowance_;  // Used by sample().
+  // Masks of allowed tokens: one per task with a constraint. Grows to the maximum number needed in any one step.
+  std::deque<grammar::TokenMask> masks_;
+  size_t n_masks_ = 0;       // Number of entries of masks_ used in this step.
+  grammar::TokenMask mask_;  // Used by sample().
 };
 
 }  // namespace monolith

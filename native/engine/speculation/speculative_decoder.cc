@@ -5,12 +5,12 @@
 
 namespace monolith {
 
-SpeculativeDecoder::SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints,
+SpeculativeDecoder::SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, GrammarRunner& grammars,
                                        EngineCounters& counters, Model& model, Model* draft, int n_vocab)
     : speculation_(options.speculation),
       drafts_always_(speculation_ == Speculation::kAlways || (!draft && options.mtp == Speculation::kAlways)),
       scheduler_(scheduler),
-      constraints_(constraints),
+      grammars_(grammars),
       counters_(counters) {
   if (draft) {
     drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
@@ -41,13 +41,13 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = sequence_of(*item.sequence);
     const int most = std::min(SequenceDrafts::kMax, sequence.request.max_length - sequence.length() - 1);
-    if (!item.wants_logits || sequence.output.script.active() || most <= 0) continue;
+    if (!item.wants_logits || sequence.output.in_tag() || most <= 0) continue;
     std::span<const TokenId> drafts;
     try {
       if (!sequence.drafts)
         sequence.drafts = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
       drafts = sequence.drafts->draft(sequence.tokens, price, most);
-      drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
+      drafts = drafts.first(sequence.output.count_allowed(grammars_, sequence.tokens, drafts));
     } catch (const std::bad_alloc&) {
       continue;  // Output does not depend on draft tokens, so the sequence gets none in this step.
     }
@@ -84,7 +84,7 @@ void SpeculativeDecoder::ask_drafter() {
     const std::span<const TokenId> drafts = draft_requests_[i].out.first(static_cast<size_t>(draft_requests_[i].n));
     size_t n = 0;
     try {
-      n = constraints_.count_allowed(sequence, drafts);
+      n = sequence.output.count_allowed(grammars_, sequence.tokens, drafts);
     } catch (const std::bad_alloc&) {
       continue;  // The sequence gets no draft tokens in this step.
     }

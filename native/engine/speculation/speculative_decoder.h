@@ -13,7 +13,6 @@
 #include "engine/loop/engine_counters.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/output/constraints.h"
 
 namespace monolith {
 
@@ -21,7 +20,7 @@ class SpeculativeDecoder {
  public:
   // `draft`: the draft model. If null, the EAGLE-3 head or MTP layers that were loaded with the model draft, if there
   // are any and `options` allow it.
-  SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints,
+  SpeculativeDecoder(const EngineOptions& options, Scheduler& scheduler, GrammarRunner& grammars,
                      EngineCounters& counters, Model& model, Model* draft, int n_vocab);
 
   // Hidden-state ranges that the step feeds to the MTP layers or EAGLE-3 head. Must be called after all draft tokens
@@ -52,7 +51,7 @@ class SpeculativeDecoder {
   const Speculation speculation_;
   const bool drafts_always_;
   Scheduler& scheduler_;
-  Constraints& constraints_;
+  GrammarRunner& grammars_;
   EngineCounters& counters_;
   AcceptanceModel acceptance_model_;
   DraftBudget draft_budget_;

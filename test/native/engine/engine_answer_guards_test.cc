@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/output/marker_bans.h"
+#include "engine/output/section_bans.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -61,14 +61,14 @@ void check_markers(const EngineSetup& setup) {
   const std::string said(engine->tokenizer().bytes(kSaid));
   for (const int budget : {-1, 30}) {
     GenerationRequest request = eager_request(*engine, budget);
-    request.marker_bans = make_marker_bans(request, engine->tokenizer());
+    request.markers_in_place = true;
     const ChoiceOutcome thinking = outcome_of(*engine, consumer, request);
     CHECK_EQ(thinking.content, times(said, 38));
     CHECK_EQ(thinking.reasoning_tokens, 2u);
     CHECK_EQ(thinking.completion_tokens, 40u);
   }
   GenerationRequest request = eager_request(*engine, 0);
-  request.marker_bans = make_marker_bans(request, engine->tokenizer());
+  request.markers_in_place = true;
   const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
   CHECK_EQ(plain.content, times(said, 40));
   CHECK_EQ(plain.reasoning_tokens, 0u);
@@ -130,7 +130,7 @@ TEST(marker_bans_apply_to_draft_tokens) {
       bound.reasoning.close = marker(free[at]);
       bound.calls.open = marker(kOpen);
       bound.calls.close = marker(free[at + 1]);  // This marker is not allowed in the content.
-      bound.marker_bans = make_marker_bans(bound, engine->tokenizer());
+      bound.markers_in_place = true;
       const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*drafter, other, bound);
       REQUIRE(expected.tokens.size() == free.size());
       CHECK(expected.tokens[at] == free[at] && expected.tokens[at + 1] != free[at + 1]);
@@ -153,13 +153,15 @@ TEST(close_markers_are_banned_outside_calls_and_end_tokens_never) {
   request.sampling.banned = {7};
   request.calls.open.token = kOpen;
   request.calls.close.token = kClose;
-  const MarkerBans bans = make_marker_bans(request, engine->tokenizer());
+  CHECK(!make_bans(request, engine->tokenizer()).always.any());
+  request.markers_in_place = true;
+  const SectionBans bans = make_bans(request, engine->tokenizer()).always;
   CHECK((bans.content == std::vector<TokenId>{7, kClose}));
   CHECK((bans.undecided == std::vector<TokenId>{7, kClose}));
   CHECK((bans.call == std::vector<TokenId>{7}));
   CHECK((bans.reasoning == std::vector<TokenId>{7}));
   request.calls.close.token = engine->tokenizer().eos();
-  CHECK((make_marker_bans(request, engine->tokenizer()).content == std::vector<TokenId>{7}));
+  CHECK((make_bans(request, engine->tokenizer()).always.content == std::vector<TokenId>{7}));
 }
 
 }  // namespace monolith::testing

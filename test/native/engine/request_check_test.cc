@@ -288,12 +288,6 @@ TEST(request_check_limits_of_stops_markers_and_calls) {
     edges.push_back({name, [=](R& r) { at(r).token = kLast; }, [=](R& r) { at(r).token = kLast + 1; }});
     edges.push_back({name, [=](R& r) { at(r).token = kNoToken; }, [=](R& r) { at(r).token = kNoToken - 1; }});
   }
-  for (const auto list : {&MarkerBans::undecided, &MarkerBans::reasoning, &MarkerBans::content, &MarkerBans::call}) {
-    edges.push_back({"marker_bans has", [=](R& r) { (r.marker_bans.*list).assign(kMaxBanned, 1); },
-                     [=](R& r) { (r.marker_bans.*list).assign(kMaxBanned + 1, 1); }});
-    edges.push_back({"marker_bans[0]", [=](R& r) { r.marker_bans.*list = {kLast}; },
-                     [=](R& r) { r.marker_bans.*list = {kLast + 1}; }});
-  }
   check_edges(edges);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/request_check.h"
-#include "engine/output/marker_bans.h"
+#include "engine/output/section_bans.h"
 #include "simulation/sim_clock.h"
 
 namespace monolith::simulation {
@@ -43,7 +43,7 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   }
   request.queue_wait_ms = ask.queue_wait_ms;
   request.generation_ms = ask.generation_ms;
-  if (request.min_tokens > 0) request.early_bans = make_early_bans(request, tokenizer);
+  request.bans = make_bans(request, tokenizer);
   return request;
 }
 

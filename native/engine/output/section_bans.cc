@@ -1,10 +1,11 @@
-#include "engine/output/marker_bans.h"
+#include "engine/output/section_bans.h"
 
 #include <algorithm>
 
 namespace monolith {
+namespace {
 
-MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
+SectionBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
   const ReasoningParams& reasoning = request.reasoning;
   const TokenId open = reasoning.open.token, close = reasoning.close.token, call_close = request.calls.close.token;
   // Only the client may write tool results.
@@ -18,7 +19,7 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
         banned.push_back(token);
     return banned;
   };
-  MarkerBans bans;
+  SectionBans bans;
   // With a reasoning budget of 0, the open marker is banned too.
   bans.undecided = list({close, call_close, reasoning.budget == 0 ? open : kNoToken});
   bans.reasoning = list({open});
@@ -27,16 +28,24 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
   return bans;
 }
 
-MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
-  const MarkerBans& bans = request.marker_bans;
-  const auto list = [&](const std::vector<TokenId>& of_place) {
-    std::vector<TokenId> banned = bans.any() ? of_place : request.sampling.banned;
+SectionBans make_early_bans(const GenerationRequest& request, const SectionBans& always, const Tokenizer& tokenizer) {
+  const auto list = [&](const std::vector<TokenId>& of_section) {
+    std::vector<TokenId> banned = always.any() ? of_section : request.sampling.banned;
     banned.insert(banned.end(), request.stop_tokens.begin(), request.stop_tokens.end());
     if (!request.ignore_eos)
       banned.insert(banned.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
     return banned;
   };
-  return {list(bans.undecided), list(bans.reasoning), list(bans.content), list(bans.call)};
+  return {list(always.undecided), list(always.reasoning), list(always.content), list(always.call)};
+}
+
+}  // namespace
+
+OutputBans make_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
+  OutputBans bans;
+  if (request.markers_in_place) bans.always = make_marker_bans(request, tokenizer);
+  if (request.min_tokens > 0) bans.early = make_early_bans(request, bans.always, tokenizer);
+  return bans;
 }
 
 }  // namespace monolith

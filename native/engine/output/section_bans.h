@@ -1,0 +1,15 @@
+// Bans the marker tokens of reasoning and tool calls wherever they make no sense, depending on the current section, if
+// the request wants that. Poorly trained models emit them anywhere, and they would appear in the output. Markers that
+// are not a single token, and tokens that end the turn, are not banned. Markers of tool results are banned everywhere.
+// Until min_tokens is reached, also bans the tokens that end the generation. Any thread.
+#pragma once
+
+#include "engine/request.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+// Makes the bans for a request whose other fields are already set.
+OutputBans make_bans(const GenerationRequest& request, const Tokenizer& tokenizer);
+
+}  // namespace monolith
