@@ -1,0 +1,221 @@
+#include "engine/schedule/scheduler_bench.h"
+
+namespace monolith {
+
+Bench::Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache, const KvLayout& layout, int n_slots,
+             int snapshot_tokens)
+    : cache(n_pages, 1, ~uint64_t{0}, layout, PrefixCache::names_for(layout, n_pages, 2000), n_slots),
+      scheduler(cache, {.max_rows = max_rows,
+                        .max_sequences = max_sequences,
+                        .prefix_cache = prefix_cache,
+                        .max_logit_rows = n_slots > 0 ? max_rows : 0,
+                        .snapshot_tokens = snapshot_tokens}),
+      contents(static_cast<size_t>(n_pages) * kPageTokens),
+      states(static_cast<size_t>(n_slots)) {}
+
+int Bench::max_length() const {
+  return static_cast<int>(
+      std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.batch_tokens_limit())));
+}
+
+Request& Bench::add(std::vector<TokenId> prompt, uint64_t organization, int max_tokens, int n,
+                    std::vector<InputSpan> spans, OutputKind output) {
+  GenerationRequest params;
+  params.output = output;
+  params.spans = std::move(spans);
+  params.n = n;
+  params.prompt = std::move(prompt);
+  params.organization = organization;
+  params.max_tokens = max_tokens;
+  requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel, std::move(params),
+                                               kVocabulary, max_length(), cache.layout()));
+  scheduler.add(*requests.back());
+  return *requests.back();
+}
+
+bool Bench::works() const {
+  return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
+}
+
+void Bench::write_ahead(Sequence& sequence) {
+  const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
+  if (most <= 0 || sequence.generated() % 5 != 0) return;
+  sequence.tokens.insert(sequence.tokens.end(), static_cast<size_t>(most), 8);
+  if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
+}
+
+void Bench::fork_choices(Sequence& lead) {
+  Request& request = lead.request;
+  while (static_cast<int>(request.choices.size()) < request.params.n) {
+    request.choices.push_back(std::make_unique<Sequence>(request, static_cast<int>(request.choices.size())));
+    scheduler.fork(lead, *request.choices.back());
+    request.choices.back()->tokens.push_back(7);
+  }
+}
+
+uint64_t& Bench::content(const PageId* pages, int position) {
+  const PageId page = pages[position / kPageTokens];
+  CHECK(page >= 0 && page < cache.pool().size());
+  return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
+}
+
+void Bench::compute(const StepPlan& plan) {
+  for (const auto& [from, to] : plan.copies)
+    std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
+  const KvLayout& layout = cache.layout();
+  for (const StepPlan::Item& item : plan.items) {
+    const Sequence& sequence = *item.sequence;
+    int end = sequence.n_computed + item.n_tokens;
+    std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position, and of the whole text.
+    for (int p = 0; p < end; ++p) {
+      auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
+      for (const InputSpan& span : sequence.request.params.spans)
+        if (p >= span.first && p < span.end())
+          input = span.hash.high * 1000 + span.hash.low + static_cast<uint64_t>(p - span.first);
+      prefixes.push_back(behind(prefixes.back(), input));
+    }
+    for (int i = 0; i < item.n_drafts; ++i, ++end)
+      prefixes.push_back(behind(prefixes.back(), i < n_right_of(item) ? 7 : 9));
+    if (!states.empty()) carry_on(plan, item, prefixes);
+    for (int table = 0; table < layout.tables(); ++table) {
+      const PageId* pages = sequence.table(table);
+      const auto expected = [&](int p) { return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table); };
+      for (int p = sequence.n_computed; p < end; ++p) content(pages, p) = expected(p);
+      const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
+      for (int p = first_seen; p < end; ++p)
+        if (content(pages, p) != expected(p))
+          return check::fail(__FILE__, __LINE__, "wrong keys at " + std::to_string(p));
+    }
+  }
+}
+
+void Bench::carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
+  const Sequence& sequence = *item.sequence;
+  auto at = static_cast<size_t>(sequence.n_computed);
+  REQUIRE(item.n_chunks > 0);
+  const auto state = [&](SlotId slot) -> uint64_t& {
+    CHECK(cache.slots().ref_count(slot) > 0);
+    return states[static_cast<size_t>(slot)];
+  };
+  for (const StepPlan::Chunk& chunk : plan.chunks_of(item)) {
+    CHECK(chunk.n_tokens > 0);
+    if (chunk.from == kNoSlot)
+      CHECK_EQ(at, size_t{0});
+    else if (state(chunk.from) != prefixes[at])
+      return check::fail(__FILE__, __LINE__, "wrong state at " + std::to_string(at));
+    // A slot may be written only if it has a single owner.
+    if (chunk.to == chunk.from) CHECK_EQ(cache.slots().ref_count(chunk.to), 1);
+    at += static_cast<size_t>(chunk.n_tokens);
+    state(chunk.to) = prefixes[at];
+  }
+  CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
+  if (item.n_drafts > 0) state(sequence.draft_slot) = prefixes.back();
+}
+
+int Bench::n_right_of(const StepPlan::Item& item) const {
+  return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
+                          static_cast<uint64_t>(item.n_drafts + 1));
+}
+
+void Bench::add_drafts(const StepPlan& plan) {
+  for (const StepPlan::Item& item : plan.items) {
+    const int room = item.sequence->request.max_length - item.sequence->length() - 1;
+    const int n = std::min(static_cast<int>(random() % static_cast<uint32_t>(most_drafts + 1)), room);
+    if (item.wants_logits && item.sequence->decoding() && n > 0) scheduler.add_drafts(item, n);
+  }
+}
+
+const StepPlan& Bench::step(bool check_consistency) {
+  const StepPlan& plan = scheduler.plan();
+  if (most_drafts > 0) add_drafts(plan);
+  int rows = 0;
+  for (const StepPlan::Item& item : plan.items) {
+    rows += item.n_tokens + item.n_drafts;
+    CHECK(item.n_tokens > 0);
+    const bool wants_tokens = item.sequence->request.params.output == OutputKind::kTokens;
+    CHECK_EQ(item.wants_logits, wants_tokens && item.n_tokens == item.sequence->remaining());
+    CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed));
+    CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed + item.n_tokens));
+    const int last = item.sequence->n_computed + item.n_tokens - 1;
+    CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
+    for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
+      // A page may be written only if it has a single owner.
+      CHECK_EQ(cache.ref_count(item.sequence->pages[static_cast<size_t>(p)]), 1);
+    for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
+      CHECK_EQ(cache.pool().ref_count(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
+    item.sequence->request.started_at = Clock::now();
+  }
+  CHECK_EQ(rows, plan.n_rows);
+  compute(plan);
+  scheduler.advance();
+  for (const StepPlan::Item& item : plan.items) {
+    if (!item.wants_logits) {
+      if (item.ends()) scheduler.remove(*item.sequence);  // No more output is wanted.
+      continue;
+    }
+    if (item.sequence->choice == 0) fork_choices(*item.sequence);
+    for (int i = item.n_drafts > 0 ? n_right_of(item) : 0; i > 0; --i) {
+      item.sequence->tokens.push_back(7);
+      scheduler.keep_draft(*item.sequence);
+    }
+    item.sequence->tokens.push_back(7);
+    if (item.sequence->state == SequenceState::kRunning) item.sequence->n_ahead = item.sequence->remaining() - 1;
+    write_ahead(*item.sequence);
+    if (item.sequence->length() >= item.sequence->request.max_length) scheduler.remove(*item.sequence);
+  }
+  if (check_consistency) CHECK(scheduler.consistent());
+  return plan;
+}
+
+std::vector<TokenId> prompt_of(int n, int first) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back((first + i * 7) % kVocabulary);
+  return tokens;
+}
+
+const Sequence& only(const Request& request) { return *request.choices[0]; }
+
+void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots) {
+  for (uint32_t seed = 0; seed < n_seeds; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t n_pages = (6 + static_cast<int64_t>(random() % 20)) * layout.tables();
+    const int rows = 1 + static_cast<int>(random() % 40), sequences = 1 + static_cast<int>(random() % 8);
+    Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout, has_slots ? 2 + static_cast<int>(random() % 12) : 0,
+                16 * (1 + static_cast<int>(random() % 8)));
+    if (has_slots && seed % 2 == 1) bench.most_drafts = 6;
+    const int most = std::min(bench.max_length(), 600);
+    bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
+    int added = 0, first_tokens_at = -100;
+    for (int i = 0; i < 20'000; ++i) {
+      if (added < 40 && random() % 4 == 0) {
+        ++added;
+        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3),
+                  random() % 3, 1 + static_cast<int>(random() % 60),
+                  random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
+      }
+      std::vector<std::pair<Sequence*, int>> decodes;  // Each with its progress so far.
+      for (Sequence* sequence : bench.scheduler.running())
+        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
+      const StepPlan& plan = bench.step(i % 16 == 0);
+      for (const auto& [sequence, computed] : decodes)
+        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
+              has_slots);
+      // All other sequences get a token between two such steps.
+      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);
+      if (plan.first_tokens) first_tokens_at = i;
+      const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
+                        !bench.scheduler.preempted().empty();
+      if (left) REQUIRE(!plan.items.empty());  // Some sequence can always continue.
+      if (random() % 50 == 0 && !bench.requests.empty()) {
+        const Request& removed = *bench.requests[random() % bench.requests.size()];
+        bench.scheduler.remove(*removed.choices[random() % removed.choices.size()]);
+      }
+      if (!left && added == 40) break;
+    }
+    for (const auto& request : bench.requests)
+      for (const auto& choice : request->choices) CHECK(choice->state == SequenceState::kEnded);
+    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+  }
+}
+
+}  // namespace monolith
