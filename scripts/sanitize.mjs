@@ -45,7 +45,7 @@ await run(async () => {
       ],
       `configuring ${kind}`,
     );
-    const all = names.length > 0 ? names : ['native_tests'];
+    const all = names.length > 0 ? names : ['native_tests', 'native_tests_slow'];
     await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', ...all], `building ${kind}`);
     const executables = readdirSync(build)
       .filter((name) => name.startsWith('tests_') && (names.length === 0 || names.includes(name)))

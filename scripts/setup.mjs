@@ -196,10 +196,10 @@ export function dropStaleBuild(folder) {
 }
 
 /**
- * Builds the addon. With `tests`, also builds the native tests; with `bench`, also the named benchmark in bench/native.
- * All of them link the same libraries.
+ * Builds the addon. With `tests`, also builds the native tests; with `slow`, also those for npm run test:slow; with
+ * `bench`, also the named benchmark in bench/native. All of them link the same libraries.
  */
-export async function buildNative({ tests = false, bench = null } = {}) {
+export async function buildNative({ tests = false, slow = false, bench = null } = {}) {
   const missing = missingTools();
   if (missing !== null) {
     if (!tests && existsSync(kAddon)) return say(`using the existing addon; ${missing}`);
@@ -210,7 +210,12 @@ export async function buildNative({ tests = false, bench = null } = {}) {
     say(
       `building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine, once`,
     );
-  const targets = ['monolith', ...(tests ? ['native_tests'] : []), ...(bench === null ? [] : [`${bench}_bench`])];
+  const targets = [
+    'monolith',
+    ...(tests ? ['native_tests'] : []),
+    ...(slow ? ['native_tests_slow'] : []),
+    ...(bench === null ? [] : [`${bench}_bench`]),
+  ];
   await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
   if (!existsSync(kAddon)) throw new SetupError('the build succeeded but produced no build/Release/monolith.node');
 }

@@ -6,13 +6,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
+const isSlow = process.argv.includes('--slow');
+
 await run(
   async () => {
     ensureTools();
     ensurePackages();
     await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
     await buildWeb({ check: true });
-    await buildNative({ tests: true });
+    await buildNative({ tests: true, slow: isSlow });
     const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
     // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
     // test crashed.
@@ -34,7 +36,7 @@ await run(
 /** The arguments for tap. `--slow` stands for the slow tests, one at a time. */
 function tapArguments() {
   const words = process.argv.slice(2);
-  if (!words.includes('--slow')) return words;
+  if (!isSlow) return words;
   const slow = readdirSync(join(root, 'build', 'test'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.slow.js'))
     .map((file) => join('build', 'test', file));

@@ -94,7 +94,7 @@ async function stagesFor(folder, whole) {
           {
             name: near,
             target: 'tests_engine',
-            only: (object) => object.includes(`/${near}/`) || object.endsWith('/check.cc.o'),
+            only: (object) => object.includes(`/${near}/`),
             args: [],
           },
         ]

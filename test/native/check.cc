@@ -40,24 +40,16 @@ void note(const std::string& text) { std::printf("# %s\n", text.c_str()); }
 
 void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : why; }
 
-namespace {
-std::string repository() {
-  std::string here = __FILE__;  // This file's path: <repository>/test/native/check.cc.
-  const size_t at = here.rfind("test/native/");
-  return at == std::string::npos || at == 0 ? "./" : here.substr(0, at);
-}
-}  // namespace
+std::string repository_path(const std::string& relative) { return MONOLITH_REPOSITORY + relative; }
 
-std::string repository_path(const std::string& relative) { return repository() + relative; }
-
-std::string data_path(const std::string& relative) { return repository() + "test/data/" + relative; }
+std::string data_path(const std::string& relative) { return MONOLITH_REPOSITORY "test/data/" + relative; }
 
 std::string vectors_path(const std::string& relative) {
   std::vector<std::string> roots;
   for (const char* variable : {"MONOLITH_VECTORS", "MONOLITH_VECTORS2"})
     if (const char* root = std::getenv(variable)) roots.push_back(root);
   for (const char* folder : {"test/data/vectors", "test/data/vectors2", "../shared/vectors2"})
-    roots.push_back(repository() + folder);
+    roots.push_back(std::string(MONOLITH_REPOSITORY) + folder);
   for (const auto& root : roots) {
     const std::string path = root + "/" + relative;
     if (FILE* file = std::fopen(path.c_str(), "rb")) {
@@ -81,7 +73,7 @@ void start_clock_at(const char* seconds) {
 }
 }  // namespace
 
-int main(int argc, char** argv) {
+int check::run(int argc, char** argv) {
   constexpr const char* kClock = "--clock=";
   if (argc > 1 && std::strncmp(argv[1], kClock, std::strlen(kClock)) == 0) {
     start_clock_at(argv[1] + std::strlen(kClock));

@@ -34,6 +34,9 @@ std::string repository_path(const std::string& relative);  // Returns the path <
 // not exist, in which case the test calls skip().
 std::string vectors_path(const std::string& relative);
 
+// The main function of every test executable: runs the tests, prints TAP and returns the exit code.
+int run(int argc, char** argv);
+
 template <typename A, typename B>
 std::string describe(const char* ea, const char* eb, const A& a, const B& b) {
   std::ostringstream out;

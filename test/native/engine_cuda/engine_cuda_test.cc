@@ -2,11 +2,15 @@
 // a cached prefix, as one of several choices and with draft tokens, with and without overlapping steps. CUDA graphs of
 // decode steps are captured and replayed as the batch size changes. The models keep their state in KV pages and in
 // state slots.
+#include "backend/cuda/cuda_backend.h"
 #include "engine/engine_fixture.h"
 #include "support/eagle_file.h"
 
 namespace monolith::testing {
 namespace {
+
+[[maybe_unused]] const bool on_cuda = (
+    test_backend = [] { return make_cuda_backend({}); }, true);
 
 // Short requests, because the emulator is slow.
 std::vector<GenerationRequest> short_requests() {

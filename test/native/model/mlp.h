@@ -18,8 +18,8 @@ namespace monolith::testing {
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;  // A matrix of activations, with one row per position.
 
-inline double silu(double x) { return x / (1 + std::exp(-x)); }
-inline double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double silu(double x);
+double gelu(double x);
 
 class Mlp {
  public:
@@ -28,92 +28,23 @@ class Mlp {
   static constexpr int kHeads = TinyModel::kHeads, kKvHeads = TinyModel::kKvHeads, kHeadDim = TinyModel::kHeadDim,
                        kEmbedding = TinyModel::kEmbedding;
 
-  Rows embed(const std::vector<int32_t>& tokens, double scale = 1) const {
-    const Row table = values("token_embd.weight");
-    Rows x;
-    for (const int32_t token : tokens) {
-      const auto from = table.begin() + token * kEmbedding;
-      x.emplace_back(from, from + kEmbedding);
-      for (double& value : x.back()) value *= scale;
-    }
-    return x;
-  }
+  Rows embed(const std::vector<int32_t>& tokens, double scale = 1) const;
 
   // Multiplies by the rows [first_row, first_row + n_rows) of a matrix; by default, by all rows.
-  Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const {
-    const Row weight = values(name + ".weight");
-    if (n_rows == 0) n_rows = weight.size() / x.size();
-    Row out(n_rows);
-    auto from = weight.begin() + static_cast<int64_t>(first_row * x.size());
-    for (double& value : out) {
-      value = std::inner_product(x.begin(), x.end(), from, 0.0);
-      from += static_cast<int64_t>(x.size());
-    }
-    return out;
-  }
+  Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const;
   Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
   // RMS norm over groups as long as the weight.
-  Row norm(const std::string& name, Row x) const {
-    const Row weight = values(name + ".weight");
-    for (size_t at = 0; at < x.size(); at += weight.size()) {
-      double sum = 0;
-      for (size_t i = 0; i < weight.size(); ++i) sum += x[at + i] * x[at + i];
-      const double root = std::sqrt(sum / static_cast<double>(weight.size()) + 1e-5f);
-      for (size_t i = 0; i < weight.size(); ++i) x[at + i] *= weight[i] / root;
-    }
-    return x;
-  }
+  Row norm(const std::string& name, Row x) const;
 
-  static Row plus(Row a, const Row& b, double factor = 1) {
-    for (size_t i = 0; i < a.size(); ++i) a[i] += factor * b[i];
-    return a;
-  }
-  static Row gated(double (*activation)(double), Row gate, const Row& up) {
-    for (size_t i = 0; i < gate.size(); ++i) gate[i] = activation(gate[i]) * up[i];
-    return gate;
-  }
-  static Row scaled(Row x, double factor) {
-    for (double& value : x) value *= factor;
-    return x;
-  }
+  static Row plus(Row a, const Row& b, double factor = 1);
+  static Row gated(double (*activation)(double), Row gate, const Row& up);
+  static Row scaled(Row x, double factor);
 
-  static Row frequencies(double base, int n_dims = kHeadDim) {
-    Row out;
-    for (int i = 0; i < n_dims / 2; ++i) out.push_back(std::pow(base, -2.0 * i / n_dims));
-    return out;
-  }
+  static Row frequencies(double base, int n_dims = kHeadDim);
   // YaRN with its default ramp from 32 rotations to 1 within `original` positions.
-  static Row yarn(double base, double factor, double original) {
-    const auto pair_of = [&](double turns) {
-      return kHeadDim * std::log(original / (turns * 2 * M_PI)) / (2 * std::log(base));
-    };
-    const double from = std::max(0.0, std::floor(pair_of(32)));
-    const double to = std::min(kHeadDim - 1.0, std::ceil(pair_of(1)));
-    Row out = frequencies(base);
-    for (size_t i = 0; i < out.size(); ++i) {
-      const double slow = std::clamp((static_cast<double>(i) - from) / std::max(0.001, to - from), 0.0, 1.0);
-      out[i] *= slow / factor + 1 - slow;
-    }
-    return out;
-  }
+  static Row yarn(double base, double factor, double original);
   // Rotates the pairs (2i, 2i + 1) of each head or, with `halves`, the pairs (i, i + n).
-  static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1) {
-    const size_t n = frequency.size();
-    for (size_t position = 0; position < heads.size(); ++position) {
-      Row& row = heads[position];
-      for (size_t head = 0; head < row.size(); head += kHeadDim) {
-        for (size_t i = 0; i < n; ++i) {
-          double& a = row[head + (halves ? i : 2 * i)];
-          double& b = row[head + (halves ? i + n : 2 * i + 1)];
-          const double angle = static_cast<double>(position) * frequency[i];
-          const double c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
-          const double turned = a * c - b * s;
-          b = a * s + b * c;
-          a = turned;
-        }
-      }
-    }
-  }
+  static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1);
 
   struct Attention {
     double scale = 0.25;  // Scale of the attention scores; by default 1 / sqrt(kHeadDim).
@@ -121,45 +52,10 @@ class Mlp {
     double cap = 0;
     Row sinks = {};  // Attention sinks, one per head. Empty: none.
   };
-  static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how) {
-    Rows out(q.size(), Row(q[0].size()));
-    for (int row = 0; row < static_cast<int>(q.size()); ++row) {
-      const int begin = how.window > 0 ? std::max(0, row + 1 - how.window) : 0;
-      for (int head = 0; head < kHeads; ++head) {
-        const int at = head * kHeadDim, kv_at = head / (kHeads / kKvHeads) * kHeadDim;
-        Row weight;
-        for (int p = begin; p <= row; ++p) {
-          double score = 0;
-          for (int d = 0; d < kHeadDim; ++d) score += q[row][at + d] * k[p][kv_at + d];
-          score *= how.scale;
-          weight.push_back(std::exp(how.cap > 0 ? how.cap * std::tanh(score / how.cap) : score));
-        }
-        double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
-        if (!how.sinks.empty()) sum += std::exp(how.sinks[head]);
-        for (int p = begin; p <= row; ++p)
-          for (int d = 0; d < kHeadDim; ++d) out[row][at + d] += weight[p - begin] / sum * v[p][kv_at + d];
-      }
-    }
-    return out;
-  }
+  static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how);
 
   // The `used` experts with the largest router logits. `over_chosen`: the selected experts' weights sum to one.
-  Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const {
-    const Row logits = times(block + "ffn_gate_inp", x);
-    std::vector<int> order(logits.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
-    double sum = 0;
-    for (int i = 0; i < (over_chosen ? used : static_cast<int>(order.size())); ++i) sum += std::exp(logits[order[i]]);
-    Row out(x.size());
-    for (int i = 0; i < used; ++i) {
-      const int e = order[i];
-      const Row inside = gated(silu, times(block + "ffn_gate_exps", x, e * n_ff, n_ff),
-                               times(block + "ffn_up_exps", x, e * n_ff, n_ff));
-      out = plus(out, times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding), std::exp(logits[e]) / sum);
-    }
-    return out;
-  }
+  Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const;
 
   // Options for an MoE layer that routes or computes differently.
   struct MixtureOf {
@@ -170,63 +66,14 @@ class Mlp {
     bool biases = false;  // The router and the experts have biases.
     std::function<double(double, double)> inside = [](double gate, double up) { return silu(gate) * up; };
   };
-  Row mixture(const std::string& block, const Row& x, const MixtureOf& how) const {
-    const auto with_bias = [&](const char* name, Row row, int first) {
-      if (!how.biases) return row;
-      const Row bias = values(block + name + ".bias");
-      for (size_t i = 0; i < row.size(); ++i) row[i] += bias[first + i];
-      return row;
-    };
-    const Row logits = with_bias("ffn_gate_inp", times(block + "ffn_gate_inp", x), 0);
-    const int n = static_cast<int>(logits.size());
-    Row scores(logits.size());
-    double all = 0;
-    for (const double logit : logits) all += std::exp(logit);
-    for (int e = 0; e < n; ++e) scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
-    Row by = scores;
-    if (how.choice_bias) by = plus(by, values(block + "exp_probs_b.bias"));
-    // Groups of consecutive experts, ranked by the sum of their two best scores.
-    const int size = n / how.groups;
-    std::vector<std::pair<double, int>> groups;
-    for (int g = 0; g < how.groups; ++g) {
-      Row own(by.begin() + g * size, by.begin() + (g + 1) * size);
-      std::ranges::sort(own, std::greater<>());
-      groups.emplace_back(how.groups > 1 ? -(own[0] + own[1]) : 0, g);
-    }
-    std::ranges::sort(groups);
-    std::vector<int> order;
-    for (int g = 0; g < how.groups_used; ++g)
-      for (int e = 0; e < size; ++e) order.push_back(groups[g].second * size + e);
-    std::ranges::sort(order, [&](int a, int b) { return by[a] > by[b]; });
-    double sum = how.normalized ? 0 : 1;
-    for (int i = 0; i < how.used && how.normalized; ++i) sum += scores[order[i]];
-    Row out(x.size());
-    for (int i = 0; i < how.used; ++i) {
-      const int e = order[i];
-      Row inside = with_bias("ffn_gate_exps", times(block + "ffn_gate_exps", x, e * how.n_ff, how.n_ff), e * how.n_ff);
-      const Row up = with_bias("ffn_up_exps", times(block + "ffn_up_exps", x, e * how.n_ff, how.n_ff), e * how.n_ff);
-      for (size_t d = 0; d < up.size(); ++d) inside[d] = how.inside(inside[d], up[d]);
-      out = plus(out,
-                 with_bias("ffn_down_exps", times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
-                           e * kEmbedding),
-                 how.scale * scores[e] / sum);
-    }
-    return out;
-  }
+  Row mixture(const std::string& block, const Row& x, const MixtureOf& how) const;
 
-  Row values(const std::string& name) const {
-    const std::vector<float> floats = model_.floats(name);
-    return {floats.begin(), floats.end()};
-  }
+  Row values(const std::string& name) const;
 
  private:
   const TinyModel& model_;
 };
 
-inline Rows each(const Rows& rows, const std::function<Row(const Row&)>& fn) {
-  Rows out;
-  for (const Row& row : rows) out.push_back(fn(row));
-  return out;
-}
+Rows each(const Rows& rows, const std::function<Row(const Row&)>& fn);
 
 }  // namespace monolith::testing

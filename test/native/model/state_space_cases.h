@@ -10,184 +10,23 @@ namespace monolith::testing {
 constexpr uint32_t kSpaceHeads = 6, kSpaceGroups = 2, kSpaceDim = 16, kSpaceState = 8;
 constexpr uint32_t kSpaceWidth = kSpaceHeads * kSpaceDim, kSpaceChannels = kSpaceWidth + 2 * kSpaceGroups * kSpaceState;
 
-inline void put_space_sizes(TinyModel& model) {
-  model.key("ssm.conv_kernel", kTaps);
-  model.key("ssm.inner_size", kSpaceWidth);
-  model.key("ssm.state_size", kSpaceState);
-  model.key("ssm.time_step_rank", kSpaceHeads);
-  model.key("ssm.group_count", kSpaceGroups);
-}
+void put_space_sizes(TinyModel& model);
 
-inline void put_space(TinyModel& model, const std::string& block, bool out_norm) {
-  model.matrix(block + "ssm_in.weight", kSpaceWidth + kSpaceChannels + kSpaceHeads, kEmbd);
-  model.matrix(block + "ssm_conv1d.weight", kSpaceChannels, kTaps);
-  model.bias(block + "ssm_conv1d.bias", kSpaceChannels);
-  model.tensors[block + "ssm_a"] = {{1, kSpaceHeads}, TensorType::kF32, 0.2f, -0.5f};
-  model.bias(block + "ssm_dt.bias", kSpaceHeads);
-  model.tensors[block + "ssm_d"] = {{1, kSpaceHeads}, TensorType::kF32, 0.2f, 1.0f};
-  if (out_norm)
-    model.tensors[block + "ssm_norm.weight"] = {
-        {kSpaceWidth / kSpaceGroups, kSpaceGroups}, TensorType::kF32, 0.2f, 1.0f};
-  model.matrix(block + "ssm_out.weight", kEmbd, kSpaceWidth);
-}
+void put_space(TinyModel& model, const std::string& block, bool out_norm);
 
 // The gate is applied before the norm, which is computed separately for each group of heads.
-inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm, bool biased = true) {
-  const auto project = [&](size_t first, size_t count) {
-    return each(h, [&](const Row& row) { return net.times(block + "ssm_in", row, first, count); });
-  };
-  const Rows gate = project(0, kSpaceWidth), steps = project(kSpaceWidth + kSpaceChannels, kSpaceHeads);
-  const Rows mixed = convolved(net, block + "ssm_conv1d", project(kSpaceWidth, kSpaceChannels), biased, silu);
-  const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias"),
-            skip = net.values(block + "ssm_d");
-  std::vector<Rows> states(kSpaceHeads, Rows(kSpaceDim, Row(kSpaceState)));
-  Rows out;
-  for (size_t row = 0; row < h.size(); ++row) {
-    Row result;
-    for (uint32_t head = 0; head < kSpaceHeads; ++head) {
-      const uint32_t group = head / (kSpaceHeads / kSpaceGroups);
-      const Row b = part_of(mixed[row], kSpaceWidth + group * kSpaceState, kSpaceState);
-      const Row c = part_of(mixed[row], kSpaceWidth + (kSpaceGroups + group) * kSpaceState, kSpaceState);
-      const double step = softplus(steps[row][head] + bias[head]), decay = std::exp(step * rate[head]);
-      for (uint32_t i = 0; i < kSpaceDim; ++i) {
-        Row& state = states[head][i];
-        const double x = mixed[row][head * kSpaceDim + i];
-        state = P::plus(P::scaled(std::move(state), decay), b, step * x);
-        result.push_back(std::inner_product(state.begin(), state.end(), c.begin(), skip[head] * x));
-      }
-    }
-    result = P::gated(silu, gate[row], result);
-    if (out_norm) {
-      const Row weight = net.values(block + "ssm_norm.weight");
-      constexpr size_t kSize = kSpaceWidth / kSpaceGroups;
-      for (size_t group = 0; group < kSpaceGroups; ++group) {
-        const Row own = part_of(result, group * kSize, kSize);
-        const double mean = std::inner_product(own.begin(), own.end(), own.begin(), 0.0) / kSize;
-        for (size_t i = 0; i < kSize; ++i)
-          result[group * kSize + i] *= weight[group * kSize + i] / std::sqrt(mean + 1e-5f);
-      }
-    }
-    out.push_back(net.times(block + "ssm_out", result));
-  }
-  return out;
-}
+Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm, bool biased = true);
 
-inline Case mamba2() {
-  TinyModel model("mamba2", 3);
-  put_space_sizes(model);
-  model.key("attention.head_count", 0u);
-  model.key("attention.head_count_kv", 0u);
-  model.key("feed_forward_length", 0u);
-  for_blocks(model, [&](const std::string& block) {
-    leave_out_attention(model, block);
-    leave_out_network(model, block);
-    put_space(model, block, true);
-  });
-  return {"mamba2", model, [](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens);
-            for (uint32_t layer = 0; layer < 3; ++layer)
-              x = sum(x, mamba2_mixer(net, block_name(layer), normed(net, block_name(layer) + "attn_norm", x), true));
-            return logits_of(net, x);
-          }};
-}
+Case mamba2();
 
 // Granite 4: three layers, the second of which is an attention layer without RoPE.
-inline Case granitehybrid(bool experts) {
-  TinyModel model("granitehybrid", 3);
-  put_granite_scales(model);
-  put_space_sizes(model);
-  model.key("rope.scaling.finetuned", false);
-  model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads, 0});
-  for (const uint32_t layer : {0u, 2u}) {
-    leave_out_attention(model, block_name(layer));
-    put_space(model, block_name(layer), true);
-  }
-  if (experts) {
-    put_experts(model, kExpertFf);
-    model.key("expert_shared_feed_forward_length", 80u);
-    put_shared_expert(model, 80);
-  }
-  return {experts ? "granitehybrid with experts" : "granitehybrid", model,
-          [experts](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens, 12);
-            for (uint32_t layer = 0; layer < 3; ++layer) {
-              const std::string block = block_name(layer);
-              const Rows h = normed(net, block + "attn_norm", x);
-              x = sum(x,
-                      layer == 1 ? attention(net, block, h, {.frequency = {}}, {.scale = 0.125})
-                                 : mamba2_mixer(net, block, h, true),
-                      0.22f);
-              x = sum(x,
-                      each(normed(net, block + "ffn_norm", x),
-                           [&](const Row& row) {
-                             if (!experts) return gated_mlp(net, block, row);
-                             return P::plus(net.mixture(block, row, kExpertFf, kUsed, true),
-                                            gated_mlp(net, block, row, silu, "_shexp"));
-                           }),
-                      0.22f);
-            }
-            return each(logits_of(net, x), [](const Row& row) { return P::scaled(row, 1 / 8.0); });
-          }};
-}
+Case granitehybrid(bool experts);
 
 // Nemotron-H: each layer is a state-space layer, attention without RoPE, or an MLP without a gate.
-inline Case nemotron_h() {
-  TinyModel model("nemotron_h", 4);
-  put_space_sizes(model);
-  model.key("attention.head_count_kv", std::vector<uint32_t>{0, TinyModel::kKvHeads, 0, 0});
-  model.key("feed_forward_length", std::vector<uint32_t>{0, 0, kFf, 0});
-  for (const uint32_t layer : {0u, 2u, 3u}) leave_out_attention(model, block_name(layer));
-  for (const uint32_t layer : {0u, 1u, 3u}) leave_out_network(model, block_name(layer));
-  for (const uint32_t layer : {0u, 3u}) put_space(model, block_name(layer), true);
-  model.tensors.erase("blk.2.ffn_norm.weight");
-  model.tensors.erase("blk.2.ffn_gate.weight");
-  return {"nemotron_h", model, [](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens);
-            for (uint32_t layer = 0; layer < 4; ++layer) {
-              const std::string block = block_name(layer);
-              const Rows h = normed(net, block + "attn_norm", x);
-              if (layer == 1) {
-                x = sum(x, attention(net, block, h, {.frequency = {}}));
-              } else if (layer == 2) {
-                x = sum(x, each(h, [&](const Row& row) {
-                          Row inside = net.times(block + "ffn_up", row);
-                          for (double& value : inside) value = value > 0 ? value * value : 0;
-                          return net.times(block + "ffn_down", inside);
-                        }));
-              } else {
-                x = sum(x, mamba2_mixer(net, block, h, true));
-              }
-            }
-            return logits_of(net, x);
-          }};
-}
+Case nemotron_h();
 
 // Falcon-H1: each layer has a state-space block and attention in parallel, both after the same norm. Some files have a
 // norm after the gate, others do not; in these cases, files without the norm have no convolution bias either.
-inline Case falcon_h1(bool out_norm) {
-  TinyModel model("falcon-h1");
-  put_space_sizes(model);
-  for_blocks(model, [&](const std::string& block) {
-    put_space(model, block, out_norm);
-    if (!out_norm) model.tensors.erase(block + "ssm_conv1d.bias");
-    model.tensors[block + "ffn_norm"] = model.tensors.at(block + "ffn_norm.weight");
-    model.tensors.erase(block + "ffn_norm.weight");
-  });
-  return {out_norm ? "falcon-h1 with a norm" : "falcon-h1", model, [out_norm](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens);
-            for (uint32_t layer = 0; layer < 2; ++layer) {
-              const std::string block = block_name(layer);
-              const Rows h = normed(net, block + "attn_norm", x);
-              x = sum(sum(x, mamba2_mixer(net, block, h, out_norm, out_norm)), attention(net, block, h, {}));
-              const Row weight = net.values(block + "ffn_norm");
-              x = sum(x, each(x, [&](Row row) {
-                        const double mean = std::inner_product(row.begin(), row.end(), row.begin(), 0.0) / kEmbd;
-                        for (size_t i = 0; i < row.size(); ++i) row[i] *= weight[i] / std::sqrt(mean + 1e-5f);
-                        return gated_mlp(net, block, row);
-                      }));
-            }
-            return logits_of(net, x);
-          }};
-}
+Case falcon_h1(bool out_norm);
 
 }  // namespace monolith::testing

@@ -14,17 +14,10 @@
 
 namespace monolith::testing {
 
-inline void check_near(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
-                       const std::string& what) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i)
-    if (!(std::abs(got[i] - expected[i]) <= tolerance))
-      return check::fail(__FILE__, __LINE__,
-                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected " +
-                             std::to_string(expected[i]));
-}
+void check_near(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
+                const std::string& what);
 
-inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double sigmoid(double x);
 
 // One layer's state slots, filled with a huge value so that a read from an unwritten slot is noticed.
 struct Slots {
@@ -36,19 +29,7 @@ struct Slots {
 
 // Splits a sequence of `n_rows` tokens into segments at the positions in `cuts`. Each segment continues from the
 // previous segment's slot. If `apart` is set, each writes its state to a different slot.
-inline std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr) {
-  std::vector<Segment> segments;
-  int begin = 0;
-  int32_t from = kNoSlot;
-  cuts.push_back(n_rows);
-  for (const int end : cuts) {
-    const int32_t to = apart && from == 0 ? 1 : 0;
-    segments.push_back({begin, end - begin, begin, pages, from, to});
-    from = to;
-    begin = end;
-  }
-  return segments;
-}
+std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr);
 
 struct DeltaShape {
   int key_heads, value_heads, key_dim, value_dim;
@@ -61,61 +42,8 @@ inline constexpr DeltaShape kDeltaShapes[] = {
 
 // All inputs to one delta rule.
 struct DeltaCase {
-  DeltaCase(const DeltaShape& shape, int rows, uint32_t seed = 1) : n_rows(rows) {
-    rule = {.n_key_heads = shape.key_heads,
-            .n_value_heads = shape.value_heads,
-            .key_dim = shape.key_dim,
-            .value_dim = shape.value_dim,
-            .tiled = shape.tiled,
-            .channel_decay = shape.channels,
-            .norm_eps = 1e-6f};
-    keys = shape.key_heads * shape.key_dim;
-    stride = 2 * keys + shape.value_heads * shape.value_dim + 3;
-    x = random_floats(static_cast<size_t>(n_rows * stride), seed);
-    decay = random_floats(static_cast<size_t>(n_rows * rule.decays()), seed + 1, 2.0f);
-    beta = random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.value_heads), seed + 2, 2.0f);
-    bias = random_floats(static_cast<size_t>(rule.decays()), seed + 3);
-    rate = random_floats(static_cast<size_t>(shape.value_heads), seed + 4);
-    for (float& r : rate) r = -std::abs(r);
-    rule.rate = rate.data();
-    rule.decay_bias = bias.data();
-  }
-  std::vector<double> expected() const {
-    std::vector<double> out;
-    const int dk = rule.key_dim, dv = rule.value_dim;
-    std::vector<std::vector<double>> states(static_cast<size_t>(rule.n_value_heads),
-                                            std::vector<double>(static_cast<size_t>(dk * dv)));
-    for (int row = 0; row < n_rows; ++row) {
-      for (int head = 0; head < rule.n_value_heads; ++head) {
-        const int key_head = rule.tiled ? head % rule.n_key_heads : head / (rule.n_value_heads / rule.n_key_heads);
-        const float* const q = &x[static_cast<size_t>(row * stride + key_head * dk)];
-        const float* const k = q + keys;
-        const float* const v = &x[static_cast<size_t>(row * stride + 2 * keys + head * dv)];
-        double qq = 0, kk = 0;
-        for (int i = 0; i < dk; ++i) qq += double(q[i]) * q[i], kk += double(k[i]) * k[i];
-        const auto decay_of = [&](int i) {
-          const auto at = static_cast<size_t>(rule.channel_decay ? head * dk + i : head);
-          const double input = double(decay[static_cast<size_t>(row * rule.decays()) + at]) + bias[at];
-          return std::exp(rate[static_cast<size_t>(head)] * std::log1p(std::exp(input)));
-        };
-        const double b = sigmoid(beta[static_cast<size_t>(row * rule.n_value_heads + head)]);
-        std::vector<double>& s = states[static_cast<size_t>(head)];
-        for (int i = 0; i < dk; ++i)
-          for (int j = 0; j < dv; ++j) s[static_cast<size_t>(i * dv + j)] *= decay_of(i);
-        for (int j = 0; j < dv; ++j) {
-          double seen = 0, result = 0;
-          for (int i = 0; i < dk; ++i) seen += s[static_cast<size_t>(i * dv + j)] * k[i] / std::sqrt(kk);
-          for (int i = 0; i < dk; ++i) {
-            double& at = s[static_cast<size_t>(i * dv + j)];
-            at += k[i] / std::sqrt(kk) * b * (v[j] - seen);
-            result += at * q[i] / std::sqrt(qq) / std::sqrt(double(dk));
-          }
-          out.push_back(result);
-        }
-      }
-    }
-    return out;
-  }
+  DeltaCase(const DeltaShape& shape, int rows, uint32_t seed = 1);
+  std::vector<double> expected() const;
 
   DeltaRule rule;
   int n_rows, keys = 0;
@@ -125,45 +53,8 @@ struct DeltaCase {
 
 // All inputs to one state-space recurrence.
 struct StateSpaceCase {
-  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
-    space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
-    stride = space.width() + 2 * space.group_width() + 3;
-    x = random_floats(static_cast<size_t>(n_rows * stride), 1);
-    step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
-    step[0] = 60;  // So large that 1 + e^x equals e^x in floating point.
-    bias = random_floats(static_cast<size_t>(heads), 3);
-    rate = random_floats(static_cast<size_t>(heads), 4);
-    skip = random_floats(static_cast<size_t>(heads), 5);
-    for (float& r : rate) r = -std::abs(r);
-    space.rate = rate.data();
-    space.step_bias = bias.data();
-    space.skip = skip.data();
-  }
-  std::vector<double> expected() const {
-    const int dim = space.head_dim, n = space.state_dim;
-    std::vector<double> out, h(static_cast<size_t>(space.n_heads * dim * n));
-    for (int row = 0; row < n_rows; ++row) {
-      for (int head = 0; head < space.n_heads; ++head) {
-        const float* const own = &x[static_cast<size_t>(row * stride)];
-        const float* const b = own + space.width() + space.group(head) * n;
-        const float* const c = b + space.group_width();
-        const auto at_head = static_cast<size_t>(head);
-        const double input = double(step[static_cast<size_t>(row * space.n_heads + head)]) + bias[at_head];
-        const double dt = input > 30 ? input : std::log1p(std::exp(input));
-        for (int d = 0; d < dim; ++d) {
-          const double value = own[head * dim + d];
-          double sum = skip[at_head] * value;
-          for (int i = 0; i < n; ++i) {
-            double& s = h[static_cast<size_t>((head * dim + d) * n + i)];
-            s = s * std::exp(dt * rate[at_head]) + dt * value * b[i];
-            sum += s * c[i];
-          }
-          out.push_back(sum);
-        }
-      }
-    }
-    return out;
-  }
+  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows);
+  std::vector<double> expected() const;
 
   StateSpace space;
   int n_rows;
@@ -173,34 +64,9 @@ struct StateSpaceCase {
 
 // Inputs to a causal convolution.
 struct ConvolutionCase {
-  ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows)
-      : n_rows(rows),
-        stride(n_channels + 5),
-        x(random_floats(static_cast<size_t>(rows * stride), 3)),
-        weight(random_floats(static_cast<size_t>(n_channels * conv_kernel_size), 4)),
-        bias(random_floats(static_cast<size_t>(n_channels), 5)) {
-    convolution = {.n_channels = n_channels,
-                   .conv_kernel_size = conv_kernel_size,
-                   .weight = weight.data(),
-                   .bias = plain ? nullptr : bias.data(),
-                   .silu = !plain};
-  }
+  ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows);
   // Returns the whole output buffer, including the unchanged floats between the rows.
-  std::vector<double> expected() const {
-    std::vector<double> out(x.begin(), x.end());
-    const int conv_kernel_size = convolution.conv_kernel_size;
-    for (int row = 0; row < n_rows; ++row) {
-      for (int c = 0; c < convolution.n_channels; ++c) {
-        double sum = convolution.bias ? bias[static_cast<size_t>(c)] : 0.0;
-        for (int j = 0; j < conv_kernel_size; ++j)
-          if (const int at = row - conv_kernel_size + 1 + j; at >= 0)
-            sum +=
-                double(weight[static_cast<size_t>(c * conv_kernel_size + j)]) * x[static_cast<size_t>(at * stride + c)];
-        out[static_cast<size_t>(row * stride + c)] = convolution.silu ? sum * sigmoid(sum) : sum;
-      }
-    }
-    return out;
-  }
+  std::vector<double> expected() const;
 
   Convolution convolution;
   int n_rows;

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/cpu/matrix_data.h"
-#include "backend/cpu/machine/isa.h"
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/graph_replays.h"
 #include "emulator/emulator.h"
-#include "emulator/runtime_emulated.h"
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/golden.h"
@@ -33,28 +31,6 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
       worst = std::max(worst, std::abs(own[i] - static_cast<double>(expected(row, i))) / deviation);
   }
   return std::isfinite(worst) ? worst : INFINITY;
-}
-
-// Quantizes weights to the types used in files of these models: experts in MXFP4 or 8 bits, everything else in 8 bits,
-// or in BF16 if rows are not whole blocks. `type` sets a single type for all weights. On a CPU without BF16 dot
-// products, F32 replaces BF16, because such a CPU does not round the inputs of products, whereas the device does.
-void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
-  const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
-  uint64_t seed = 0;
-  for (auto& [name, tensor] : model.tensors) {
-    const bool is_router = name.find("ffn_gate_inp") != std::string::npos;
-    if (tensor.dims.size() < 2 || is_router || !name.ends_with(".weight")) continue;
-    const auto cols = static_cast<int64_t>(tensor.dims[0]);
-    const auto rows = static_cast<int64_t>(tensor.dims[1] * (tensor.dims.size() > 2 ? tensor.dims[2] : 1));
-    tensor.type = type                     ? *type
-                  : cols % 32 != 0         ? odd
-                  : cols % 256 == 0        ? TensorType::kQ4_K
-                  : tensor.dims.size() > 2 ? TensorType::kMXFP4
-                                           : TensorType::kQ8_0;
-    const auto data = matrix_data(tensor.type, rows, cols, ++seed, tensor.scale > 1 ? 2.0f : 0.25f);
-    tensor.data.resize(data.size());
-    std::memcpy(tensor.data.data(), data.data(), data.size());
-  }
 }
 
 // A dense model and MoE models whose matmuls have many segments of K.
@@ -126,54 +102,6 @@ std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>&
   return logits;
 }
 
-// Returns the logits of consecutive decode steps. Step i has one token of each of sizes[i] sequences, which all start
-// without a prompt.
-std::vector<float> decode_steps(Transformer& model, std::span<const int> sizes) {
-  constexpr int kSequences = 4;
-  const std::vector<int32_t> pages = {2, 1, 3, 0};
-  const std::vector<int32_t> tokens = some_tokens(kSequences);
-  std::vector<int> positions(kSequences, 0);
-  std::vector<float> logits;
-  for (const int size : sizes) {
-    std::vector<int32_t> fed, rows;
-    std::vector<Segment> segments;
-    for (int i = 0; i < size; ++i) {
-      int& position = positions[static_cast<size_t>(i)];
-      segments.push_back({i, 1, position, &pages[static_cast<size_t>(i)], position == 0 ? kNoSlot : i, i});
-      fed.push_back((tokens[static_cast<size_t>(i)] + 11 * position) % static_cast<int32_t>(TinyModel::kVocab));
-      rows.push_back(i);
-      ++position;
-    }
-    const float* const all = model.forward({fed, segments, rows});
-    logits.insert(logits.end(), all, all + size * model.params().n_vocab);
-  }
-  return logits;
-}
-
-// Compares decode steps that are replayed from a CUDA graph with the same steps launched kernel by kernel.
-void check_replays(const std::string& name, const GgufFile& file, bool exact, bool can_capture = true) {
-  constexpr ModelLimits kLimits{
-      .max_batch_tokens = 4, .max_logit_rows = 4, .max_context = 16, .n_pages = 4, .kv_type = KvType::kF32};
-  // Warm-up, capture and replay. The last sequence skips the capture. In the replay it attends to two positions, so its
-  // queries and keys affect the result.
-  constexpr int kSizes[] = {4, 3, 4};
-  std::vector<float> logits[2];
-  for (const bool recording : {false, true}) {
-    const Loaded loaded = load_network(file, make_cuda_backend({.exact = exact, .recording = recording}), kLimits);
-    if (loaded.model == nullptr) return;
-    int captures = 0;
-    cuda::faults().recording = [&](bool) -> std::optional<Error> { return ++captures, std::nullopt; };
-    logits[recording ? 1 : 0] = decode_steps(*loaded.model, kSizes);
-    cuda::faults() = {};
-    const bool emulated = loaded.backend->info().isa.starts_with("emulated");
-    if (emulated && captures != (recording && can_capture ? 1 : 0))
-      check::fail(__FILE__, __LINE__, name + ": captures: " + std::to_string(captures));
-  }
-  if (logits[0].size() != logits[1].size() ||
-      std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * sizeof(float)) != 0)
-    check::fail(__FILE__, __LINE__, name + ": different bits with a CUDA graph");
-}
-
 }  // namespace
 
 TEST(cuda_computes_every_architecture) {
@@ -191,21 +119,13 @@ TEST(cuda_computes_every_architecture) {
   }
 }
 
-// A CUDA graph of 4 rows that is captured with 3 tokens must compute all 4 rows when it is replayed.
-TEST(cuda_graphs_compute_tokens_that_were_padding_during_the_capture) {
+// A CUDA graph of 4 rows that is captured with 3 tokens must compute all 4 rows when it is replayed. graphs_test.cc
+// tests one architecture per kind of norm.
+TEST(cuda_graphs_of_every_architecture_compute_tokens_that_were_padding) {
   for (const Case& one : all_cases()) {
     const ParsedModel parsed(one.model);
     REQUIRE(parsed.file != nullptr);
     check_replays(one.name, *parsed.file, true);
-  }
-  // Product inputs in 16 and 8 bits, into which norms and gates are fused: a norm of each kind, and experts.
-  for (Case one : {llama_like("llama", false), qwen3moe(), olmoe(), norms_apart(true), norms_apart(false)}) {
-    for (const std::optional<TensorType> type : {std::optional<TensorType>(), std::optional(TensorType::kBF16)}) {
-      quantize(one.model, type);
-      const ParsedModel parsed(one.model);
-      REQUIRE(parsed.file != nullptr);
-      check_replays(one.name + ", quantized", *parsed.file, false);
-    }
   }
 }
 

@@ -18,15 +18,7 @@ struct Collected final : DeltaSink {
   std::vector<std::pair<Section, std::string>> sections;  // In order; adjacent deltas in one section are joined.
   int n_tokens = 0;
   std::vector<TokenId> entries;  // Tokens with logprob entries, in order.
-  void piece(Section section, std::string_view text, int n, std::span<const TokenLogprobs> logprobs) override {
-    CHECK(!text.empty());
-    CHECK(section == Section::kContent || logprobs.empty());
-    (section == Section::kContent ? content : section == Section::kReasoning ? reasoning : calls) += text;
-    if (sections.empty() || sections.back().first != section) sections.emplace_back(section, "");
-    sections.back().second += text;
-    n_tokens += n;
-    for (const TokenLogprobs& entry : logprobs) entries.push_back(entry.token);
-  }
+  void piece(Section section, std::string_view text, int n, std::span<const TokenLogprobs> logprobs) override;
 };
 
 struct StageParams {
@@ -47,95 +39,24 @@ class Reference {
 
   Reference(const std::string& text, const StageParams& params) : text_(text), params_(params) { run(); }
 
-  std::vector<std::pair<Section, std::string>> sections() const {
-    std::vector<std::pair<Section, std::string>> joined;
-    for (const Piece& piece : pieces) {
-      if (joined.empty() || joined.back().first != piece.section) joined.emplace_back(piece.section, "");
-      joined.back().second += text_.substr(piece.begin, piece.end - piece.begin);
-    }
-    return joined;
-  }
+  std::vector<std::pair<Section, std::string>> sections() const;
 
   // What happens to the token whose bytes are text[begin, end).
   struct Fate {
     bool counted = false, has_entry = false;
   };
-  Fate fate_of(size_t begin, size_t end) const {
-    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // Start of the character.
-    for (const Piece& piece : pieces)
-      if (begin < piece.end && end > piece.begin) return {true, piece.section == Section::kContent};
-    for (const auto& [from, to] : line_breaks_)  // Dropped line breaks are counted with the text that follows.
-      if (end > from && end <= to && !pieces.empty() && pieces.back().begin >= to) return {true, false};
-    return {};
-  }
+  Fate fate_of(size_t begin, size_t end) const;
 
  private:
-  void add(Section section, size_t begin, size_t end) {
-    if (begin < end) pieces.push_back({section, begin, end});
-  }
-  size_t behind_line_breaks(size_t begin, size_t end) {
-    size_t at = begin;
-    while (at < end && (text_[at] == '\n' || text_[at] == '\r')) ++at;
-    line_breaks_.emplace_back(begin, at);
-    return at;
-  }
-  size_t before_line_breaks(size_t begin, size_t end) {
-    size_t at = end;
-    while (at > begin && (text_[at - 1] == '\n' || text_[at - 1] == '\r')) --at;
-    line_breaks_.emplace_back(at, end);
-    return at;
-  }
+  void add(Section section, size_t begin, size_t end);
+  size_t behind_line_breaks(size_t begin, size_t end);
+  size_t before_line_breaks(size_t begin, size_t end);
   size_t behind_spaces(size_t begin) const { return std::min(text_.find_first_not_of(" \t\r\n", begin), text_.size()); }
 
-  void run() {
-    const ReasoningParams& reasoning = params_.reasoning;
-    bool inside = reasoning.starts_inside;
-    size_t at = 0;
-    if (!inside && !reasoning.open.text.empty()) {
-      const size_t start = behind_spaces(0);
-      inside = start <= 32 && text_.compare(start, reasoning.open.text.size(), reasoning.open.text) == 0;
-      if (inside) at = start + reasoning.open.text.size();
-    }
-    if (inside) {
-      const size_t close = reasoning.close.text.empty() ? std::string::npos : text_.find(reasoning.close.text, at);
-      const size_t end = std::min(close, text_.size());
-      const bool continued = reasoning.starts_inside && reasoning.continued;
-      const size_t begin = continued ? at : behind_line_breaks(at, end);
-      add(Section::kReasoning, begin, close == std::string::npos ? end : before_line_breaks(begin, end));
-      at = close == std::string::npos ? text_.size() : close + reasoning.close.text.size();
-      at = behind_line_breaks(at, text_.size());
-    }
-    content(at);
-  }
+  void run();
 
   // Finds the first end of content at or after `begin`: a call's open marker or a stop string.
-  void content(size_t begin) {
-    const CallParams& calls = params_.calls;
-    bool first = true;
-    for (;;) {
-      const size_t spaces = behind_spaces(begin) - begin;
-      size_t end = begin;
-      bool opens = false;
-      while (!opens && stop < 0 && end < text_.size()) {
-        const std::string_view read = std::string_view(text_).substr(begin, ++end - begin);
-        opens = !calls.open.text.empty() && read.ends_with(calls.open.text);
-        if (calls.at_start) opens = opens && first && spaces <= 32 && read.size() == spaces + calls.open.text.size();
-        for (size_t i = 0; i < params_.stops.size() && !opens; ++i) {
-          if (!read.ends_with(params_.stops[i])) continue;
-          if (stop < 0 || params_.stops[i].size() > params_.stops[static_cast<size_t>(stop)].size())
-            stop = static_cast<int>(i);
-        }
-      }
-      if (stop >= 0) end -= params_.stops[static_cast<size_t>(stop)].size();
-      if (!opens) return add(Section::kContent, begin, end);
-      const size_t start = calls.at_start ? begin : end - calls.open.text.size();
-      add(Section::kContent, begin, start);
-      const size_t close = calls.close.text.empty() ? std::string::npos : text_.find(calls.close.text, end);
-      begin = close == std::string::npos ? text_.size() : close + calls.close.text.size();
-      add(Section::kCall, start, begin);
-      first = false;
-    }
-  }
+  void content(size_t begin);
 
   const std::string& text_;
   const StageParams& params_;
@@ -144,55 +65,9 @@ class Reference {
 
 // Feeds `text`, split before each position whose bit in `cuts` is set. If a call marker has a token, its spelling is
 // passed as one token.
-inline void check_cut(const std::string& text, const StageParams& params, uint64_t cuts) {
-  const Reference expected(text, params);
-  Collected got;
-  OutputParser stage(params.reasoning, params.calls, params.stops, true);
-  int stop = -1, n_counted = 0;
-  std::vector<TokenId> entries;
-  TokenId next = 0;
-  const auto marker_at = [&](size_t at) -> const Marker* {
-    for (const Marker* marker : {&params.calls.open, &params.calls.close})
-      if (marker->token != kNoToken && text.compare(at, marker->text.size(), marker->text) == 0) return marker;
-    return nullptr;
-  };
-  for (size_t begin = 0; begin < text.size() && stop < 0;) {
-    const Marker* marker = marker_at(begin);
-    size_t end = begin + (marker ? marker->text.size() : 1);
-    while (!marker && end < text.size() && !marker_at(end) && !(cuts >> (end % 64) & 1)) ++end;
-    TokenLogprobs entry;
-    entry.token = marker ? marker->token : next++;
-    const Reference::Fate fate = expected.fate_of(begin, end);
-    n_counted += fate.counted;
-    if (fate.has_entry) entries.push_back(entry.token);
-    stop = stage.push(entry.token, std::string_view(text).substr(begin, end - begin), &entry, got);
-    begin = end;
-  }
-  if (stop < 0) stop = stage.finish(got);
-  const auto show = [](const std::vector<std::pair<Section, std::string>>& sections) {
-    std::string shown;
-    for (const auto& [section, part] : sections)
-      shown += " " + std::to_string(static_cast<int>(section)) + " '" + part + "'";
-    return shown.empty() ? " nothing" : shown;
-  };
-  if (got.sections != expected.sections() || stop != expected.stop) {
-    check::fail(__FILE__, __LINE__,
-                "'" + text + "' cut " + std::to_string(cuts) + ":" + show(got.sections) + " instead of" +
-                    show(expected.sections()) + ", stop " + std::to_string(stop) + " instead of " +
-                    std::to_string(expected.stop));
-  }
-  if (got.entries != entries || got.n_tokens != n_counted) {
-    check::fail(__FILE__, __LINE__,
-                "'" + text + "' cut " + std::to_string(cuts) + ": " + std::to_string(got.entries.size()) +
-                    " entries instead of " + std::to_string(entries.size()) + ", " + std::to_string(got.n_tokens) +
-                    " tokens instead of " + std::to_string(n_counted));
-  }
-}
+void check_cut(const std::string& text, const StageParams& params, uint64_t cuts);
 
 // Checks every way to split the text.
-inline void check_every_cut(const std::string& text, const StageParams& params) {
-  // Bit 0 would split nothing.
-  for (uint64_t cuts = 0; cuts < uint64_t{1} << text.size(); cuts += 2) check_cut(text, params, cuts);
-}
+void check_every_cut(const std::string& text, const StageParams& params);
 
 }  // namespace monolith::testing

@@ -1,5 +1,5 @@
 // Tests the defaults for a model on a GPU: tokens per step, and the memory left for the KV cache. The emulated GPU has
-// 4 GiB.
+// 4 GiB. Part of npm run test:slow.
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
