@@ -30,6 +30,7 @@
 #include "engine/debug/debug_logits.h"
 #include "engine/debug/inspect.h"
 #include "formats/gguf/gguf.h"
+#include "formats/gguf/tokenizer.h"
 #include "formats/hf/model_file.h"
 #include "model/weights.h"
 
@@ -128,7 +129,7 @@ Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
   if (!arguments.ok()) return env.Undefined();
-  auto tokenizer = read_model_file(path, {}, Tokenizer::load);
+  auto tokenizer = read_model_file(path, {}, load_tokenizer);
   if (!tokenizer) return raise(env, tokenizer.error());
   return TokenizerHandle::create(env, std::move(*tokenizer));
 }

@@ -18,6 +18,7 @@
 #include "engine/speculation/draft_model.h"
 #include "engine/debug/file_hash.h"
 #include "engine/memory/page_budget.h"
+#include "formats/gguf/tokenizer.h"
 #include "model/eagle_params.h"
 
 namespace monolith::addon {
@@ -86,7 +87,7 @@ Error of_draft(const LoadOptions& options, const Error& error) {
 // model's.
 Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperParams& params) {
   if (head.find("tokenizer.ggml.tokens") != nullptr) {
-    auto own = Tokenizer::load(head);
+    auto own = load_tokenizer(head);
     if (!own) return own.error();
     if (Status status = DraftModel::check_vocabulary(tokenizer, **own); !status) return status;
   }
@@ -97,7 +98,7 @@ Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperP
 // Loads the draft model on the main model's backend, and adds its memory to the main model's plan in `memory`.
 Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                           const Tokenizer& tokenizer, MemoryPlan& memory) {
-  auto own_tokenizer = Tokenizer::load(file);
+  auto own_tokenizer = load_tokenizer(file);
   if (!own_tokenizer) return own_tokenizer.error();
   if (Status status = DraftModel::check_vocabulary(tokenizer, **own_tokenizer); !status) return status.error();
   auto params = HyperParams::read(file);
@@ -119,7 +120,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
                                                 const LoadOptions& options, const Model::Progress& progress) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
-  auto tokenizer = Tokenizer::load(file);
+  auto tokenizer = load_tokenizer(file);
   if (!tokenizer) return tokenizer.error();
   if (Status status = check_tokens_fit(**tokenizer, *params); !status) return status.error();
   auto info = model_info(file, *params, **tokenizer);

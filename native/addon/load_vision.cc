@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
+#include "formats/gguf/tokenizer.h"
 #include "formats/hf/model_file.h"
 #include "vision/load_options.h"
 
@@ -76,7 +77,7 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
     if (const auto plan = (*model)->plan(width, height))
       found.image_tokens.push_back({width, height, plan->n_tokens()});
   const auto fits = read_model_file(text_path, options.file(), [&](const GgufFile& text) -> Result<bool> {
-    auto tokenizer = Tokenizer::load(text);
+    auto tokenizer = load_tokenizer(text);
     if (!tokenizer) return tokenizer.error();
     LoadOptions strict = options;
     strict.vision_optional = false;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/gguf/tokenizer.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
@@ -113,7 +114,7 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   auto model = Model::load(**file, *parts.backend, setup.limits, {}, head.get());
   if (!model) return failed(model.error());
   parts.model = std::move(*model);
-  auto tokenizer = Tokenizer::load(**file);
+  auto tokenizer = load_tokenizer(**file);
   if (!tokenizer) return failed(tokenizer.error());
   parts.tokenizer = std::move(*tokenizer);
   if (setup.draft.empty()) return parts;

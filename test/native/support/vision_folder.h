@@ -10,7 +10,7 @@
 
 #include "support/family_folder.h"
 #include "support/vision_golden.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 namespace monolith::testing {
 
@@ -427,7 +427,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
     for (auto& [name, tensor] : of_text)
       if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
   each(of_encoder, "mm.soft_emb_norm.weight", as_rounded_norm);
-  auto tokenizer = Tokenizer::load(text);
+  auto tokenizer = load_tokenizer(text);
   REQUIRE(tokenizer.ok());
   if (const auto row_break = of_encoder.find("v.token_embd.img_break"); row_break != of_encoder.end()) {
     std::vector<float>& table = of_text.at("token_embd.weight").values;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "formats/gguf/tokenizer.h"
 #include "engine/engine_fixture.h"
 #include "support/golden.h"
 #include "support/json.h"
@@ -163,7 +164,7 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
                            .pages_by_window = run.rows == 20};
   auto model = Model::load(**file, *backend, limits, {});
   REQUIRE(model.ok());
-  auto tokenizer = Tokenizer::load(**file);
+  auto tokenizer = load_tokenizer(**file);
   REQUIRE(tokenizer.ok());
   std::vector<std::vector<float>> noted;
   EngineOptions options;

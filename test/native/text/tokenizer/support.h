@@ -7,7 +7,7 @@
 
 #include "formats/gguf/gguf_builder.h"
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::testing {
@@ -105,7 +105,7 @@ inline Result<std::unique_ptr<const Tokenizer>> load(const GgufBuilder& builder)
   const Bytes image = builder.build();
   auto file = GgufFile::parse(image);
   if (!file) return file.error();
-  return Tokenizer::load(**file);
+  return load_tokenizer(**file);
 }
 inline Result<std::unique_ptr<const Tokenizer>> load(const VocabularyFile& file) { return load(file.builder()); }
 
