@@ -1,14 +1,14 @@
-#include "addon/load_vision.h"
+#include "engine/load/load_vision.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/registry/registry.h"
 #include "formats/gguf/tokenizer.h"
 #include "formats/hf/model_file.h"
 #include "vision/load_options.h"
 
-namespace monolith::addon {
+namespace monolith {
 namespace {
 
 VisionBounds bounds_of(const LoadOptions& options, const GgufFile& file) {
@@ -95,7 +95,9 @@ Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision
   EngineVision sight;
   auto encoder = VisionEncoder::load(**file, vision.model, backend, options.vision_precision);
   if (!encoder && encoder.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
-    auto processor = make_cpu_backend(options.cpu());
+    BackendOptions cpu = options.backend;
+    cpu.device = "cpu";
+    auto processor = make_backend(cpu);
     if (!processor) return processor.error();
     sight.backend = std::move(*processor);
     encoder = VisionEncoder::load(**file, vision.model, *sight.backend, options.vision_precision);
@@ -105,4 +107,4 @@ Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision
   return sight;
 }
 
-}  // namespace monolith::addon
+}  // namespace monolith
