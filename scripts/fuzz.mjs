@@ -209,7 +209,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
   const words = new Set();
   for (const folder of {
     gguf: ['formats/gguf'],
-    text: ['text', 'formats/json'],
+    text: ['text'],
     hf: ['formats/hf'],
     model: ['model'],
     vision: ['vision'],

@@ -23,7 +23,7 @@
 
 #include "formats/gguf/gguf.h"
 #include "text/grammar/grammar.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 using namespace monolith;
 using namespace monolith::grammar;
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: grammar_bench VOCABULARY.gguf < cases\n"), 2;
   const auto file = GgufFile::open(argv[1]);
   if (!file) return std::fprintf(stderr, "%s\n", file.error().message.c_str()), 1;
-  const auto tokenizer = Tokenizer::load(**file);
+  const auto tokenizer = load_tokenizer(**file);
   if (!tokenizer) return std::fprintf(stderr, "%s\n", tokenizer.error().message.c_str()), 1;
   const int n_tokens = (*tokenizer)->n_vocab();
   const auto vocabulary = std::make_shared<const GrammarVocabulary>(**tokenizer, n_tokens);

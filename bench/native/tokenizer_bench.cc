@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "formats/gguf/gguf.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 using namespace monolith;
 
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", file.error().message.c_str());
     return 1;
   }
-  auto loaded = Tokenizer::load(**file);
+  auto loaded = load_tokenizer(**file);
   if (!loaded) {
     std::fprintf(stderr, "%s\n", loaded.error().message.c_str());
     return 1;

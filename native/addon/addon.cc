@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/gguf/tokenizer.h"
 #include "addon/addon_data.h"
 #include "addon/arguments.h"
 #include "addon/channel.h"
@@ -18,17 +19,17 @@
 #include "addon/guard.h"
 #include "addon/image_handle.h"
 #include "addon/load_request.h"
-#include "addon/load_vision.h"
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
-#include "addon/make_backend.h"
 #include "addon/text.h"
 #include "backend/cpu/machine/peak.h"
+#include "backend/registry/registry.h"
 #include "base/machine_memory.h"
 #include "base/memory_bandwidth.h"
 #include "engine/debug/debug_logits.h"
 #include "engine/debug/inspect.h"
+#include "engine/load/load_engine.h"
 #include "formats/gguf/gguf.h"
 #include "formats/hf/model_file.h"
 #include "model/weights.h"
@@ -54,25 +55,6 @@ Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
   object.Set("imageTokens", sizes);
   object.Set("problem", vision.problem.empty() ? env.Null() : to_string(env, vision.problem));
   return object;
-}
-
-struct InspectedFiles {
-  Inspection model;
-  std::optional<InspectedVision> vision;
-};
-
-Result<InspectedFiles> inspect_files(const std::string& path, const LoadOptions& options) {
-  auto backend = make_backend(options);
-  if (!backend) return backend.error();
-  auto model = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes,
-                       options.file());
-  if (!model) return model.error();
-  InspectedFiles found{std::move(*model), std::nullopt};
-  if (options.vision_path.empty()) return found;
-  auto vision = inspect_vision(options, path, **backend);
-  if (!vision) return vision.error();
-  found.vision = std::move(*vision);
-  return found;
 }
 
 // Reading a large model's tokenizer takes up to a second, so it is done on a pool thread.
@@ -128,7 +110,7 @@ Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
   if (!arguments.ok()) return env.Undefined();
-  auto tokenizer = read_model_file(path, {}, Tokenizer::load);
+  auto tokenizer = read_model_file(path, {}, load_tokenizer);
   if (!tokenizer) return raise(env, tokenizer.error());
   return TokenizerHandle::create(env, std::move(*tokenizer));
 }
@@ -159,7 +141,7 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=]() {
-        auto backend = make_backend(options);
+        auto backend = make_backend(options.backend);
         if (!backend) return Result<DebugLogits>(backend.error());
         const DebugLogitsOptions debug{.backend = options.cpu(),
                                        .kv_type = options.kv_type,

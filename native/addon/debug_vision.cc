@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "addon/arguments.h"
-#include "addon/make_backend.h"
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "engine/debug/debug_vision_logits.h"
+#include "engine/load/load_engine.h"
+#include "backend/registry/registry.h"
 
 namespace monolith::addon {
 namespace {
@@ -132,7 +133,7 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=, images = std::move(images)]() -> Result<Answer> {
-        auto backend = make_backend(options);
+        auto backend = make_backend(options.backend);
         if (!backend) return backend.error();
         auto vision =
             debug_vision(text_path, options.file(), vision_path, **backend, prompt, images, options.vision_resize);
@@ -141,7 +142,7 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
         if (continue_tokens == 0) return answer;
         // A backend keeps the memory that it allocates, so the text model gets its own backend, with working memory of
         // the right size.
-        auto other = make_backend(options);
+        auto other = make_backend(options.backend);
         if (!other) return other.error();
         const DebugVisionLogitsOptions debug{.kv_type = options.kv_type,
                                              .max_batch_tokens = for_backend(options, **other).engine.max_batch_tokens,

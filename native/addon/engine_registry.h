@@ -10,27 +10,10 @@
 #include <memory>
 #include <string>
 
-#include "addon/options.h"
-#include "backend/profiled_backend.h"
 #include "base/result.h"
-#include "engine/engine.h"
-#include "engine/debug/inspect.h"
-#include "vision/vision.h"
+#include "engine/load/load_engine.h"
 
 namespace monolith::addon {
-
-// A running engine, with the information gathered while it was loaded. Everything except the engine is immutable.
-struct LoadedEngine {
-  std::unique_ptr<Engine> engine;
-  ModelInfo info;
-  BackendInfo backend;
-  InspectedPlan plan;
-  std::string file_hash;
-  std::shared_ptr<const StepProfile> profile;  // Null unless profiling was requested.
-  std::shared_ptr<const VisionModel> vision;   // Null if the model has no vision encoder.
-  MarkerTokens markers;
-  std::string vision_problem;  // Why the given vision encoder was not loaded; empty if it was loaded or none was given.
-};
 
 // Shared ownership of a registered engine. Destroying the last reference waits for the engine's current step.
 using EngineRef = std::shared_ptr<const LoadedEngine>;

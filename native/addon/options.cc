@@ -5,33 +5,19 @@
 
 #include "addon/grammar_handle.h"
 #include "addon/image_handle.h"
-#include "addon/make_backend.h"
+#include "backend/registry/registry.h"
 #include "backend/sampling.h"
-#include "engine/speculation/speculation.h"
+#include "engine/schedule/queue_room.h"
 
 namespace monolith::addon {
 namespace {
 
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
-constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
 constexpr size_t kMaxMarkerBytes = 256;
 constexpr uint32_t kMaxStopTokens = 1024;
 constexpr uint32_t kMaxImages = 10'000;
-constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
-
 constexpr size_t kMaxDeviceName = 16;
-constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
-constexpr std::string_view kArithmetics[] = {"production", "exact"};    // In the order of the Arithmetic enum.
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // In the order of the KvType enum.
-constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // In the order of the VisionPrecision enum.
-// In the order of the VisionResize enum. If the option is missing, the file decides.
-constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
-constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
-constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
-                                         TensorType::kF8E4M3};
-
-constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the Speculation enum.
 
 // Names of the OutputKind values, in enum order.
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
@@ -234,70 +220,26 @@ void read_stops(Arguments& arguments, const Named& options, int n_vocab, Generat
 
 }  // namespace
 
-ModelLimits LoadOptions::limits() const {
-  ModelLimits limits;
-  limits.max_batch_tokens = engine.max_batch_tokens;
-  // A step samples at most once per running sequence.
-  limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
-  limits.draft_rows = engine.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
-  limits.kv_type = kv_type;
-  limits.mtp_layer = engine.speculation != Speculation::kOff && engine.mtp != Speculation::kOff && draft_path.empty();
-  return limits;
-}
-
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
+  using Type = LoadOption::Type;
+  const auto read = [&](const LoadOption& option, const Named& field) -> OptionValue {
+    switch (option.type) {
+      case Type::kInteger: return arguments.integer(field, option.low, option.high);
+      case Type::kBoolean: return arguments.boolean(field);
+      case Type::kChoice: return static_cast<int64_t>(arguments.one_of(field, option.choices));
+      case Type::kPath: return arguments.path(field);
+      case Type::kDevice: break;
+    }
+    std::string device = arguments.string(field, kMaxDeviceName);
+    if (arguments.ok() && !is_device(device)) arguments.reject(field, "must be " + device_names());
+    return device;
+  };
   LoadOptions load;
   arguments.object(options);
-  const auto integer = [&](const char* key, int64_t low, int64_t high) {
-    return arguments.integer(arguments.field(options, key), low, high);
-  };
-  load.threads = static_cast<int>(integer("threads", 0, 1024));
-  load.isa = kIsas[arguments.one_of(arguments.field(options, "isa"), kIsas)];
-  const Named device = arguments.field(options, "device");
-  load.device = arguments.string(device, kMaxDeviceName);
-  if (arguments.ok() && !is_device(load.device)) arguments.reject(device, "must be auto, cpu, cuda or cuda:N");
-  load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
-  if (const Named invariant = arguments.field(options, "batchInvariant"); !arguments.is_absent(invariant))
-    load.batch_invariant = arguments.boolean(invariant);
-  if (const Named library = arguments.field(options, "cublaslt"); !arguments.is_absent(library))
-    load.cublaslt = arguments.path(library);
-  load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
-  if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
-    load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
-  if (const Named draft = arguments.field(options, "draftPath"); !arguments.is_absent(draft))
-    load.draft_path = arguments.path(draft);
-  if (const Named quantize = arguments.field(options, "draftQuantize"); !arguments.is_absent(quantize))
-    load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
-  if (const Named vision = arguments.field(options, "visionPath"); !arguments.is_absent(vision))
-    load.vision_path = arguments.path(vision);
-  if (const Named optional = arguments.field(options, "visionOptional"); !arguments.is_absent(optional))
-    load.vision_optional = arguments.boolean(optional);
-  if (const Named pixels = arguments.field(options, "visionMaxPixels"); !arguments.is_absent(pixels))
-    load.vision_max_pixels = arguments.integer(pixels, 1, kMaxSourcePixels);
-  if (const Named tiles = arguments.field(options, "visionMaxTiles"); !arguments.is_absent(tiles))
-    load.vision_max_tiles = static_cast<int>(arguments.integer(tiles, 0, kMaxTiles));
-  if (const Named precision = arguments.field(options, "visionPrecision"); !arguments.is_absent(precision))
-    load.vision_precision = static_cast<VisionPrecision>(arguments.one_of(precision, kVisionPrecisions));
-  if (const Named resize = arguments.field(options, "visionResize"); !arguments.is_absent(resize))
-    load.vision_resize = static_cast<VisionResize>(arguments.one_of(resize, kVisionResizes));
-  if (const Named bytes = arguments.field(options, "embeddingBytes"); !arguments.is_absent(bytes))
-    load.engine.embedding_bytes_max = static_cast<size_t>(arguments.integer(bytes, 0, kMaxSafeInteger));
-  load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
-  load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
-  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 0, kMaxBatchTokens));
-  load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
-  load.engine.step_ms = static_cast<int>(integer("stepMs", 0, kMaxStepMs));
-  load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
-  load.engine.queue_max_tokens = static_cast<int>(integer("queueMaxTokens", 1, kQueueTokensMost));
-  load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
-  if (const Named snapshot = arguments.field(options, "snapshotTokens"); !arguments.is_absent(snapshot))
-    load.engine.snapshot_tokens = static_cast<int>(arguments.integer(snapshot, 1, kMaxSnapshotTokens));
-  const Named profile = arguments.field(options, "profile");
-  if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
-  load.engine.speculation =
-      static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
-  if (const Named own = arguments.field(options, "mtp"); !arguments.is_absent(own))
-    load.engine.mtp = static_cast<Speculation>(arguments.one_of(own, kSpeculations));
+  for (const LoadOption& option : load_options()) {
+    const Named field = arguments.field(options, option.name);
+    if (option.required || !arguments.is_absent(field)) option.set(load, read(option, field));
+  }
   return load;
 }
 

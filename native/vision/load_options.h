@@ -15,7 +15,7 @@ namespace monolith {
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
 // Returns the default kind of image preprocessing: that of the reference implementation for a Hugging Face folder
-// (formats/hf/vision_folder.h), llama.cpp's for a GGUF file. The reference preprocessing is implemented for all
+// (formats/hf/folder.h), llama.cpp's for a GGUF file. The reference preprocessing is implemented for all
 // encoders that folders may contain.
 VisionResize resize_of(const GgufFile& file);
 

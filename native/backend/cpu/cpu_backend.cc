@@ -15,6 +15,7 @@
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/moe.h"
 #include "backend/cpu/ops/ops.h"
+#include "backend/registry/registry.h"
 #include "base/checked.h"
 
 namespace monolith {
@@ -345,6 +346,18 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
                                                   ", not " + std::to_string(options.threads)};
   const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options.arithmetic, threads));
+}
+
+BackendKind cpu_backend_kind() {
+  return {.name = "cpu",
+          .has_devices = false,
+          .probe = []() -> Result<std::vector<std::string>> { return std::vector<std::string>{"cpu"}; },
+          .create =
+              [](const BackendOptions& options, int) {
+                return make_cpu_backend({.threads = options.threads,
+                                         .isa = options.isa,
+                                         .arithmetic = options.exact ? Arithmetic::kExact : Arithmetic::kProduction});
+              }};
 }
 
 }  // namespace monolith

@@ -11,6 +11,8 @@
 
 namespace monolith {
 
+struct BackendKind;
+
 enum class CpuIsa : uint8_t {
   kPlain,
   kAvx2,      // Requires AVX2, FMA and F16C.
@@ -37,5 +39,6 @@ struct CpuBackendOptions {
 };
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);
+BackendKind cpu_backend_kind();  // For backend_kinds().
 
 }  // namespace monolith

@@ -27,6 +27,7 @@
 #include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/streams/streams.h"
 #include "backend/cuda/step_tables.h"
+#include "backend/registry/registry.h"
 
 namespace monolith {
 namespace {
@@ -490,12 +491,23 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& opt
   return std::unique_ptr<Backend>(std::move(backend));
 }
 
-Result<std::vector<std::string>> cuda_devices() {
-  auto devices = list_devices();
-  if (!devices) return devices.error();
-  std::vector<std::string> names;
-  for (const DeviceProperties& device : *devices) names.push_back(device.name);
-  return names;
+BackendKind cuda_backend_kind() {
+  return {.name = "cuda",
+          .has_devices = true,
+          .probe = []() -> Result<std::vector<std::string>> {
+            auto devices = list_devices();
+            if (!devices) return devices.error();
+            std::vector<std::string> names;
+            for (const DeviceProperties& device : *devices) names.push_back(device.name);
+            return names;
+          },
+          .create =
+              [](const BackendOptions& options, int device) {
+                return make_cuda_backend({.device = device,
+                                          .exact = options.exact,
+                                          .invariant = options.batch_invariant,
+                                          .cublaslt = options.cublaslt});
+              }};
 }
 
 }  // namespace monolith

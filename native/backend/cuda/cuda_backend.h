@@ -11,6 +11,8 @@
 
 namespace monolith {
 
+struct BackendKind;
+
 struct CudaBackendOptions {
   int device = 0;         // Index of the GPU, counted from 0.
   bool exact = false;     // Keep all weights and activations in float32. For tests.
@@ -28,12 +30,10 @@ struct CudaBackendOptions {
   bool wgmma = true;  // Use Hopper's warpgroup matrix instructions (wgmma) if the device has them.
 };
 
-// Errors: kUnsupported (built without CUDA, no driver, no such GPU, or a GPU that is too old), kInvalidArgument (no
+// Errors: kUnsupported (no driver, no such GPU, or a GPU that is too old), kInvalidArgument (no
 // usable cuBLASLt at the given path, or cuBLASLt combined with batch invariance), kOutOfMemory.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
 
-// Returns the names of the GPUs that this build can use, indexed by device number, or an error with the reason why
-// there are none.
-Result<std::vector<std::string>> cuda_devices();
+BackendKind cuda_backend_kind();  // For backend_kinds().
 
 }  // namespace monolith

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/sha256.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 #include "vision/load_options.h"
 
 namespace monolith {
@@ -108,7 +108,7 @@ Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& tex
   if (!model) return of_file(vision_path, model.error());
   pair.model = std::move(*model);
   const auto fits = read_model_file(text_path, text_file, [&](const GgufFile& text) -> Result<bool> {
-    auto tokenizer = Tokenizer::load(text);
+    auto tokenizer = load_tokenizer(text);
     if (!tokenizer) return tokenizer.error();
     const Result<TextModelFacts> facts = read_text_facts(text, **tokenizer);
     if (!facts) return facts.error();

@@ -6,6 +6,7 @@
 #include "engine/debug/file_hash.h"
 #include "engine/kv/page_budget.h"
 #include "formats/gguf/parser.h"
+#include "formats/gguf/tokenizer.h"
 
 namespace monolith {
 namespace {
@@ -49,7 +50,7 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
                      uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
-  auto tokenizer = Tokenizer::load(file);
+  auto tokenizer = load_tokenizer(file);
   if (!tokenizer) return tokenizer.error();
   auto limits = choose_limits(file, backend, wanted, max_context, kv_bytes);
   if (!limits) return limits.error();

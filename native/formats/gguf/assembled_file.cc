@@ -71,12 +71,12 @@ void AssembledFile::number(std::string_view name, double value) {
   append(entries_, static_cast<float>(value));
 }
 
-void AssembledFile::strings(std::string_view name, const std::vector<std::string>& values) {
+void AssembledFile::strings(std::string_view name, const std::vector<std::string_view>& values) {
   if (has(name)) return;
   key(name, GgufValueType::kArray);
   append(entries_, static_cast<uint32_t>(GgufValueType::kString));
   append(entries_, static_cast<uint64_t>(values.size()));
-  for (const std::string& value : values) append_text(entries_, value);
+  for (const std::string_view value : values) append_text(entries_, value);
 }
 
 void AssembledFile::integers(std::string_view name, const std::vector<int32_t>& values) {

@@ -21,7 +21,7 @@ class AssembledFile {
   void boolean(std::string_view key, bool value);
   void integer(std::string_view key, uint64_t value);  // Stored as uint32 if the value fits, otherwise as uint64.
   void number(std::string_view key, double value);     // Stored as float32.
-  void strings(std::string_view key, const std::vector<std::string>& values);
+  void strings(std::string_view key, const std::vector<std::string_view>& values);
   void integers(std::string_view key, const std::vector<int32_t>& values);
   void numbers(std::string_view key, const std::vector<float>& values);
   void booleans(std::string_view key, const std::vector<bool>& values);

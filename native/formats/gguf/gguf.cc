@@ -186,19 +186,19 @@ Result<std::optional<std::string_view>> GgufFile::string(std::string_view key) c
   return Optional(std::string_view(reinterpret_cast<const char*>(value->payload.data()), value->payload.size()));
 }
 
-Result<std::optional<GgufStrings>> GgufFile::strings(std::string_view key) const {
-  using Optional = std::optional<GgufStrings>;
+Result<std::optional<std::vector<std::string_view>>> GgufFile::strings(std::string_view key) const {
+  using Optional = std::optional<std::vector<std::string_view>>;
   const GgufValue* value = find(key);
   if (value == nullptr) return Optional();
   if (value->type != GgufValueType::kArray || value->element_type != GgufValueType::kString)
     return wrong_type(key, *value, "an array of strings");
-  GgufStrings strings;
-  strings.items_.reserve(value->count);
+  std::vector<std::string_view> strings;
+  strings.reserve(value->count);
   const std::byte* at = value->payload.data();
   for (uint64_t i = 0; i < value->count; ++i) {  // The parser has already validated these lengths.
     const auto length = load<uint64_t>(at);
     at += sizeof length;
-    strings.items_.emplace_back(reinterpret_cast<const char*>(at), length);
+    strings.emplace_back(reinterpret_cast<const char*>(at), length);
     at += length;
   }
   return Optional(std::move(strings));

@@ -68,19 +68,6 @@ struct GgufValue {
   std::span<const std::byte> payload;
 };
 
-// An array of strings whose offsets have already been validated, so iteration cannot fail.
-class GgufStrings {
- public:
-  size_t size() const { return items_.size(); }
-  std::string_view operator[](size_t i) const { return items_[i]; }
-  auto begin() const { return items_.begin(); }
-  auto end() const { return items_.end(); }
-
- private:
-  friend class GgufFile;
-  std::vector<std::string_view> items_;
-};
-
 struct GgufTensor {
   std::string_view name;
   TensorType type;
@@ -116,7 +103,7 @@ class GgufFile {
   Result<std::optional<double>> number(std::string_view key) const;
   Result<std::optional<bool>> boolean(std::string_view key) const;
   Result<std::optional<std::string_view>> string(std::string_view key) const;
-  Result<std::optional<GgufStrings>> strings(std::string_view key) const;
+  Result<std::optional<std::vector<std::string_view>>> strings(std::string_view key) const;
   Result<std::optional<std::vector<float>>> numbers(std::string_view key) const;
   Result<std::optional<std::vector<int64_t>>> integers(std::string_view key) const;
 

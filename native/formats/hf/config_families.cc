@@ -264,7 +264,7 @@ void translate_llama4(Translation& t, const Config& config) {
   expect("attention_chunk_size", 8192);
   expect("floor_scale", 8192);
   expect("attn_scale", 0.1);
-  if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(grammar::JsonDocument::Kind::kFalse))
+  if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(json::Document::Kind::kFalse))
     t.fail(tuned.unsupported("is false, which is not supported"));
   constexpr int64_t kUnnormed = 128;  // Llama 4 Maverick, which has this number of experts, has no QK norm.
   const bool normed = t.integer("num_local_experts", 0) != kUnnormed;

@@ -8,7 +8,7 @@
 
 namespace monolith::hf {
 
-using Kind = JsonDocument::Kind;
+using Kind = json::Document::Kind;
 
 bool is_file(const std::string& path) {
   struct stat status;
@@ -51,20 +51,20 @@ std::string JsonValue::joined(std::string_view name) const {
 }
 
 JsonValue JsonValue::operator[](std::string_view name) const {
-  const JsonId found = document_ == nullptr ? kNoJson : document_->member(id_, name);
+  const json::Id found = document_ == nullptr ? json::kAbsent : document_->member(id_, name);
   return {document_, found, file_, joined(name)};
 }
 
-std::span<const JsonId> JsonValue::items() const {
-  return is_array() ? document_->items(id_) : std::span<const JsonId>();
+std::span<const json::Id> JsonValue::items() const {
+  return is_array() ? document_->items(id_) : std::span<const json::Id>();
 }
 
 JsonValue JsonValue::item(size_t i) const {
-  return {document_, i < items().size() ? items()[i] : kNoJson, file_, path_ + "[" + std::to_string(i) + "]"};
+  return {document_, i < items().size() ? items()[i] : json::kAbsent, file_, path_ + "[" + std::to_string(i) + "]"};
 }
 
-std::span<const JsonDocument::Member> JsonValue::members() const {
-  return is_object() ? document_->members(id_) : std::span<const JsonDocument::Member>();
+std::span<const json::Document::Member> JsonValue::members() const {
+  return is_object() ? document_->members(id_) : std::span<const json::Document::Member>();
 }
 
 Error JsonValue::invalid(std::string_view what) const {
@@ -126,7 +126,7 @@ Result<std::vector<float>> JsonValue::numbers() const {
 Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& name, bool optional) {
   JsonFile file;
   file.name_ = name;
-  file.document_ = std::make_unique<JsonDocument>();
+  file.document_ = std::make_unique<json::Document>();
   const std::string path = folder + "/" + name;
   if (optional && !is_file(path)) return file;
   auto text = read_text(path, kMaxJsonBytes);

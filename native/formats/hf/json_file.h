@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 
 namespace monolith::hf {
-
-using grammar::JsonDocument;
-using grammar::JsonId;
-using grammar::kNoJson;
 
 // Larger files are rejected. The largest published tokenizer.json files are about 35 MB.
 inline constexpr size_t kMaxJsonBytes = size_t{100} << 20;
@@ -29,22 +25,22 @@ bool is_file(const std::string& path);
 class JsonValue {
  public:
   JsonValue() = default;  // An absent value.
-  JsonValue(const JsonDocument* document, JsonId id, std::string file, std::string path = {})
+  JsonValue(const json::Document* document, json::Id id, std::string file, std::string path = {})
       : document_(document), id_(id), file_(std::move(file)), path_(std::move(path)) {}
 
-  bool exists() const { return document_ != nullptr && id_ != kNoJson && !is(JsonDocument::Kind::kNull); }
-  bool is(JsonDocument::Kind kind) const { return document_ != nullptr && document_->is(id_, kind); }
-  bool is_object() const { return is(JsonDocument::Kind::kObject); }
-  bool is_array() const { return is(JsonDocument::Kind::kArray); }
-  bool is_string() const { return is(JsonDocument::Kind::kString); }
+  bool exists() const { return document_ != nullptr && id_ != json::kAbsent && !is(json::Document::Kind::kNull); }
+  bool is(json::Document::Kind kind) const { return document_ != nullptr && document_->is(id_, kind); }
+  bool is_object() const { return is(json::Document::Kind::kObject); }
+  bool is_array() const { return is(json::Document::Kind::kArray); }
+  bool is_string() const { return is(json::Document::Kind::kString); }
 
   // Returns an absent value if this value is not an object or has no such member.
   JsonValue operator[](std::string_view name) const;
   // The elements of an array; empty if this value is not an array.
-  std::span<const JsonId> items() const;
+  std::span<const json::Id> items() const;
   JsonValue item(size_t i) const;  // Returns an absent value if the index is out of range.
-  std::span<const JsonDocument::Member> members() const;
-  JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
+  std::span<const json::Document::Member> members() const;
+  JsonValue at(json::Id id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
 
   // These getters return nullopt if the value is absent, and an error that names the file and the key if the value has
   // another type or is out of range.
@@ -59,14 +55,14 @@ class JsonValue {
   std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
   Error invalid(std::string_view what) const;      // Returns a kInvalidFile error: where(), then `what`.
   Error unsupported(std::string_view what) const;  // Returns a kUnsupported error with the same message.
-  const JsonDocument* document() const { return document_; }
-  JsonId id() const { return id_; }
+  const json::Document* document() const { return document_; }
+  json::Id id() const { return id_; }
 
  private:
   std::string joined(std::string_view name) const;
 
-  const JsonDocument* document_ = nullptr;
-  JsonId id_ = kNoJson;
+  const json::Document* document_ = nullptr;
+  json::Id id_ = json::kAbsent;
   std::string file_, path_;
 };
 
@@ -78,8 +74,8 @@ class JsonFile {
   size_t bytes() const { return bytes_; }
 
  private:
-  std::unique_ptr<JsonDocument> document_;
-  JsonId root_ = kNoJson;
+  std::unique_ptr<json::Document> document_;
+  json::Id root_ = json::kAbsent;
   std::string name_;
   size_t bytes_ = 0;
 };

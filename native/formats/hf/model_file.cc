@@ -5,7 +5,6 @@
 #include "base/control_group.h"
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/folder.h"
-#include "formats/hf/vision_folder.h"
 
 namespace monolith {
 namespace {

@@ -91,11 +91,11 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
                              " bytes, but " + std::to_string(rest) +
                              " follow (limit: " + std::to_string(kMaxHeadBytes) + ")");
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()) + sizeof head_bytes, head_bytes);
-  JsonDocument document;
-  JsonId root = kNoJson;
+  json::Document document;
+  json::Id root = json::kAbsent;
   std::string error;
   if (!document.parse(head, root, error, kMaxHeadBytes)) return invalid(file, "the header is not valid JSON: " + error);
-  if (!document.is(root, JsonDocument::Kind::kObject)) return invalid(file, "the header is not a JSON object");
+  if (!document.is(root, json::Document::Kind::kObject)) return invalid(file, "the header is not a JSON object");
 
   const auto data = bytes.subspan(sizeof head_bytes + head_bytes);
   const JsonValue entries(&document, root, file);

@@ -28,8 +28,8 @@ constexpr std::array kUsual = {
 
 // Parsed once and kept until the process exits, because returned values point into the documents.
 struct Parsed {
-  std::array<JsonDocument, kUsual.size()> documents;
-  std::array<JsonId, kUsual.size()> roots{};
+  std::array<json::Document, kUsual.size()> documents;
+  std::array<json::Id, kUsual.size()> roots{};
   Parsed() {
     std::string error;
     for (size_t i = 0; i < kUsual.size(); ++i) documents[i].parse(kUsual[i].settings, roots[i], error);

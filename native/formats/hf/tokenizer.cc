@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "formats/gguf/parser.h"
+#include "formats/gguf/tokenizer.h"
 #include "formats/hf/base64.h"
 #include "formats/hf/text_steps.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/pretokenizer.h"
-#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_spec.h"
 
 namespace monolith::hf {
 namespace {
@@ -26,7 +26,7 @@ class Tokens {
     const size_t i = static_cast<size_t>(id);
     if (i >= texts_.size()) {
       texts_.resize(i + 1);
-      kinds_.resize(i + 1, static_cast<int32_t>(TokenKind::kUnused));
+      kinds_.resize(i + 1, TokenKind::kUnused);
       claimed_.resize(i + 1);
     }
     if (claimed_[i] && texts_[i] != text)
@@ -34,16 +34,15 @@ class Tokens {
                           quoted(text));
     claimed_[i] = true;
     texts_[i] = std::move(text);
-    kinds_[i] = static_cast<int32_t>(kind);
+    kinds_[i] = kind;
     return {};
   }
   void fill_up_to(size_t n) {
     texts_.resize(n);
-    kinds_.resize(n, static_cast<int32_t>(TokenKind::kUnused));
+    kinds_.resize(n, TokenKind::kUnused);
     claimed_.resize(n);
   }
   size_t size() const { return texts_.size(); }
-  TokenKind kind(size_t i) const { return static_cast<TokenKind>(kinds_[i]); }
   // Returns the ID of a text, or -1 if there is none. A linear search, so use it sparingly.
   int64_t find(std::string_view text) const {
     if (text.empty()) return -1;
@@ -51,11 +50,11 @@ class Tokens {
     return found == texts_.end() ? -1 : found - texts_.begin();
   }
   const std::vector<std::string>& texts() const { return texts_; }
-  const std::vector<int32_t>& kinds() const { return kinds_; }
+  const std::vector<TokenKind>& kinds() const { return kinds_; }
 
  private:
   std::vector<std::string> texts_;
-  std::vector<int32_t> kinds_;
+  std::vector<TokenKind> kinds_;
   std::vector<bool> claimed_;
 };
 
@@ -70,16 +69,17 @@ bool is_byte_spelling(std::string_view text) {
   return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && is_hex(text[3]) && is_hex(text[4]);
 }
 
-class Translator {
+class TokenizerReader {
  public:
-  Translator(const TokenizerFiles& files, AssembledFile& out)
-      : files_(files), model_(files.tokenizer["model"]), out_(out) {}
+  explicit TokenizerReader(const TokenizerFiles& files) : files_(files), model_(files.tokenizer["model"]) {}
 
+  // On success, spec() describes the tokenizer. It points into this object.
   Status run(int64_t rows) {
     if (files_.ranks != nullptr) {
       if (Status status = read_ranks(*files_.ranks); !status) return status;
     } else {
-      for (const auto step : {&Translator::read_steps, &Translator::read_vocabulary, &Translator::read_added})
+      for (const auto step :
+           {&TokenizerReader::read_steps, &TokenizerReader::read_vocabulary, &TokenizerReader::read_added})
         if (Status status = (this->*step)(); !status) return status;
     }
     if (static_cast<int64_t>(tokens_.size()) > rows)
@@ -87,10 +87,11 @@ class Translator {
                             std::to_string(rows) + " rows");
     tokens_.fill_up_to(static_cast<size_t>(rows));
     if (unigram_) scores_.resize(tokens_.size());
-    for (const auto step : {&Translator::read_ids, &Translator::read_template, &Translator::write})
+    for (const auto step : {&TokenizerReader::read_ids, &TokenizerReader::read_template, &TokenizerReader::describe})
       if (Status status = (this->*step)(); !status) return status;
     return {};
   }
+  const TokenizerSpec& spec() const { return spec_; }
 
  private:
   // Follows tokenization_kimi.py: its regular expression, whole words before merges, and the tokens that the settings
@@ -233,9 +234,8 @@ class Translator {
         if (!*flag) return flag->error();
       if (whole_word->value_or(false)) return token["single_word"].unsupported("is true, which is not supported here");
       const std::string& text = **content;
-      const int32_t number = static_cast<int32_t>(**id);
-      if (before->value_or(false)) strips_before_.push_back(number);
-      if (behind->value_or(false)) strips_behind_.push_back(number);
+      if (before->value_or(false)) spec_.strip_before_ids.push_back(**id);
+      if (behind->value_or(false)) spec_.strip_behind_ids.push_back(**id);
       // This vocabulary token can also result from merges. It decodes to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
@@ -245,9 +245,9 @@ class Translator {
       if (in_normalized) {
         if (unigram_ && (!steps_.charsmap.empty() || steps_.space_prefix || steps_.collapses_spaces))
           return token["normalized"].unsupported("is true, which is not supported here with the normalizer");
-        normalized_.push_back(number);
+        spec_.normalized_token_ids.push_back(**id);
       } else if (piece) {
-        raw_.push_back(number);
+        spec_.raw_token_ids.push_back(**id);
       }
       const TokenKind kind = piece                                             ? TokenKind::kNormal
                              : special->value_or(false) || looks_special(text) ? TokenKind::kControl
@@ -267,7 +267,7 @@ class Translator {
     auto id = value.integer(0, kMaxTokens);
     if (!id) return id.error();
     if (*id && **id >= static_cast<int64_t>(tokens_.size())) return value.invalid("is beyond the vocabulary");
-    if (*id) ends_.push_back(static_cast<int32_t>(**id));
+    if (*id) spec_.end_token_ids.push_back(**id);
     return {};
   }
 
@@ -283,7 +283,7 @@ class Translator {
         return status;
       }
     }
-    if (eos_ < 0 && !ends_.empty()) eos_ = ends_.front();
+    if (eos_ < 0 && !spec_.end_token_ids.empty()) eos_ = spec_.end_token_ids.front();
     if (bos_ < 0 && !files_.settings.exists()) {
       auto id = files_.config["bos_token_id"].integer(0, static_cast<int64_t>(tokens_.size()) - 1);
       if (!id) return id.error();
@@ -332,64 +332,52 @@ class Translator {
     return {};
   }
 
-  Status write() {
+  Status describe() {
     const bool byte_level = steps_.byte_level;
-    out_.string("tokenizer.ggml.model", unigram_ ? "t5" : byte_level ? "gpt2" : "llama");
-    out_.strings("tokenizer.ggml.tokens", tokens_.texts());
-    std::vector<int32_t> kinds = tokens_.kinds();
-    if (unknown_ >= 0 && kinds[static_cast<size_t>(unknown_)] != static_cast<int32_t>(TokenKind::kByte) && !byte_level)
-      kinds[static_cast<size_t>(unknown_)] = static_cast<int32_t>(TokenKind::kUnknown);
-    out_.integers("tokenizer.ggml.token_type", kinds);
-    out_.boolean(kExplicitIdsKey, true);
-    const auto id = [&](std::string_view name, int64_t value) {
-      if (value >= 0) out_.integer("tokenizer.ggml." + std::string(name) + "_token_id", static_cast<uint64_t>(value));
-    };
-    id("bos", bos_);
-    id("eos", eos_);
-    id("unknown", unknown_);
-    out_.boolean("tokenizer.ggml.add_bos_token", add_bos_);
-    out_.boolean("tokenizer.ggml.add_eos_token", add_eos_);
-    if (!ends_.empty()) out_.integers(kEndTokensKey, ends_);
-    if (!strips_before_.empty()) out_.integers(kStripBeforeKey, strips_before_);
-    if (!strips_behind_.empty()) out_.integers(kStripBehindKey, strips_behind_);
-    if (!raw_.empty()) out_.integers(kRawTokensKey, raw_);
-    if (!normalized_.empty()) out_.integers(kNormalizedTokensKey, normalized_);
-    out_.boolean(kLeftmostTokensKey, true);
-    if (steps_.normal_form != NormalForm::kNone)
-      out_.string(kNormalFormKey, std::string(normal_form_name(steps_.normal_form)));
+    spec_.model = unigram_ ? "t5" : byte_level ? "gpt2" : "llama";
+    spec_.tokens.emplace(tokens_.texts().begin(), tokens_.texts().end());
+    spec_.kinds = tokens_.kinds();
+    if (unknown_ >= 0 && !byte_level) {
+      TokenKind& kind = (*spec_.kinds)[static_cast<size_t>(unknown_)];
+      if (kind != TokenKind::kByte) kind = TokenKind::kUnknown;
+    }
+    spec_.explicit_ids = spec_.leftmost_tokens = true;
+    for (const auto& [role, id] :
+         {std::pair{TokenRole::kBos, bos_}, {TokenRole::kEos, eos_}, {TokenRole::kUnknown, unknown_}})
+      if (id >= 0) spec_.id_of(role) = static_cast<uint64_t>(id);
+    spec_.add_bos_token = add_bos_;
+    spec_.add_eos_token = add_eos_;
+    if (steps_.normal_form != NormalForm::kNone) spec_.normal_form = normal_form_name(steps_.normal_form);
     if (unigram_)
-      out_.numbers("tokenizer.ggml.scores", scores_);
+      spec_.scores = std::move(scores_);
     else
-      out_.strings("tokenizer.ggml.merges", merges_);
+      spec_.merges.emplace(merges_.begin(), merges_.end());
     auto ignores = model_["ignore_merges"].boolean();
     if (!ignores) return ignores.error();
     if (!byte_level && ignores->value_or(false))
       return model_["ignore_merges"].unsupported("is true without ByteLevel");
     if (byte_level) {
-      ignores_merges_ = ignores->value_or(ignores_merges_);
-      out_.strings(kSplitStagesKey, steps_.stages);
-      out_.boolean(kIgnoreMergesKey, ignores_merges_);
+      spec_.split_stages.emplace(steps_.stages.begin(), steps_.stages.end());
+      spec_.ignore_merges = ignores->value_or(ignores_merges_);
       return {};
     }
-    out_.boolean("tokenizer.ggml.add_space_prefix", steps_.space_prefix);
-    out_.boolean(kSpacePrefixOnceKey, steps_.prefix_once);
-    out_.boolean(kSpacePrefixSparedKey, steps_.prefix_spared);
-    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", false);
-    if (steps_.collapses_spaces) out_.boolean(kCollapseSpacesKey, true);
-    out_.boolean(kWordsApartKey, steps_.words_apart);
-    out_.boolean(kFuseUnknownKey, fuses_unknown_);
-    if (files_.tokenizer["decoder"].exists()) out_.boolean(kStripFirstSpaceKey, steps_.strips_first_space);
-    if (steps_.charsmap.empty()) return {};
-    std::vector<std::byte> charsmap;
-    if (!decode_base64(steps_.charsmap, charsmap))
+    spec_.add_space_prefix = steps_.space_prefix;
+    spec_.space_prefix_once = steps_.prefix_once;
+    spec_.space_prefix_spared = steps_.prefix_spared;
+    spec_.remove_extra_whitespaces = false;
+    if (steps_.collapses_spaces) spec_.collapse_spaces = true;
+    spec_.words_apart = steps_.words_apart;
+    spec_.fuse_unknown = fuses_unknown_;
+    if (files_.tokenizer["decoder"].exists()) spec_.strip_first_space = steps_.strips_first_space;
+    if (!steps_.charsmap.empty() && !decode_base64(steps_.charsmap, charsmap_))
       return files_.tokenizer["normalizer"].invalid("contains a charsmap that is not valid base64");
-    out_.bytes("tokenizer.ggml.precompiled_charsmap", charsmap);
+    spec_.charsmap = charsmap_;
     return {};
   }
 
   TokenizerFiles files_;
   JsonValue model_;
-  AssembledFile& out_;
+  TokenizerSpec spec_;
   bool unigram_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false, fuses_unknown_ = false;
   TextSteps steps_;
   Tokens tokens_;
@@ -397,13 +385,16 @@ class Translator {
   std::vector<std::string> merges_;
   std::string unknown_text_;
   int64_t bos_ = -1, eos_ = -1, unknown_ = -1;
-  std::vector<int32_t> ends_, strips_before_, strips_behind_, raw_, normalized_;
+  std::vector<std::byte> charsmap_;
 };
 
 }  // namespace
 
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file) {
-  return Translator(files, file).run(rows);
+  TokenizerReader reader(files);
+  if (Status status = reader.run(rows); !status) return status;
+  write_tokenizer_spec(reader.spec(), file);
+  return {};
 }
 
 }  // namespace monolith::hf

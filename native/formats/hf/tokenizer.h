@@ -1,6 +1,5 @@
-// Translates tokenizer.json, along with tokenizer_config.json and generation_config.json, to GGUF's tokenizer metadata
-// and the keys in text/tokenizer/extension_keys.h. Kimi's tiktoken.model is translated to the same keys. Used on the
-// thread that opens the model.
+// Reads tokenizer.json, along with tokenizer_config.json and generation_config.json, or Kimi's tiktoken.model as a
+// TokenizerSpec. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ struct TokenizerFiles {
   const RankedTokens* ranks = nullptr;  // Contents of tiktoken.model. If set, tokenizer.json is absent.
 };
 
-// `rows` is the number of rows in the embedding table; the vocabulary is padded to it with unused tokens. Errors name
+// Adds the folder's tokenizer to `file`. `rows` is the number of rows in the embedding table; the vocabulary is padded to it with unused tokens. Errors name
 // the file and the key. kUnsupported: models other than BPE and Unigram, and normalizers, pre-tokenizers, regular
 // expressions or templates that are not supported. kInvalidFile: contradictory contents.
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file);

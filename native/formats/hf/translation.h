@@ -46,7 +46,7 @@ class Translation {
     const JsonValue inner = text_[key], outer = whole_[key];
     if (inner.exists()) return inner;
     // An explicit null in the text section overrides the class default.
-    return outer.exists() || inner.is(JsonDocument::Kind::kNull) || !usual_[key].exists() ? outer : usual_[key];
+    return outer.exists() || inner.is(json::Document::Kind::kNull) || !usual_[key].exists() ? outer : usual_[key];
   }
   JsonValue first_of(std::initializer_list<std::string_view> keys) const {
     for (const std::string_view key : keys)

@@ -1,4 +1,4 @@
-#include "formats/hf/vision_folder.h"
+#include "formats/hf/folder.h"
 
 #include <filesystem>
 #include <utility>

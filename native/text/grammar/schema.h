@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "text/grammar/expression.h"
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 #include "text/grammar/spelling.h"
 
 namespace monolith::grammar {

@@ -17,7 +17,7 @@ ShapeId SchemaCompiler::shape_of(Conjunction schemas) {
     conjunctions_.push_back(std::move(schemas));
     pending_.push_back(found->second);
     if (out_->shapes_.size() > options_.most_shapes)
-      problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema has too many parts");
+      problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema has too many parts");
   }
   return found->second;
 }
@@ -45,7 +45,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     bool alive = true;
     std::vector<std::vector<Conjunction>> choices;  // For each choice, one alternative must apply.
     while (alive && !branch.open.empty() && spend()) {
-      const JsonId schema = branch.open.back();
+      const json::Id schema = branch.open.back();
       branch.open.pop_back();
       switch (doc_.kind(schema)) {
         case Kind::kTrue: break;
@@ -80,12 +80,12 @@ void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Co
         if (!spend()) return;
         Branch one = so_far;
         uint32_t types = types_of(one.flat) & types_of(one.open);
-        for (const JsonId schema : way) types &= type_of(schema);
+        for (const json::Id schema : way) types &= type_of(schema);
         if (types == 0) continue;
         one.open.insert(one.open.end(), way.begin(), way.end());
         next.push_back(std::move(one));
         if (next.size() > kMaxBranches) {
-          problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "",
+          problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? json::kAbsent : branch.flat.front(), "",
                   "its alternatives combine to more than 512 branches");
           return;
         }
@@ -109,36 +109,36 @@ uint32_t SchemaCompiler::type_named(std::string_view name) {
 }
 
 // Returns the types that `type`, `enum` and `const` allow, without resolving applicators.
-uint32_t SchemaCompiler::type_of(JsonId schema) const {
+uint32_t SchemaCompiler::type_of(json::Id schema) const {
   if (doc_.kind(schema) == Kind::kFalse) return 0;
   if (doc_.kind(schema) != Kind::kObject) return kAll;
   uint32_t types = kAll;
-  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson)
+  if (const json::Id type = doc_.member(schema, "type"); type != json::kAbsent)
     types &= types_listed(type) | (is_nullable(schema) ? kNull : 0u);
-  if (const JsonId values = doc_.member(schema, "enum"); doc_.is(values, Kind::kArray)) {
+  if (const json::Id values = doc_.member(schema, "enum"); doc_.is(values, Kind::kArray)) {
     uint32_t listed = 0;
-    for (const JsonId value : doc_.items(values)) listed |= type_of_value(value);
+    for (const json::Id value : doc_.items(values)) listed |= type_of_value(value);
     types &= listed;
   }
-  if (const JsonId value = doc_.member(schema, "const"); value != kNoJson) types &= type_of_value(value);
+  if (const json::Id value = doc_.member(schema, "const"); value != json::kAbsent) types &= type_of_value(value);
   return types;
 }
 
 // In client schemas, `nullable` adds null to the `type` next to it, as in OpenAPI 3.0.
-bool SchemaCompiler::is_nullable(JsonId schema) const {
+bool SchemaCompiler::is_nullable(json::Id schema) const {
   return options_.one_of_as_any_of && doc_.is(doc_.member(schema, "nullable"), Kind::kTrue);
 }
 
-uint32_t SchemaCompiler::types_listed(JsonId type) const {
+uint32_t SchemaCompiler::types_listed(json::Id type) const {
   if (doc_.kind(type) == Kind::kString) return type_named(doc_.text(type));
   uint32_t types = 0;
   if (doc_.kind(type) == Kind::kArray)
-    for (const JsonId one : doc_.items(type))
+    for (const json::Id one : doc_.items(type))
       if (doc_.is(one, Kind::kString)) types |= type_named(doc_.text(one));
   return types;
 }
 
-uint32_t SchemaCompiler::type_of_value(JsonId value) const {
+uint32_t SchemaCompiler::type_of_value(json::Id value) const {
   switch (doc_.kind(value)) {
     case Kind::kNull: return kNull;
     case Kind::kFalse:
@@ -155,17 +155,17 @@ uint32_t SchemaCompiler::type_of_value(JsonId value) const {
   return 0;
 }
 
-uint32_t SchemaCompiler::types_of(const std::vector<JsonId>& schemas) const {
+uint32_t SchemaCompiler::types_of(const std::vector<json::Id>& schemas) const {
   uint32_t types = kAll;
-  for (const JsonId schema : schemas) types &= type_of(schema);
+  for (const json::Id schema : schemas) types &= type_of(schema);
   return types;
 }
 
-void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices) {
-  const JsonId ref = doc_.member(schema, "$ref");
+void SchemaCompiler::take(json::Id schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices) {
+  const json::Id ref = doc_.member(schema, "$ref");
   if (doc_.is(ref, Kind::kString)) {
-    const JsonId target = resolve(doc_.text(ref));
-    if (target == kNoJson)
+    const json::Id target = resolve(doc_.text(ref));
+    if (target == json::kAbsent)
       return unsupported(schema, "$ref", "nothing found at " + doc_.text(ref).substr(0, 200) + " within the schema");
     branch.open.push_back(target);
     if (ref_stands_alone_) return;
@@ -173,32 +173,34 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   branch.flat.push_back(schema);
   check_unsupported(schema);
   for (const char* keyword : {"$dynamicRef", "$recursiveRef"})
-    if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "dynamic references are not supported");
-  if (const JsonId all = doc_.member(schema, "allOf"); all != kNoJson) {
+    if (doc_.member(schema, keyword) != json::kAbsent)
+      unsupported(schema, keyword, "dynamic references are not supported");
+  if (const json::Id all = doc_.member(schema, "allOf"); all != json::kAbsent) {
     if (!is_list_of_schemas(all)) return invalid(schema, "allOf", "allOf must be a non-empty list of schemas");
     const auto items = doc_.items(all);
     branch.open.insert(branch.open.end(), items.rbegin(), items.rend());
   }
-  if (const JsonId any = doc_.member(schema, "anyOf"); any != kNoJson) {
+  if (const json::Id any = doc_.member(schema, "anyOf"); any != json::kAbsent) {
     if (!is_list_of_schemas(any)) return invalid(schema, "anyOf", "anyOf must be a non-empty list of schemas");
     std::vector<Conjunction> ways;
-    for (const JsonId one : doc_.items(any)) ways.push_back({one});
+    for (const json::Id one : doc_.items(any)) ways.push_back({one});
     choices.push_back(std::move(ways));
   }
-  if (const JsonId one = doc_.member(schema, "oneOf"); one != kNoJson) {
+  if (const json::Id one = doc_.member(schema, "oneOf"); one != json::kAbsent) {
     const uint32_t types = types_of(branch.flat) & types_of(branch.open);
     take_one_of(schema, one, types, choices);
   }
-  if (const JsonId no = doc_.member(schema, "not"); no != kNoJson) {
-    const JsonId negated = negate(no);
-    if (negated == kNoJson)
+  if (const json::Id no = doc_.member(schema, "not"); no != json::kAbsent) {
+    const json::Id negated = negate(no);
+    if (negated == json::kAbsent)
       unsupported(schema, "not", "the negation of this schema cannot be expressed");
     else
       branch.open.push_back(negated);
   }
-  if (const JsonId condition = doc_.member(schema, "if"); condition != kNoJson) take_if(schema, condition, choices);
+  if (const json::Id condition = doc_.member(schema, "if"); condition != json::kAbsent)
+    take_if(schema, condition, choices);
   for (const char* keyword : {"dependentSchemas", "dependencies"}) {
-    const JsonId all = doc_.member(schema, keyword);
+    const json::Id all = doc_.member(schema, keyword);
     if (!doc_.is(all, Kind::kObject)) continue;
     for (const auto& [name, dependent] : doc_.members(all)) {
       if (doc_.kind(dependent) == Kind::kArray) continue;  // A list of names is handled with the object's own keywords.
@@ -207,17 +209,17 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   }
 }
 
-bool SchemaCompiler::is_list_of_schemas(JsonId list) const {
+bool SchemaCompiler::is_list_of_schemas(json::Id list) const {
   if (!doc_.is(list, Kind::kArray) || doc_.items(list).empty()) return false;
-  return std::ranges::all_of(doc_.items(list), [&](JsonId one) {
+  return std::ranges::all_of(doc_.items(list), [&](json::Id one) {
     return doc_.kind(one) == Kind::kObject || doc_.kind(one) == Kind::kTrue || doc_.kind(one) == Kind::kFalse;
   });
 }
 
-void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
+void SchemaCompiler::take_one_of(json::Id schema, json::Id list, uint32_t types,
                                  std::vector<std::vector<Conjunction>>& choices) {
   if (!is_list_of_schemas(list)) return invalid(schema, "oneOf", "oneOf must be a non-empty list of schemas");
-  const std::vector<JsonId> ways(doc_.items(list).begin(), doc_.items(list).end());
+  const std::vector<json::Id> ways(doc_.items(list).begin(), doc_.items(list).end());
   std::vector<Conjunction> exact(ways.size());
   for (size_t i = 0; i < ways.size(); ++i) exact[i].push_back(ways[i]);
   if (options_.one_of_as_any_of) return choices.push_back(std::move(exact));
@@ -227,9 +229,9 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
       const uint32_t shared = shared_types(ways[i], ways[j], types, 0);
       if (shared == 0) continue;
       // At least one schema of each pair must not match, so each branch is combined with the negation of the other.
-      const JsonId not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
-      const JsonId not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
-      if (not_j != kNoJson && not_i != kNoJson) {
+      const json::Id not_j = negate_for(ways[j], shared, types & type_of(through_refs(ways[i])));
+      const json::Id not_i = negate_for(ways[i], shared, types & type_of(through_refs(ways[j])));
+      if (not_j != json::kAbsent && not_i != json::kAbsent) {
         exact[i].push_back(not_j);
         exact[j].push_back(not_i);
         continue;
@@ -243,14 +245,14 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, uint32_t types,
   choices.push_back(std::move(exact));
 }
 
-void SchemaCompiler::take_if(JsonId schema, JsonId condition, std::vector<std::vector<Conjunction>>& choices) {
-  const JsonId then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
-  if (then == kNoJson && other == kNoJson) return;
-  const JsonId no = negate(condition);
-  if (no == kNoJson) return unsupported(schema, "if", "the negation of this schema cannot be expressed");
+void SchemaCompiler::take_if(json::Id schema, json::Id condition, std::vector<std::vector<Conjunction>>& choices) {
+  const json::Id then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
+  if (then == json::kAbsent && other == json::kAbsent) return;
+  const json::Id no = negate(condition);
+  if (no == json::kAbsent) return unsupported(schema, "if", "the negation of this schema cannot be expressed");
   Conjunction yes{condition}, otherwise{no};
-  if (then != kNoJson) yes.push_back(then);
-  if (other != kNoJson) otherwise.push_back(other);
+  if (then != json::kAbsent) yes.push_back(then);
+  if (other != json::kAbsent) otherwise.push_back(other);
   choices.push_back({std::move(yes), std::move(otherwise)});
 }
 

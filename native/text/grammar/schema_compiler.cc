@@ -14,14 +14,14 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   out_ = schema.get();
   std::string error;
   if (!doc_.parse(json, root_, error)) {
-    problem(SchemaProblem::Kind::kInvalid, kNoJson, "", "the schema is not valid JSON: " + error);
+    problem(SchemaProblem::Kind::kInvalid, json::kAbsent, "", "the schema is not valid JSON: " + error);
     return nullptr;
   }
   if (!doc_.is(root_, Kind::kObject) && !doc_.is(root_, Kind::kTrue) && !doc_.is(root_, Kind::kFalse)) {
     problem(SchemaProblem::Kind::kInvalid, root_, "", "a schema must be an object or a boolean");
     return nullptr;
   }
-  const JsonId dialect = doc_.member(root_, "$schema");
+  const json::Id dialect = doc_.member(root_, "$schema");
   if (doc_.is(dialect, Kind::kString)) {
     const std::string& name = doc_.text(dialect);
     ref_stands_alone_ = name.find("draft-0") != std::string::npos;
@@ -38,7 +38,7 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
     define(id);
   }
   if (pool_->failed() && !failed_)
-    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
+    problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema's patterns are too complex");
   if (failed_) return nullptr;
   bool possible = prune();
   if (possible && !pool_->failed() && !unique_.empty()) {
@@ -48,13 +48,13 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   }
   // If the pool has failed, the result of prune() is meaningless.
   if (pool_->failed())
-    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
+    problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema's patterns are too complex");
   else if (!possible)
     problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
   return failed_ ? nullptr : std::move(schema);
 }
 
-void SchemaCompiler::problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what) {
+void SchemaCompiler::problem(SchemaProblem::Kind kind, json::Id at, std::string_view keyword, std::string what) {
   const bool fatal = kind != SchemaProblem::Kind::kUnsupported || options_.strict;
   if (fatal && failed_) return;
   if (!fatal && problems_.size() >= 32) return;
@@ -69,10 +69,10 @@ bool SchemaCompiler::spend(size_t steps) {
 }
 
 // Finds the JSON pointer with a breadth-first search. Used only for error messages.
-std::string SchemaCompiler::pointer_to(JsonId wanted) const {
-  if (wanted == kNoJson) return "";
+std::string SchemaCompiler::pointer_to(json::Id wanted) const {
+  if (wanted == json::kAbsent) return "";
   struct Place {
-    JsonId id;
+    json::Id id;
     size_t parent;
     std::string step;
   };
@@ -94,7 +94,7 @@ std::string SchemaCompiler::pointer_to(JsonId wanted) const {
       }
       return out.size() > 512 ? out.substr(0, 512) : out;
     }
-    const JsonId id = places[at].id;
+    const json::Id id = places[at].id;
     if (doc_.kind(id) == Kind::kObject) {
       for (const auto& [name, child] : doc_.members(id)) places.push_back({child, at, name});
     } else if (doc_.kind(id) == Kind::kArray) {
@@ -111,7 +111,7 @@ bool SchemaCompiler::gather_characters() {
   CharPartition& partition = out_->partition_;
   for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
   std::set<std::string> formats;
-  for (JsonId id = 0; id < doc_.size(); ++id) {
+  for (json::Id id = 0; id < doc_.size(); ++id) {
     if (doc_.kind(id) == Kind::kObject) {
       for (const auto& [name, child] : doc_.members(id)) {
         separate_text(name);
@@ -133,7 +133,7 @@ bool SchemaCompiler::gather_characters() {
   }
   if (options_.spelling) options_.spelling->separate(partition);
   if (partition.freeze()) return true;
-  problem(SchemaProblem::Kind::kTooLarge, kNoJson, "",
+  problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "",
           "the schema distinguishes more than 4,096 classes of characters");
   return false;
 }
@@ -155,21 +155,21 @@ SchemaCompiler::RegexEntry& SchemaCompiler::regex(const std::string& pattern) {
   return found->second;
 }
 
-void SchemaCompiler::check_unsupported(JsonId schema) {
+void SchemaCompiler::check_unsupported(json::Id schema) {
   if (!checked_.insert(schema).second) return;
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"})
-    if (const JsonId value = doc_.member(schema, keyword); value != kNoJson && doc_.kind(value) != Kind::kTrue)
+    if (const json::Id value = doc_.member(schema, keyword); value != json::kAbsent && doc_.kind(value) != Kind::kTrue)
       unsupported(schema, keyword, "evaluated members are not tracked");
-  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson) {
-    const auto known = [&](JsonId one) { return doc_.is(one, Kind::kString) && type_named(doc_.text(one)) != 0; };
+  if (const json::Id type = doc_.member(schema, "type"); type != json::kAbsent) {
+    const auto known = [&](json::Id one) { return doc_.is(one, Kind::kString) && type_named(doc_.text(one)) != 0; };
     const bool good = doc_.kind(type) == Kind::kArray ? std::ranges::all_of(doc_.items(type), known) : known(type);
     if (!good) invalid(schema, "type", "the type is unknown");
   }
 }
 
-std::optional<uint32_t> SchemaCompiler::count_of(JsonId schema, const char* keyword) {
-  const JsonId value = doc_.member(schema, keyword);
-  if (value == kNoJson) return std::nullopt;
+std::optional<uint32_t> SchemaCompiler::count_of(json::Id schema, const char* keyword) {
+  const json::Id value = doc_.member(schema, keyword);
+  if (value == json::kAbsent) return std::nullopt;
   const double number = doc_.is(value, Kind::kNumber) ? doc_.number(value) : -1;
   if (number < 0 || number != std::floor(number)) {
     invalid(schema, keyword, std::string(keyword) + " must be an integer of at least 0");

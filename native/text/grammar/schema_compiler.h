@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/schema.h"
 
@@ -33,8 +33,8 @@ class SchemaCompiler {
   std::unique_ptr<Schema> run(std::string_view json);
 
  private:
-  using Kind = JsonDocument::Kind;
-  using Conjunction = std::vector<JsonId>;
+  using Kind = json::Document::Kind;
+  using Conjunction = std::vector<json::Id>;
   enum Types : uint32_t {
     kNull = 1,
     kBoolean = 2,
@@ -57,7 +57,7 @@ class SchemaCompiler {
 
   // Schemas that all apply. Those in `flat` have been processed, those in `open` have not.
   struct Branch {
-    std::vector<JsonId> flat, open;
+    std::vector<json::Id> flat, open;
   };
   struct RegexEntry {
     Regex regex;
@@ -65,33 +65,33 @@ class SchemaCompiler {
     Regex::Problem problem;
   };
   struct ObjectPart {
-    JsonId schema, properties, patterns, additional, names;
-    std::vector<std::pair<ExprId, JsonId>> pattern_list;
+    json::Id schema, properties, patterns, additional, names;
+    std::vector<std::pair<ExprId, json::Id>> pattern_list;
   };
 
   struct Witness {  // An undeclared member that an object must have.
     ExprId name;
-    JsonId value;
+    json::Id value;
   };
 
   // ---- compilation as a whole, problems, characters: schema_compiler.cc ----
-  void problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what);
-  void unsupported(JsonId at, std::string_view keyword, std::string what) {
+  void problem(SchemaProblem::Kind kind, json::Id at, std::string_view keyword, std::string what);
+  void unsupported(json::Id at, std::string_view keyword, std::string what) {
     problem(SchemaProblem::Kind::kUnsupported, at, keyword, std::move(what));
   }
-  void invalid(JsonId at, std::string_view keyword, std::string what) {
+  void invalid(json::Id at, std::string_view keyword, std::string what) {
     problem(SchemaProblem::Kind::kInvalid, at, keyword, std::move(what));
   }
   bool spend(size_t steps = 1);
   void takes_too_long() {
-    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
+    problem(SchemaProblem::Kind::kTooLarge, json::kAbsent, "", "the schema takes too many steps to compile");
   }
-  std::string pointer_to(JsonId wanted) const;
+  std::string pointer_to(json::Id wanted) const;
   bool gather_characters();
   void separate_text(const std::string& text);
   RegexEntry& regex(const std::string& pattern);
-  void check_unsupported(JsonId schema);
-  std::optional<uint32_t> count_of(JsonId schema, const char* keyword);
+  void check_unsupported(json::Id schema);
+  std::optional<uint32_t> count_of(json::Id schema, const char* keyword);
 
   // ---- conjunctions, branches, applicators: schema_branches.cc ----
   ShapeId shape_of(Conjunction schemas);
@@ -99,73 +99,73 @@ class SchemaCompiler {
   void branches(const Conjunction& schemas, std::vector<Branch>& done);
   void pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices, std::vector<Branch>& work);
   static uint32_t type_named(std::string_view name);
-  uint32_t type_of(JsonId schema) const;
-  uint32_t types_listed(JsonId type) const;
-  bool is_nullable(JsonId schema) const;
-  uint32_t type_of_value(JsonId value) const;
-  uint32_t types_of(const std::vector<JsonId>& schemas) const;
-  void take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices);
-  bool is_list_of_schemas(JsonId list) const;
-  void take_one_of(JsonId schema, JsonId list, uint32_t types, std::vector<std::vector<Conjunction>>& choices);
-  void take_if(JsonId schema, JsonId condition, std::vector<std::vector<Conjunction>>& choices);
+  uint32_t type_of(json::Id schema) const;
+  uint32_t types_listed(json::Id type) const;
+  bool is_nullable(json::Id schema) const;
+  uint32_t type_of_value(json::Id value) const;
+  uint32_t types_of(const std::vector<json::Id>& schemas) const;
+  void take(json::Id schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices);
+  bool is_list_of_schemas(json::Id list) const;
+  void take_one_of(json::Id schema, json::Id list, uint32_t types, std::vector<std::vector<Conjunction>>& choices);
+  void take_if(json::Id schema, json::Id condition, std::vector<std::vector<Conjunction>>& choices);
 
   // ---- schema_references.cc ----
-  JsonId through_refs(JsonId schema);
-  JsonId resolve(const std::string& ref);
+  json::Id through_refs(json::Id schema);
+  json::Id resolve(const std::string& ref);
   void index_ids();
-  JsonId at_fragment(JsonId base, const std::string& fragment);
+  json::Id at_fragment(json::Id base, const std::string& fragment);
 
   // ---- negation and mutually exclusive schemas: schema_negation.cc ----
-  JsonId boolean(bool value) { return doc_.add(value ? Kind::kTrue : Kind::kFalse); }
-  JsonId object(std::vector<JsonDocument::Member> members) { return doc_.add_object(std::move(members)); }
-  JsonId typed(const char* type, const char* keyword, JsonId value) {
+  json::Id boolean(bool value) { return doc_.add(value ? Kind::kTrue : Kind::kFalse); }
+  json::Id object(std::vector<json::Document::Member> members) { return doc_.add_object(std::move(members)); }
+  json::Id typed(const char* type, const char* keyword, json::Id value) {
     return object({{"type", doc_.add_string(type)}, {keyword, value}});
   }
-  JsonId schema_without(const std::string& name);
-  JsonId count(double value);
-  JsonId negate(JsonId schema);
-  JsonId negation(JsonId schema);
-  bool negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways);
-  JsonId undeclared_names(JsonId schema);
-  JsonId unlike(const std::vector<JsonId>& values);
-  JsonId not_exactly_one(JsonId list);
-  JsonId types_schema(uint32_t types);
-  JsonId relevant_part(JsonId schema, uint32_t types, int depth);
-  JsonId negate_for(JsonId other, uint32_t types, uint32_t all);
-  JsonId some_member(JsonId name, JsonId value);
-  uint32_t shared_types(JsonId a, JsonId b, uint32_t types, int depth);
-  bool objects_exclude(JsonId a, JsonId b, int depth);
-  bool arrays_exclude(JsonId a, JsonId b, int depth);
-  bool strings_exclude(JsonId a, JsonId b);
-  const std::vector<JsonId>* values_of(JsonId schema);
+  json::Id schema_without(const std::string& name);
+  json::Id count(double value);
+  json::Id negate(json::Id schema);
+  json::Id negation(json::Id schema);
+  bool negate_keyword(json::Id schema, const std::string& name, json::Id value, std::vector<json::Id>& ways);
+  json::Id undeclared_names(json::Id schema);
+  json::Id unlike(const std::vector<json::Id>& values);
+  json::Id not_exactly_one(json::Id list);
+  json::Id types_schema(uint32_t types);
+  json::Id relevant_part(json::Id schema, uint32_t types, int depth);
+  json::Id negate_for(json::Id other, uint32_t types, uint32_t all);
+  json::Id some_member(json::Id name, json::Id value);
+  uint32_t shared_types(json::Id a, json::Id b, uint32_t types, int depth);
+  bool objects_exclude(json::Id a, json::Id b, int depth);
+  bool arrays_exclude(json::Id a, json::Id b, int depth);
+  bool strings_exclude(json::Id a, json::Id b);
+  const std::vector<json::Id>* values_of(json::Id schema);
 
   // ---- one branch, enumerated values, scalars and strings: schema_values.cc ----
-  void add_branch(ShapeId id, const std::vector<JsonId>& flat);
-  std::optional<std::vector<JsonId>> listed_values(const std::vector<JsonId>& flat);
-  std::vector<JsonId> excluded(const std::vector<JsonId>& flat) const;
-  void add_values(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, const std::vector<JsonId>& values);
-  JsonId without_values(JsonId schema);
-  JsonId described(JsonId value);
-  ExprId numbers(const std::vector<JsonId>& flat, uint32_t types);
+  void add_branch(ShapeId id, const std::vector<json::Id>& flat);
+  std::optional<std::vector<json::Id>> listed_values(const std::vector<json::Id>& flat);
+  std::vector<json::Id> excluded(const std::vector<json::Id>& flat) const;
+  void add_values(ShapeId id, const std::vector<json::Id>& flat, uint32_t types, const std::vector<json::Id>& values);
+  json::Id without_values(json::Id schema);
+  json::Id described(json::Id value);
+  ExprId numbers(const std::vector<json::Id>& flat, uint32_t types);
   ExprId plain_numbers();
-  ExprId multiples_of(JsonId multiple, uint32_t types);
-  ExprId strings(const std::vector<JsonId>& flat);
-  ExprId found(JsonId schema, const char* keyword, const std::string& pattern);
+  ExprId multiples_of(json::Id multiple, uint32_t types);
+  ExprId strings(const std::vector<json::Id>& flat);
+  ExprId found(json::Id schema, const char* keyword, const std::string& pattern);
 
   // ---- schema_containers.cc ----
   struct Contains {
-    JsonId schema = kNoJson;  // What the counted items match. kNoJson: nothing is counted.
-    JsonId at = kNoJson;      // The schema that has the keyword.
+    json::Id schema = json::kAbsent;  // What the counted items match. json::kAbsent: nothing is counted.
+    json::Id at = json::kAbsent;      // The schema that has the keyword.
     uint32_t least = 0, most = kUnbounded;
   };
-  Contains contains_of(const std::vector<JsonId>& flat);
-  void add_array(ShapeId id, const std::vector<JsonId>& flat);
-  void add_object(ShapeId id, const std::vector<JsonId>& flat);
-  void add_object(ShapeId id, const std::vector<JsonId>& flat, const std::vector<Witness>& witnesses);
+  Contains contains_of(const std::vector<json::Id>& flat);
+  void add_array(ShapeId id, const std::vector<json::Id>& flat);
+  void add_object(ShapeId id, const std::vector<json::Id>& flat);
+  void add_object(ShapeId id, const std::vector<json::Id>& flat, const std::vector<Witness>& witnesses);
   void add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names,
                   const std::vector<Witness>& witnesses);
-  std::vector<std::string> declared_names(const std::vector<JsonId>& flat) const;
-  ExprId names_fitting(JsonId schema);
+  std::vector<std::string> declared_names(const std::vector<json::Id>& flat) const;
+  ExprId names_fitting(json::Id schema);
 
   // ---- schema_prune.cc ----
   bool prune();
@@ -173,8 +173,8 @@ class SchemaCompiler {
 
   const SchemaOptions options_;
   std::vector<SchemaProblem>& problems_;
-  JsonDocument doc_;
-  JsonId root_ = kNoJson;
+  json::Document doc_;
+  json::Id root_ = json::kAbsent;
   Schema* out_ = nullptr;
   ExpressionPool* pool_ = nullptr;
   ExprId any_character_ = ExpressionPool::kNothing;
@@ -186,12 +186,12 @@ class SchemaCompiler {
   std::map<Conjunction, ShapeId> known_;
   std::vector<Conjunction> conjunctions_;
   std::vector<ShapeId> pending_;
-  std::unordered_map<JsonId, JsonId> negations_, bare_;
-  std::unordered_map<JsonId, std::vector<JsonId>> values_;
-  std::map<std::pair<JsonId, uint32_t>, JsonId> relevant_;
-  std::map<std::string, JsonId> ids_;
-  std::set<JsonId> checked_;
-  std::vector<std::pair<uint32_t, JsonId>> unique_;  // Arrays with distinct items, and the schema that requires this.
+  std::unordered_map<json::Id, json::Id> negations_, bare_;
+  std::unordered_map<json::Id, std::vector<json::Id>> values_;
+  std::map<std::pair<json::Id, uint32_t>, json::Id> relevant_;
+  std::map<std::string, json::Id> ids_;
+  std::set<json::Id> checked_;
+  std::vector<std::pair<uint32_t, json::Id>> unique_;  // Arrays with distinct items, and the schema that requires this.
 };
 
 }  // namespace monolith::grammar

@@ -8,20 +8,20 @@
 
 namespace monolith::grammar {
 
-void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
+void SchemaCompiler::add_array(ShapeId id, const std::vector<json::Id>& flat) {
   ArrayShape array;
   struct Part {
-    std::vector<JsonId> prefix;
-    JsonId rest;
+    std::vector<json::Id> prefix;
+    json::Id rest;
   };
   std::vector<Part> parts;
   size_t n_prefix = 0;
-  for (const JsonId schema : flat) {
+  for (const json::Id schema : flat) {
     if (const auto n = count_of(schema, "minItems")) array.least = std::max(array.least, *n);
     if (const auto n = count_of(schema, "maxItems")) array.most = std::min(array.most, *n);
-    Part part{{}, kNoJson};
-    const JsonId items = doc_.member(schema, "items");
-    JsonId prefix = doc_.member(schema, "prefixItems");
+    Part part{{}, json::kAbsent};
+    const json::Id items = doc_.member(schema, "items");
+    json::Id prefix = doc_.member(schema, "prefixItems");
     if (doc_.is(items, Kind::kArray)) {
       prefix = items;
       part.rest = doc_.member(schema, "additionalItems");
@@ -29,22 +29,22 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
       part.rest = items;
     }
     if (doc_.is(prefix, Kind::kArray)) part.prefix.assign(doc_.items(prefix).begin(), doc_.items(prefix).end());
-    if (part.prefix.empty() && part.rest == kNoJson) continue;
+    if (part.prefix.empty() && part.rest == json::kAbsent) continue;
     n_prefix = std::max(n_prefix, part.prefix.size());
     parts.push_back(std::move(part));
   }
   if (array.least > array.most || !spend(n_prefix)) return;
-  JsonId unique = kNoJson;
+  json::Id unique = json::kAbsent;
   if (array.most > 1)
-    for (const JsonId schema : flat)
+    for (const json::Id schema : flat)
       if (doc_.is(doc_.member(schema, "uniqueItems"), Kind::kTrue)) unique = schema;
-  if (unique != kNoJson && (n_prefix > 0 || (options_.spelling && options_.spelling->nested))) {
+  if (unique != json::kAbsent && (n_prefix > 0 || (options_.spelling && options_.spelling->nested))) {
     unsupported(unique, "uniqueItems", "these items are not compared");
-    unique = kNoJson;
+    unique = json::kAbsent;
   }
   Contains contained = contains_of(flat);
-  if (contained.schema != kNoJson &&
-      (n_prefix > 0 || unique != kNoJson || (options_.spelling && options_.spelling->nested))) {
+  if (contained.schema != json::kAbsent &&
+      (n_prefix > 0 || unique != json::kAbsent || (options_.spelling && options_.spelling->nested))) {
     unsupported(contained.at, "contains", "items are not counted together with prefixItems or uniqueItems");
     contained = {};
   }
@@ -53,7 +53,7 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
     for (const Part& part : parts) {
       if (index < part.prefix.size())
         all.push_back(part.prefix[index]);
-      else if (part.rest != kNoJson)
+      else if (part.rest != json::kAbsent)
         all.push_back(part.rest);
     }
     return all;
@@ -62,8 +62,8 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   Conjunction rest = items_at(n_prefix);
   if (contained.most < array.most) {
     // Every item that is not counted must not match.
-    const JsonId no = negate(contained.schema);
-    if (no != kNoJson) {
+    const json::Id no = negate(contained.schema);
+    if (no != json::kAbsent) {
       rest.push_back(no);
       array.most_matches = contained.most;
     } else {
@@ -80,19 +80,19 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   if (array.most > n_prefix) array.rest = shape_of(std::move(rest));
   out_->arrays_.push_back(std::move(array));
   out_->shapes_[id].arrays.push_back(static_cast<uint32_t>(out_->arrays_.size() - 1));
-  if (unique != kNoJson) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
+  if (unique != json::kAbsent) unique_.emplace_back(static_cast<uint32_t>(out_->arrays_.size() - 1), unique);
 }
 
 // The `contains` of a branch. One that accepts every array is left out; several different ones are unsupported.
-SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<JsonId>& flat) {
+SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<json::Id>& flat) {
   Contains found;
-  for (const JsonId schema : flat) {
-    const JsonId value = doc_.member(schema, "contains");
-    if (value == kNoJson) continue;
+  for (const json::Id schema : flat) {
+    const json::Id value = doc_.member(schema, "contains");
+    if (value == json::kAbsent) continue;
     const Contains one{value, schema, count_of(schema, "minContains").value_or(1),
                        count_of(schema, "maxContains").value_or(kUnbounded)};
     if (one.least == 0 && one.most == kUnbounded) continue;
-    if (found.schema == kNoJson)
+    if (found.schema == json::kAbsent)
       found = one;
     else if (doc_.equal(found.schema, one.schema))
       found.least = std::max(found.least, one.least), found.most = std::min(found.most, one.most);
@@ -103,20 +103,20 @@ SchemaCompiler::Contains SchemaCompiler::contains_of(const std::vector<JsonId>& 
 }
 
 // Returns the names of the members that any schema of the branch mentions, in schema order.
-std::vector<std::string> SchemaCompiler::declared_names(const std::vector<JsonId>& flat) const {
+std::vector<std::string> SchemaCompiler::declared_names(const std::vector<json::Id>& flat) const {
   std::vector<std::string> names;
   std::set<std::string> known;
   const auto add = [&](const std::string& name) {
     if (known.insert(name).second) names.push_back(name);
   };
-  const auto add_all = [&](JsonId list) {
-    for (const JsonId name : doc_.items(list))
+  const auto add_all = [&](json::Id list) {
+    for (const json::Id name : doc_.items(list))
       if (doc_.is(name, Kind::kString)) add(doc_.text(name));
   };
-  for (const JsonId schema : flat)
+  for (const json::Id schema : flat)
     for (const auto& member : doc_.members(doc_.member(schema, "properties"))) add(member.first);
-  for (const JsonId schema : flat) add_all(doc_.member(schema, "required"));
-  for (const JsonId schema : flat)
+  for (const json::Id schema : flat) add_all(doc_.member(schema, "required"));
+  for (const json::Id schema : flat)
     for (const char* keyword : {"dependentRequired", "dependencies"})
       for (const auto& [name, list] : doc_.members(doc_.member(schema, keyword))) {
         if (!doc_.is(list, Kind::kArray)) continue;
@@ -128,21 +128,21 @@ std::vector<std::string> SchemaCompiler::declared_names(const std::vector<JsonId
 
 // A member that must exist is either one of the declared members or an undeclared one. Each combination becomes a
 // separate object shape.
-void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
+void SchemaCompiler::add_object(ShapeId id, const std::vector<json::Id>& flat) {
   struct Way {
-    std::vector<JsonId> flat;
+    std::vector<json::Id> flat;
     std::vector<Witness> witnesses;
   };
   constexpr size_t kMaxWays = 64;
   std::vector<Way> ways{{flat, {}}};
   std::vector<std::string> names;
-  for (const JsonId schema : flat) {
-    const JsonId wanted = doc_.member(schema, kSomeMember);
-    if (wanted == kNoJson) continue;
+  for (const json::Id schema : flat) {
+    const json::Id wanted = doc_.member(schema, kSomeMember);
+    if (wanted == json::kAbsent) continue;
     if (names.empty()) names = declared_names(flat);
     const ExprId rule = names_fitting(doc_.member(wanted, "name"));
-    const JsonId value = doc_.member(wanted, "value");
-    std::vector<JsonId> declared;
+    const json::Id value = doc_.member(wanted, "value");
+    std::vector<json::Id> declared;
     std::vector<ExprId> listed;
     for (const std::string& name : names) {
       if (!spend()) return;
@@ -153,13 +153,13 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
     }
     const ExprId undeclared =
         listed.empty() ? rule : pool_->both(rule, pool_->negate(pool_->either(std::move(listed))));
-    const bool closed = std::ranges::any_of(flat, [&](JsonId one) {
+    const bool closed = std::ranges::any_of(flat, [&](json::Id one) {
       return doc_.is(doc_.member(one, "additionalProperties"), Kind::kFalse) &&
-             doc_.member(one, "patternProperties") == kNoJson;
+             doc_.member(one, "patternProperties") == json::kAbsent;
     });
     std::vector<Way> next;
     for (const Way& way : ways) {
-      for (const JsonId one : declared) {
+      for (const json::Id one : declared) {
         next.push_back(way);
         next.back().flat.push_back(one);
       }
@@ -177,7 +177,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   }
 }
 
-void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, const std::vector<Witness>& witnesses) {
+void SchemaCompiler::add_object(ShapeId id, const std::vector<json::Id>& flat, const std::vector<Witness>& witnesses) {
   if (witnesses.size() > 2 || (!witnesses.empty() && options_.spelling)) {
     unsupported(flat.front(), "not", "the object would need an undeclared member");
     return;
@@ -193,7 +193,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, con
   };
   std::vector<ExprId> name_rules;
   std::vector<std::string> required;
-  for (const JsonId schema : flat) {
+  for (const json::Id schema : flat) {
     if (const auto n = count_of(schema, "minProperties")) object.least = std::max(object.least, *n);
     if (const auto n = count_of(schema, "maxProperties")) object.most = std::min(object.most, *n);
     ObjectPart part{schema,
@@ -202,38 +202,38 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, con
                     doc_.member(schema, "additionalProperties"),
                     doc_.member(schema, "propertyNames"),
                     {}};
-    if (part.properties != kNoJson) {
+    if (part.properties != json::kAbsent) {
       if (!doc_.is(part.properties, Kind::kObject))
         return invalid(schema, "properties", "properties must be an object of schemas");
       for (const auto& member : doc_.members(part.properties)) place(member.first);
     }
-    if (part.patterns != kNoJson) {
+    if (part.patterns != json::kAbsent) {
       if (!doc_.is(part.patterns, Kind::kObject))
         return invalid(schema, "patternProperties", "patternProperties must be an object of schemas");
       for (const auto& [pattern, inner] : doc_.members(part.patterns))
         part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
     }
-    if (part.names != kNoJson) {
+    if (part.names != json::kAbsent) {
       // Names are strings, so only the strings of the name schema matter.
       const ExprId rule = names_fitting(part.names);
       if (failed_) return;
       name_rules.push_back(rule);
     }
-    if (const JsonId list = doc_.member(schema, "required"); doc_.is(list, Kind::kArray))
-      for (const JsonId name : doc_.items(list))
+    if (const json::Id list = doc_.member(schema, "required"); doc_.is(list, Kind::kArray))
+      for (const json::Id name : doc_.items(list))
         if (doc_.is(name, Kind::kString)) required.push_back(doc_.text(name));
     parts.push_back(std::move(part));
   }
   for (const std::string& name : required) place(name);
   std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;
-  for (const JsonId schema : flat)
+  for (const json::Id schema : flat)
     for (const char* keyword : {"dependentRequired", "dependencies"}) {
-      const JsonId all = doc_.member(schema, keyword);
+      const json::Id all = doc_.member(schema, keyword);
       if (!doc_.is(all, Kind::kObject)) continue;
       for (const auto& [name, list] : doc_.members(all)) {
         if (!doc_.is(list, Kind::kArray)) continue;
         std::vector<uint32_t> needed;
-        for (const JsonId one : doc_.items(list))
+        for (const json::Id one : doc_.items(list))
           if (doc_.is(one, Kind::kString)) needed.push_back(place(doc_.text(one)));
         needs.emplace_back(place(name), std::move(needed));
       }
@@ -246,12 +246,13 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat, con
     bool allowed = all_names == ExpressionPool::kAnything || pool_->fits(all_names, name);
     for (const ObjectPart& part : parts) {
       bool seen = false;
-      if (const JsonId own = doc_.member(part.properties, name); own != kNoJson) all.push_back(own), seen = true;
+      if (const json::Id own = doc_.member(part.properties, name); own != json::kAbsent)
+        all.push_back(own), seen = true;
       for (const auto& [pattern, inner] : part.pattern_list)
         if (pool_->fits(pattern, name)) all.push_back(inner), seen = true;
-      if (!seen && part.additional != kNoJson) all.push_back(part.additional);
+      if (!seen && part.additional != json::kAbsent) all.push_back(part.additional);
     }
-    for (const JsonId schema : all)
+    for (const json::Id schema : all)
       if (doc_.kind(schema) == Kind::kFalse) allowed = false;
     object.properties.push_back({name, allowed ? shape_of(std::move(all)) : kNoShape, false});
   }
@@ -313,9 +314,9 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
       for (const auto& [pattern, schema] : part.pattern_list)
         if (std::find(kind.matched.begin(), kind.matched.end(), pattern) != kind.matched.end())
           all.push_back(schema), seen = true;
-      if (!seen && part.additional != kNoJson) all.push_back(part.additional);
+      if (!seen && part.additional != json::kAbsent) all.push_back(part.additional);
     }
-    for (const JsonId schema : all)
+    for (const json::Id schema : all)
       if (doc_.kind(schema) == Kind::kFalse) allowed = false;
     if (!allowed || !pool_->alive(kind.names)) continue;
     for (uint32_t marks = 0; marks <= object.marks; ++marks) {
@@ -336,7 +337,7 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
   }
 }
 
-ExprId SchemaCompiler::names_fitting(JsonId schema) {
+ExprId SchemaCompiler::names_fitting(json::Id schema) {
   std::vector<Branch> done;
   branches({schema, doc_.add_object({{"type", doc_.add_string("string")}})}, done);
   ExprId e = ExpressionPool::kNothing;
@@ -349,7 +350,7 @@ ExprId SchemaCompiler::names_fitting(JsonId schema) {
       continue;
     }
     std::vector<std::string_view> listed;
-    for (const JsonId value : *values)
+    for (const json::Id value : *values)
       if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value))) listed.push_back(doc_.text(value));
     e = pool_->either(e, pool_->literals(std::move(listed)));
   }

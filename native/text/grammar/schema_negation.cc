@@ -11,33 +11,33 @@ namespace monolith::grammar {
 
 // Returns the subset of `types` in which some value may match both schemas. In the other types, certainly no value
 // does.
-uint32_t SchemaCompiler::shared_types(JsonId a, JsonId b, uint32_t types, int depth) {
+uint32_t SchemaCompiler::shared_types(json::Id a, json::Id b, uint32_t types, int depth) {
   a = through_refs(a);
   b = through_refs(b);
   types &= type_of(a) & type_of(b);
   if (types == 0 || depth > 8 || !spend()) return types;
   if (doc_.kind(a) != Kind::kObject || doc_.kind(b) != Kind::kObject) return types;
-  const std::vector<JsonId>* values_a = values_of(a);
-  const std::vector<JsonId>* values_b = values_of(b);
+  const std::vector<json::Id>* values_a = values_of(a);
+  const std::vector<json::Id>* values_b = values_of(b);
   if (values_a && values_b) {
     uint32_t shared = 0;
     if (!spend(values_a->size() * values_b->size() / 16)) return types;
-    for (const JsonId x : *values_a)
-      if (std::ranges::any_of(*values_b, [&](JsonId y) { return doc_.equal(x, y); })) shared |= type_of_value(x);
+    for (const json::Id x : *values_a)
+      if (std::ranges::any_of(*values_b, [&](json::Id y) { return doc_.equal(x, y); })) shared |= type_of_value(x);
     types &= shared;
   }
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    if (const JsonId ref = doc_.member(x, "$ref"); doc_.is(ref, Kind::kString)) {
-      const JsonId target = resolve(doc_.text(ref));
-      if (target != kNoJson && target != x) types = shared_types(target, y, types, depth + 1);
+    if (const json::Id ref = doc_.member(x, "$ref"); doc_.is(ref, Kind::kString)) {
+      const json::Id target = resolve(doc_.text(ref));
+      if (target != json::kAbsent && target != x) types = shared_types(target, y, types, depth + 1);
     }
-    if (const JsonId all = doc_.member(x, "allOf"); doc_.is(all, Kind::kArray))
-      for (const JsonId one : doc_.items(all)) types = shared_types(one, y, types, depth + 1);
+    if (const json::Id all = doc_.member(x, "allOf"); doc_.is(all, Kind::kArray))
+      for (const json::Id one : doc_.items(all)) types = shared_types(one, y, types, depth + 1);
     for (const char* keyword : {"anyOf", "oneOf"}) {
-      const JsonId any = doc_.member(x, keyword);
+      const json::Id any = doc_.member(x, keyword);
       if (!doc_.is(any, Kind::kArray) || doc_.items(any).empty()) continue;
       uint32_t shared = 0;
-      for (const JsonId one : doc_.items(any)) {
+      for (const json::Id one : doc_.items(any)) {
         shared |= shared_types(one, y, types, depth + 1);
         if (shared == types) break;
       }
@@ -52,52 +52,53 @@ uint32_t SchemaCompiler::shared_types(JsonId a, JsonId b, uint32_t types, int de
 
 // Two object schemas exclude each other if one requires a member that the other forbids or whose values are
 // incompatible.
-bool SchemaCompiler::objects_exclude(JsonId a, JsonId b, int depth) {
+bool SchemaCompiler::objects_exclude(json::Id a, json::Id b, int depth) {
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
-    const JsonId required = doc_.member(x, "required");
+    const json::Id required = doc_.member(x, "required");
     if (!doc_.is(required, Kind::kArray)) continue;
-    for (const JsonId name : doc_.items(required)) {
+    for (const json::Id name : doc_.items(required)) {
       if (!doc_.is(name, Kind::kString)) continue;
-      const JsonId in_x = doc_.member(doc_.member(x, "properties"), doc_.text(name));
-      const JsonId in_y = doc_.member(doc_.member(y, "properties"), doc_.text(name));
-      if (in_y == kNoJson) {
-        if (doc_.member(y, "patternProperties") == kNoJson &&
+      const json::Id in_x = doc_.member(doc_.member(x, "properties"), doc_.text(name));
+      const json::Id in_y = doc_.member(doc_.member(y, "properties"), doc_.text(name));
+      if (in_y == json::kAbsent) {
+        if (doc_.member(y, "patternProperties") == json::kAbsent &&
             doc_.is(doc_.member(y, "additionalProperties"), Kind::kFalse))
           return true;
         continue;
       }
       if (doc_.kind(in_y) == Kind::kFalse) return true;
       // `y` may allow the member to be absent, but `x` requires it.
-      if (in_x != kNoJson && shared_types(in_x, in_y, kAll, depth + 1) == 0) return true;
+      if (in_x != json::kAbsent && shared_types(in_x, in_y, kAll, depth + 1) == 0) return true;
     }
   }
   return false;
 }
 
-bool SchemaCompiler::arrays_exclude(JsonId a, JsonId b, int depth) {
-  const auto number = [&](JsonId schema, const char* keyword, double otherwise) {
-    const JsonId value = doc_.member(schema, keyword);
+bool SchemaCompiler::arrays_exclude(json::Id a, json::Id b, int depth) {
+  const auto number = [&](json::Id schema, const char* keyword, double otherwise) {
+    const json::Id value = doc_.member(schema, keyword);
     return doc_.is(value, Kind::kNumber) ? doc_.number(value) : otherwise;
   };
   const double least = std::max(number(a, "minItems", 0), number(b, "minItems", 0));
   if (least > std::min(number(a, "maxItems", 1e300), number(b, "maxItems", 1e300))) return true;
-  const auto first = [&](JsonId schema) {
-    const JsonId items = doc_.member(schema, "items"), prefix = doc_.member(schema, "prefixItems");
-    for (const JsonId list : {prefix, items})
+  const auto first = [&](json::Id schema) {
+    const json::Id items = doc_.member(schema, "items"), prefix = doc_.member(schema, "prefixItems");
+    for (const json::Id list : {prefix, items})
       if (doc_.is(list, Kind::kArray) && !doc_.items(list).empty()) return doc_.items(list).front();
     return items;
   };
-  const JsonId first_a = first(a), first_b = first(b);
-  return least >= 1 && first_a != kNoJson && first_b != kNoJson && shared_types(first_a, first_b, kAll, depth + 1) == 0;
+  const json::Id first_a = first(a), first_b = first(b);
+  return least >= 1 && first_a != json::kAbsent && first_b != json::kAbsent &&
+         shared_types(first_a, first_b, kAll, depth + 1) == 0;
 }
 
 // Returns whether no string satisfies the string keywords and enumerated values of both schemas.
-bool SchemaCompiler::strings_exclude(JsonId a, JsonId b) {
+bool SchemaCompiler::strings_exclude(json::Id a, json::Id b) {
   bool any = false;
-  for (const JsonId schema : {a, b})
+  for (const json::Id schema : {a, b})
     for (const char* keyword : {"pattern", "format", kNotPattern, kNotFormat, "minLength", "maxLength"}) {
-      const JsonId value = doc_.member(schema, keyword);
-      if (value == kNoJson) continue;
+      const json::Id value = doc_.member(schema, keyword);
+      if (value == json::kAbsent) continue;
       any = true;
       const std::string_view name(keyword);
       const bool is_count = name == "minLength" || name == "maxLength";
@@ -108,39 +109,39 @@ bool SchemaCompiler::strings_exclude(JsonId a, JsonId b) {
     }
   if (!any) return false;
   const ExprId both = strings({a, b});
-  const std::vector<JsonId>* values = values_of(a) ? values_of(a) : values_of(b);
+  const std::vector<json::Id>* values = values_of(a) ? values_of(a) : values_of(b);
   if (!values) return both == ExpressionPool::kNothing && !pool_->failed();
   return std::ranges::none_of(
              *values,
-             [&](JsonId value) { return doc_.is(value, Kind::kString) && pool_->fits(both, doc_.text(value)); }) &&
+             [&](json::Id value) { return doc_.is(value, Kind::kString) && pool_->fits(both, doc_.text(value)); }) &&
          !pool_->failed();
 }
 
-const std::vector<JsonId>* SchemaCompiler::values_of(JsonId schema) {
+const std::vector<json::Id>* SchemaCompiler::values_of(json::Id schema) {
   const auto known = values_.find(schema);
   if (known != values_.end()) return known->second.empty() ? nullptr : &known->second;
-  std::vector<JsonId>& values = values_[schema];
-  if (const JsonId value = doc_.member(schema, "const"); value != kNoJson)
+  std::vector<json::Id>& values = values_[schema];
+  if (const json::Id value = doc_.member(schema, "const"); value != json::kAbsent)
     values.push_back(value);
-  else if (const JsonId list = doc_.member(schema, "enum"); doc_.is(list, Kind::kArray))
+  else if (const json::Id list = doc_.member(schema, "enum"); doc_.is(list, Kind::kArray))
     values.assign(doc_.items(list).begin(), doc_.items(list).end());
   return values.empty() ? nullptr : &values;
 }
 
 // Returns a schema for objects without a member of this name.
-JsonId SchemaCompiler::schema_without(const std::string& name) {
-  const JsonId absent = object({{"properties", object({{name, boolean(false)}})}});
+json::Id SchemaCompiler::schema_without(const std::string& name) {
+  const json::Id absent = object({{"properties", object({{name, boolean(false)}})}});
   return absent;
 }
 
-JsonId SchemaCompiler::count(double value) {
+json::Id SchemaCompiler::count(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f", value);
   return doc_.add_number(text);
 }
 
-JsonId SchemaCompiler::types_schema(uint32_t types) {
-  std::vector<JsonId> names;
+json::Id SchemaCompiler::types_schema(uint32_t types) {
+  std::vector<json::Id> names;
   const auto add = [&](uint32_t bits, const char* name) {
     if ((types & bits) == bits) names.push_back(doc_.add_string(name));
   };
@@ -157,7 +158,7 @@ JsonId SchemaCompiler::types_schema(uint32_t types) {
 }
 
 // Returns a schema that agrees with `schema` on all values of `types` and has no keywords for other types.
-JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
+json::Id SchemaCompiler::relevant_part(json::Id schema, uint32_t types, int depth) {
   schema = through_refs(schema);
   if (doc_.kind(schema) != Kind::kObject || depth > 4 || !spend()) return schema;
   static const std::map<std::string_view, uint32_t> kTypes = {
@@ -198,14 +199,14 @@ JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
   };
   const auto [known, is_new] = relevant_.try_emplace({schema, types}, schema);
   if (!is_new) return known->second;
-  std::vector<JsonDocument::Member> kept;
-  const std::vector<JsonDocument::Member> members(doc_.members(schema).begin(), doc_.members(schema).end());
+  std::vector<json::Document::Member> kept;
+  const std::vector<json::Document::Member> members(doc_.members(schema).begin(), doc_.members(schema).end());
   for (const auto& [name, value] : members) {
     if (const auto of = kTypes.find(name); of != kTypes.end() && (of->second & types) == 0) continue;
     if (name == "type" && (type_of(schema) & types) == types) continue;
     if ((name == "allOf" || name == "anyOf" || name == "oneOf") && is_list_of_schemas(value)) {
-      std::vector<JsonId> parts;
-      for (const JsonId one : std::vector<JsonId>(doc_.items(value).begin(), doc_.items(value).end()))
+      std::vector<json::Id> parts;
+      for (const json::Id one : std::vector<json::Id>(doc_.items(value).begin(), doc_.items(value).end()))
         parts.push_back(relevant_part(one, types, depth + 1));
       kept.emplace_back(name, doc_.add_array(std::move(parts)));
       continue;
@@ -216,52 +217,52 @@ JsonId SchemaCompiler::relevant_part(JsonId schema, uint32_t types, int depth) {
 }
 
 // Returns a schema that rejects the values of `types` that match `other`, and accepts all values of the other types in
-// `all`. Returns kNoJson if this cannot be expressed.
-JsonId SchemaCompiler::negate_for(JsonId other, uint32_t types, uint32_t all) {
-  const JsonId part = relevant_part(other, types, 0);
-  const JsonId no = negate(part);
-  if (no == kNoJson) return no;
+// `all`. Returns json::kAbsent if this cannot be expressed.
+json::Id SchemaCompiler::negate_for(json::Id other, uint32_t types, uint32_t all) {
+  const json::Id part = relevant_part(other, types, 0);
+  const json::Id no = negate(part);
+  if (no == json::kAbsent) return no;
   const uint32_t free = all & ~types;
   if (free == 0) return no;
   if (doc_.kind(no) == Kind::kFalse) return types_schema(free);
-  const JsonId here = object({{"allOf", doc_.add_array({types_schema(types), no})}});
+  const json::Id here = object({{"allOf", doc_.add_array({types_schema(types), no})}});
   return object({{"anyOf", doc_.add_array({types_schema(free), here})}});
 }
 
 // Returns a schema for objects with at least one member whose name and value match these schemas.
-JsonId SchemaCompiler::some_member(JsonId name, JsonId value) {
+json::Id SchemaCompiler::some_member(json::Id name, json::Id value) {
   if (doc_.kind(name) == Kind::kTrue && doc_.kind(value) == Kind::kTrue)
     return typed("object", "minProperties", count(1));
   return typed("object", kSomeMember, object({{"name", name}, {"value", value}}));
 }
 
-// Returns a schema that matches exactly the values that `schema` does not match, or kNoJson if this cannot be
+// Returns a schema that matches exactly the values that `schema` does not match, or json::kAbsent if this cannot be
 // expressed.
-JsonId SchemaCompiler::negate(JsonId schema) {
+json::Id SchemaCompiler::negate(json::Id schema) {
   const auto known = negations_.find(schema);
   if (known != negations_.end()) return known->second;
-  if (negating_ > 16 || !spend()) return kNoJson;
+  if (negating_ > 16 || !spend()) return json::kAbsent;
   ++negating_;
-  const JsonId result = negation(schema);
+  const json::Id result = negation(schema);
   --negating_;
   negations_[schema] = result;
-  if (result != kNoJson && doc_.kind(result) == Kind::kObject) negations_.try_emplace(result, schema);
+  if (result != json::kAbsent && doc_.kind(result) == Kind::kObject) negations_.try_emplace(result, schema);
   return result;
 }
 
-JsonId SchemaCompiler::negation(JsonId schema) {
+json::Id SchemaCompiler::negation(json::Id schema) {
   switch (doc_.kind(schema)) {
     case Kind::kTrue: return boolean(false);
     case Kind::kFalse: return boolean(true);
     case Kind::kObject: break;
-    default: return kNoJson;
+    default: return json::kAbsent;
   }
-  std::vector<JsonId> ways;
-  const std::vector<JsonDocument::Member> members(doc_.members(schema).begin(), doc_.members(schema).end());
-  const bool alone = ref_stands_alone_ && doc_.member(schema, "$ref") != kNoJson;
+  std::vector<json::Id> ways;
+  const std::vector<json::Document::Member> members(doc_.members(schema).begin(), doc_.members(schema).end());
+  const bool alone = ref_stands_alone_ && doc_.member(schema, "$ref") != json::kAbsent;
   for (const auto& [name, value] : members) {
     if (alone && name != "$ref") continue;
-    if (!negate_keyword(schema, name, value, ways)) return kNoJson;
+    if (!negate_keyword(schema, name, value, ways)) return json::kAbsent;
   }
   if (ways.empty()) return boolean(false);
   if (ways.size() == 1) return ways.front();
@@ -269,44 +270,44 @@ JsonId SchemaCompiler::negation(JsonId schema) {
 }
 
 // Returns a schema for the names that a schema declares neither in `properties` nor in `patternProperties`.
-JsonId SchemaCompiler::undeclared_names(JsonId schema) {
-  std::vector<JsonId> declared, patterns;
+json::Id SchemaCompiler::undeclared_names(json::Id schema) {
+  std::vector<json::Id> declared, patterns;
   for (const auto& member : doc_.members(doc_.member(schema, "properties")))
     declared.push_back(doc_.add_string(member.first));
   for (const auto& member : doc_.members(doc_.member(schema, "patternProperties")))
     patterns.push_back(object({{kNotPattern, doc_.add_string(member.first)}}));
-  std::vector<JsonDocument::Member> parts{{kNotEnum, doc_.add_array(std::move(declared))}};
+  std::vector<json::Document::Member> parts{{kNotEnum, doc_.add_array(std::move(declared))}};
   if (!patterns.empty()) parts.emplace_back("allOf", doc_.add_array(std::move(patterns)));
   return object(std::move(parts));
 }
 
 // Returns a schema for the values that equal none of `values`.
-JsonId SchemaCompiler::unlike(const std::vector<JsonId>& values) {
-  std::vector<JsonId> scalars, all;
-  for (const JsonId value : values) {
+json::Id SchemaCompiler::unlike(const std::vector<json::Id>& values) {
+  std::vector<json::Id> scalars, all;
+  for (const json::Id value : values) {
     if (doc_.kind(value) != Kind::kArray && doc_.kind(value) != Kind::kObject) {
       scalars.push_back(value);
       continue;
     }
-    const JsonId no = negate(described(value));
-    if (no == kNoJson) return kNoJson;
+    const json::Id no = negate(described(value));
+    if (no == json::kAbsent) return json::kAbsent;
     all.push_back(no);
   }
-  const JsonId rest = object({{kNotEnum, doc_.add_array(std::move(scalars))}});
+  const json::Id rest = object({{kNotEnum, doc_.add_array(std::move(scalars))}});
   if (all.empty()) return rest;
   all.push_back(rest);
   return object({{"allOf", doc_.add_array(std::move(all))}});
 }
 
 // Returns a schema for the values that match none or at least two of the schemas in `list`.
-JsonId SchemaCompiler::not_exactly_one(JsonId list) {
-  if (!is_list_of_schemas(list)) return kNoJson;
-  const std::vector<JsonId> all(doc_.items(list).begin(), doc_.items(list).end());
-  if (all.size() > 8) return kNoJson;
-  std::vector<JsonId> none, ways;
-  for (const JsonId one : all) {
+json::Id SchemaCompiler::not_exactly_one(json::Id list) {
+  if (!is_list_of_schemas(list)) return json::kAbsent;
+  const std::vector<json::Id> all(doc_.items(list).begin(), doc_.items(list).end());
+  if (all.size() > 8) return json::kAbsent;
+  std::vector<json::Id> none, ways;
+  for (const json::Id one : all) {
     none.push_back(negate(one));
-    if (none.back() == kNoJson) return kNoJson;
+    if (none.back() == json::kAbsent) return json::kAbsent;
   }
   ways.push_back(object({{"allOf", doc_.add_array(std::move(none))}}));
   for (size_t i = 0; i < all.size() && !options_.one_of_as_any_of; ++i)
@@ -316,7 +317,8 @@ JsonId SchemaCompiler::not_exactly_one(JsonId list) {
   return object({{"anyOf", doc_.add_array(std::move(ways))}});
 }
 
-bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways) {
+bool SchemaCompiler::negate_keyword(json::Id schema, const std::string& name, json::Id value,
+                                    std::vector<json::Id>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
   // A keyword whose value is invalid cannot be negated.
   for (const char* counted :
@@ -324,7 +326,7 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
   if (name == "type") {
     const uint32_t types = types_listed(value) | (is_nullable(schema) ? kNull : 0u);
-    std::vector<JsonId> others;
+    std::vector<json::Id> others;
     const auto add = [&](uint32_t bits, const char* other) {
       if ((types & bits) == 0) others.push_back(doc_.add_string(other));
     };
@@ -342,25 +344,25 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     if (!others.empty()) ways.push_back(object({{"type", doc_.add_array(std::move(others))}}));
   } else if (name == "enum") {
     if (!doc_.is(value, Kind::kArray)) return false;
-    const JsonId no = unlike({doc_.items(value).begin(), doc_.items(value).end()});
-    if (no == kNoJson) return false;
+    const json::Id no = unlike({doc_.items(value).begin(), doc_.items(value).end()});
+    if (no == json::kAbsent) return false;
     ways.push_back(no);
   } else if (name == "const") {
-    const JsonId no = unlike({value});
-    if (no == kNoJson) return false;
+    const json::Id no = unlike({value});
+    if (no == json::kAbsent) return false;
     ways.push_back(no);
   } else if (name == "required") {
     if (!doc_.is(value, Kind::kArray)) return false;
-    for (const JsonId one : doc_.items(value)) {
+    for (const json::Id one : doc_.items(value)) {
       if (!doc_.is(one, Kind::kString)) return false;
       ways.push_back(typed("object", "properties", object({{doc_.text(one), boolean(false)}})));
     }
   } else if (name == "properties") {
     if (!doc_.is(value, Kind::kObject)) return false;
-    const std::vector<JsonDocument::Member> all(doc_.members(value).begin(), doc_.members(value).end());
+    const std::vector<json::Document::Member> all(doc_.members(value).begin(), doc_.members(value).end());
     for (const auto& [property, inner] : all) {
-      const JsonId no = negate(inner);
-      if (no == kNoJson) return false;
+      const json::Id no = negate(inner);
+      if (no == json::kAbsent) return false;
       if (doc_.kind(no) == Kind::kFalse) continue;
       ways.push_back(object({{"type", doc_.add_string("object")},
                              {"properties", object({{property, no}})},
@@ -396,29 +398,29 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
   } else if (name == "multipleOf") {
     ways.push_back(typed("number", kNotMultiple, value));
   } else if (name == "propertyNames") {
-    const JsonId no = negate(value);
-    if (no == kNoJson) return false;
+    const json::Id no = negate(value);
+    if (no == json::kAbsent) return false;
     if (doc_.kind(no) != Kind::kFalse) ways.push_back(some_member(no, boolean(true)));
   } else if (name == "patternProperties") {
     if (!doc_.is(value, Kind::kObject)) return false;
-    const std::vector<JsonDocument::Member> all(doc_.members(value).begin(), doc_.members(value).end());
+    const std::vector<json::Document::Member> all(doc_.members(value).begin(), doc_.members(value).end());
     for (const auto& [pattern, inner] : all) {
-      const JsonId no = negate(inner);
-      if (no == kNoJson) return false;
+      const json::Id no = negate(inner);
+      if (no == json::kAbsent) return false;
       if (doc_.kind(no) != Kind::kFalse)
         ways.push_back(some_member(object({{"pattern", doc_.add_string(pattern)}}), no));
     }
   } else if (name == "additionalProperties") {
-    const JsonId no = negate(value);
-    if (no == kNoJson) return false;
+    const json::Id no = negate(value);
+    if (no == json::kAbsent) return false;
     if (doc_.kind(no) != Kind::kFalse) ways.push_back(some_member(undeclared_names(schema), no));
   } else if (name == "prefixItems" || (name == "items" && doc_.is(value, Kind::kArray))) {
-    const std::vector<JsonId> all(doc_.items(value).begin(), doc_.items(value).end());
+    const std::vector<json::Id> all(doc_.items(value).begin(), doc_.items(value).end());
     for (size_t i = 0; i < all.size(); ++i) {
-      const JsonId no = negate(all[i]);
-      if (no == kNoJson) return false;
+      const json::Id no = negate(all[i]);
+      if (no == json::kAbsent) return false;
       if (doc_.kind(no) == Kind::kFalse) continue;
-      std::vector<JsonId> places(i, boolean(true));
+      std::vector<json::Id> places(i, boolean(true));
       places.push_back(no);
       ways.push_back(object({{"type", doc_.add_string("array")},
                              {"prefixItems", doc_.add_array(std::move(places))},
@@ -426,13 +428,13 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     }
   } else if (name == "dependentRequired" || name == "dependentSchemas" || name == "dependencies") {
     if (!doc_.is(value, Kind::kObject)) return false;
-    const std::vector<JsonDocument::Member> all(doc_.members(value).begin(), doc_.members(value).end());
+    const std::vector<json::Document::Member> all(doc_.members(value).begin(), doc_.members(value).end());
     for (const auto& [property, needed] : all) {
-      std::vector<JsonId> unmet;
+      std::vector<json::Id> unmet;
       if (doc_.kind(needed) == Kind::kArray) {
-        for (const JsonId one : std::vector<JsonId>(doc_.items(needed).begin(), doc_.items(needed).end()))
+        for (const json::Id one : std::vector<json::Id>(doc_.items(needed).begin(), doc_.items(needed).end()))
           if (doc_.is(one, Kind::kString)) unmet.push_back(schema_without(doc_.text(one)));
-      } else if (const JsonId no = negate(needed); no == kNoJson) {
+      } else if (const json::Id no = negate(needed); no == json::kAbsent) {
         return false;
       } else {
         unmet.push_back(no);
@@ -443,59 +445,59 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
                              {"anyOf", doc_.add_array(std::move(unmet))}}));
     }
   } else if (name == "oneOf") {
-    const JsonId no = not_exactly_one(value);
-    if (no == kNoJson) return false;
+    const json::Id no = not_exactly_one(value);
+    if (no == json::kAbsent) return false;
     ways.push_back(no);
   } else if (name == "if") {
-    const JsonId then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
-    const JsonId unlike_if = negate(value);
-    if (unlike_if == kNoJson) return false;
+    const json::Id then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
+    const json::Id unlike_if = negate(value);
+    if (unlike_if == json::kAbsent) return false;
     for (const auto& [condition, outcome] : {std::pair(value, then), std::pair(unlike_if, other)}) {
-      if (outcome == kNoJson) continue;
-      const JsonId no = negate(outcome);
-      if (no == kNoJson) return false;
+      if (outcome == json::kAbsent) continue;
+      const json::Id no = negate(outcome);
+      if (no == json::kAbsent) return false;
       ways.push_back(object({{"allOf", doc_.add_array({condition, no})}}));
     }
   } else if (name == "not") {
     ways.push_back(value);
   } else if (name == "allOf") {
     if (!is_list_of_schemas(value)) return false;
-    const std::vector<JsonId> all(doc_.items(value).begin(), doc_.items(value).end());
-    for (const JsonId one : all) {
-      const JsonId no = negate(one);
-      if (no == kNoJson) return false;
+    const std::vector<json::Id> all(doc_.items(value).begin(), doc_.items(value).end());
+    for (const json::Id one : all) {
+      const json::Id no = negate(one);
+      if (no == json::kAbsent) return false;
       ways.push_back(no);
     }
   } else if (name == "anyOf") {
     if (!is_list_of_schemas(value)) return false;
-    const std::vector<JsonId> all(doc_.items(value).begin(), doc_.items(value).end());
-    std::vector<JsonId> none;
-    for (const JsonId one : all) {
-      const JsonId no = negate(one);
-      if (no == kNoJson) return false;
+    const std::vector<json::Id> all(doc_.items(value).begin(), doc_.items(value).end());
+    std::vector<json::Id> none;
+    for (const json::Id one : all) {
+      const json::Id no = negate(one);
+      if (no == json::kAbsent) return false;
       none.push_back(no);
     }
     ways.push_back(object({{"allOf", doc_.add_array(std::move(none))}}));
   } else if (name == "$ref") {
     if (!doc_.is(value, Kind::kString)) return false;
-    const JsonId target = resolve(doc_.text(value));
-    const JsonId no = target == kNoJson ? kNoJson : negate(target);
-    if (no == kNoJson) return false;
+    const json::Id target = resolve(doc_.text(value));
+    const json::Id no = target == json::kAbsent ? json::kAbsent : negate(target);
+    if (no == json::kAbsent) return false;
     ways.push_back(no);
   } else if (name == kNotEnum) {
     ways.push_back(object({{"enum", value}}));
   } else if (name == "contains") {
     const uint32_t least = count_of(schema, "minContains").value_or(1);
     const uint32_t most = count_of(schema, "maxContains").value_or(kUnbounded);
-    const JsonDocument::Member type{"type", doc_.add_string("array")};
+    const json::Document::Member type{"type", doc_.add_string("array")};
     if (least > 0)
       ways.push_back(object({type, {"contains", value}, {"minContains", count(0)}, {"maxContains", count(least - 1)}}));
     if (most != kUnbounded) ways.push_back(object({type, {"contains", value}, {"minContains", count(most + 1.0)}}));
   } else if (name == "items" && (doc_.is(value, Kind::kObject) || doc_.is(value, Kind::kFalse)) &&
-             doc_.member(schema, "prefixItems") == kNoJson) {
+             doc_.member(schema, "prefixItems") == json::kAbsent) {
     // Not every item matches: some item does not.
-    const JsonId no = negate(value);
-    if (no == kNoJson) return false;
+    const json::Id no = negate(value);
+    if (no == json::kAbsent) return false;
     if (doc_.kind(no) != Kind::kFalse) ways.push_back(typed("array", "contains", no));
   } else if (name == "items" || name == "additionalItems" || name == "uniqueItems" || name == "$dynamicRef" ||
              name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" ||

@@ -5,19 +5,19 @@
 
 namespace monolith::grammar {
 
-JsonId SchemaCompiler::through_refs(JsonId schema) {
+json::Id SchemaCompiler::through_refs(json::Id schema) {
   for (int i = 0; i < 16 && doc_.is(schema, Kind::kObject); ++i) {
-    const JsonId ref = doc_.member(schema, "$ref");
+    const json::Id ref = doc_.member(schema, "$ref");
     if (!doc_.is(ref, Kind::kString)) return schema;
     if (!ref_stands_alone_ && doc_.members(schema).size() > 1) return schema;
-    const JsonId target = resolve(doc_.text(ref));
-    if (target == kNoJson) return schema;
+    const json::Id target = resolve(doc_.text(ref));
+    if (target == json::kAbsent) return schema;
     schema = target;
   }
   return schema;
 }
 
-JsonId SchemaCompiler::resolve(const std::string& ref) {
+json::Id SchemaCompiler::resolve(const std::string& ref) {
   if (ref.starts_with("#")) return at_fragment(root_, ref.substr(1));
   if (ids_.empty()) index_ids();
   const size_t hash = ref.find('#');
@@ -28,36 +28,36 @@ JsonId SchemaCompiler::resolve(const std::string& ref) {
     for (auto at = ids_.begin(); at != ids_.end(); ++at)
       if (at->first.ends_with("/" + base)) found = at;
   }
-  if (found == ids_.end()) return kNoJson;
+  if (found == ids_.end()) return json::kAbsent;
   return hash == std::string::npos ? found->second : at_fragment(found->second, ref.substr(hash + 1));
 }
 
 void SchemaCompiler::index_ids() {
-  ids_.emplace("\x01", kNoJson);
-  for (JsonId id = 0; id < doc_.size(); ++id)
+  ids_.emplace("\x01", json::kAbsent);
+  for (json::Id id = 0; id < doc_.size(); ++id)
     for (const char* keyword : {"$id", "id"})
-      if (const JsonId name = doc_.member(id, keyword); doc_.is(name, Kind::kString)) {
+      if (const json::Id name = doc_.member(id, keyword); doc_.is(name, Kind::kString)) {
         std::string text = doc_.text(name);
         if (text.ends_with("#")) text.pop_back();
         if (!text.empty()) ids_.emplace(text, id);
       }
 }
 
-JsonId SchemaCompiler::at_fragment(JsonId base, const std::string& fragment) {
+json::Id SchemaCompiler::at_fragment(json::Id base, const std::string& fragment) {
   if (fragment.empty()) return base;
   if (fragment[0] != '/') {
-    for (JsonId id = 0; id < doc_.size(); ++id) {
+    for (json::Id id = 0; id < doc_.size(); ++id) {
       for (const char* keyword : {"$anchor", "$dynamicAnchor"})
-        if (const JsonId name = doc_.member(id, keyword); doc_.is(name, Kind::kString) && doc_.text(name) == fragment)
+        if (const json::Id name = doc_.member(id, keyword); doc_.is(name, Kind::kString) && doc_.text(name) == fragment)
           return id;
       for (const char* keyword : {"$id", "id"})
-        if (const JsonId name = doc_.member(id, keyword);
+        if (const json::Id name = doc_.member(id, keyword);
             doc_.is(name, Kind::kString) && doc_.text(name) == "#" + fragment)
           return id;
     }
-    return kNoJson;
+    return json::kAbsent;
   }
-  JsonId at = base;
+  json::Id at = base;
   size_t begin = 1;
   while (begin <= fragment.size()) {
     size_t end = fragment.find('/', begin);
@@ -73,11 +73,11 @@ JsonId SchemaCompiler::at_fragment(JsonId base, const std::string& fragment) {
     }
     if (doc_.is(at, Kind::kArray)) {
       const size_t index = static_cast<size_t>(std::strtoul(step.c_str(), nullptr, 10));
-      at = index < doc_.items(at).size() ? doc_.items(at)[index] : kNoJson;
+      at = index < doc_.items(at).size() ? doc_.items(at)[index] : json::kAbsent;
     } else {
       at = doc_.member(at, step);
     }
-    if (at == kNoJson) return kNoJson;
+    if (at == json::kAbsent) return json::kAbsent;
     begin = end + 1;
   }
   return at;

@@ -9,7 +9,7 @@
 
 namespace monolith::grammar {
 
-void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
+void SchemaCompiler::add_branch(ShapeId id, const std::vector<json::Id>& flat) {
   uint32_t types = types_of(flat);
   if (types == 0) return;
   const auto values = listed_values(flat);
@@ -19,7 +19,7 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
   }
   ExprId scalar = ExpressionPool::kNothing;
   bool not_null = false, not_true = false, not_false = false;
-  for (const JsonId value : excluded(flat)) {
+  for (const json::Id value : excluded(flat)) {
     if (doc_.kind(value) == Kind::kNull) not_null = true;
     if (doc_.kind(value) == Kind::kTrue) not_true = true;
     if (doc_.kind(value) == Kind::kFalse) not_false = true;
@@ -38,13 +38,13 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
   if (types & kObject) add_object(id, flat);
 }
 
-std::optional<std::vector<JsonId>> SchemaCompiler::listed_values(const std::vector<JsonId>& flat) {
-  std::optional<std::vector<JsonId>> left;
-  for (const JsonId schema : flat) {
+std::optional<std::vector<json::Id>> SchemaCompiler::listed_values(const std::vector<json::Id>& flat) {
+  std::optional<std::vector<json::Id>> left;
+  for (const json::Id schema : flat) {
     for (const char* keyword : {"enum", "const"}) {
-      const JsonId given = doc_.member(schema, keyword);
-      if (given == kNoJson) continue;
-      std::vector<JsonId> values{given};
+      const json::Id given = doc_.member(schema, keyword);
+      if (given == json::kAbsent) continue;
+      std::vector<json::Id> values{given};
       if (keyword[0] == 'e') {
         if (!doc_.is(given, Kind::kArray)) {
           invalid(schema, keyword, "enum must be a list of values");
@@ -56,33 +56,33 @@ std::optional<std::vector<JsonId>> SchemaCompiler::listed_values(const std::vect
       if (!left)
         left = values;
       else
-        std::erase_if(*left, [&](JsonId one) {
-          return std::ranges::none_of(values, [&](JsonId other) { return doc_.equal(one, other); });
+        std::erase_if(*left, [&](json::Id one) {
+          return std::ranges::none_of(values, [&](json::Id other) { return doc_.equal(one, other); });
         });
     }
   }
   return left;
 }
 
-std::vector<JsonId> SchemaCompiler::excluded(const std::vector<JsonId>& flat) const {
-  std::vector<JsonId> values;
-  for (const JsonId schema : flat)
-    if (const JsonId list = doc_.member(schema, kNotEnum); list != kNoJson)
-      for (const JsonId value : doc_.items(list)) values.push_back(value);
+std::vector<json::Id> SchemaCompiler::excluded(const std::vector<json::Id>& flat) const {
+  std::vector<json::Id> values;
+  for (const json::Id schema : flat)
+    if (const json::Id list = doc_.member(schema, kNotEnum); list != json::kAbsent)
+      for (const json::Id value : doc_.items(list)) values.push_back(value);
   return values;
 }
 
 // Adds the enumerated values that the branch's other keywords allow.
-void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uint32_t types,
-                                const std::vector<JsonId>& values) {
-  const std::vector<JsonId> not_allowed = excluded(flat);
+void SchemaCompiler::add_values(ShapeId id, const std::vector<json::Id>& flat, uint32_t types,
+                                const std::vector<json::Id>& values) {
+  const std::vector<json::Id> not_allowed = excluded(flat);
   std::optional<ExprId> number, string;  // What the other keywords allow.
-  std::vector<JsonId> strings_listed;
+  std::vector<json::Id> strings_listed;
   std::vector<std::string> scalars_listed;
-  for (const JsonId value : values) {
+  for (const json::Id value : values) {
     if (!spend(1 + not_allowed.size())) return;
     if ((type_of_value(value) & types) == 0) continue;
-    if (std::ranges::any_of(not_allowed, [&](JsonId no) { return doc_.equal(no, value); })) continue;
+    if (std::ranges::any_of(not_allowed, [&](json::Id no) { return doc_.equal(no, value); })) continue;
     switch (doc_.kind(value)) {
       case Kind::kNull: scalars_listed.emplace_back("null"); break;
       case Kind::kTrue: scalars_listed.emplace_back("true"); break;
@@ -107,9 +107,9 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uin
       default: {
         // An array or object is replaced with a schema that describes exactly this value, combined with the other
         // keywords.
-        std::vector<JsonId> all;
-        for (const JsonId schema : flat) {
-          const JsonId rest = without_values(schema);
+        std::vector<json::Id> all;
+        for (const json::Id schema : flat) {
+          const json::Id rest = without_values(schema);
           all.push_back(rest);
         }
         all.push_back(described(value));
@@ -121,27 +121,27 @@ void SchemaCompiler::add_values(ShapeId id, const std::vector<JsonId>& flat, uin
     }
   }
   std::vector<std::string_view> texts;
-  for (const JsonId value : strings_listed) texts.push_back(doc_.text(value));
+  for (const json::Id value : strings_listed) texts.push_back(doc_.text(value));
   Shape& shape = out_->shapes_[id];
   shape.string = pool_->either(shape.string, pool_->literals(std::move(texts)));
   shape.scalar = pool_->either(shape.scalar, pool_->literals({scalars_listed.begin(), scalars_listed.end()}));
 }
 
 // Returns a flat schema without its enum and const.
-JsonId SchemaCompiler::without_values(JsonId schema) {
+json::Id SchemaCompiler::without_values(json::Id schema) {
   const auto known = bare_.find(schema);
   if (known != bare_.end()) return known->second;
-  std::vector<JsonDocument::Member> kept;
+  std::vector<json::Document::Member> kept;
   for (const auto& member : doc_.members(schema))
     if (member.first != "enum" && member.first != "const") kept.push_back(member);
   return bare_[schema] = object(std::move(kept));
 }
 
-JsonId SchemaCompiler::described(JsonId value) {
+json::Id SchemaCompiler::described(json::Id value) {
   if (doc_.kind(value) == Kind::kArray) {
-    std::vector<JsonId> prefix;
-    const std::vector<JsonId> items(doc_.items(value).begin(), doc_.items(value).end());
-    for (const JsonId one : items) prefix.push_back(object({{"const", one}}));
+    std::vector<json::Id> prefix;
+    const std::vector<json::Id> items(doc_.items(value).begin(), doc_.items(value).end());
+    for (const json::Id one : items) prefix.push_back(object({{"const", one}}));
     const double n = static_cast<double>(items.size());
     return object({{"type", doc_.add_string("array")},
                    {"prefixItems", doc_.add_array(std::move(prefix))},
@@ -149,9 +149,9 @@ JsonId SchemaCompiler::described(JsonId value) {
                    {"minItems", count(n)},
                    {"maxItems", count(n)}});
   }
-  std::vector<JsonDocument::Member> properties;
-  std::vector<JsonId> required;
-  const std::vector<JsonDocument::Member> members(doc_.members(value).begin(), doc_.members(value).end());
+  std::vector<json::Document::Member> properties;
+  std::vector<json::Id> required;
+  const std::vector<json::Document::Member> members(doc_.members(value).begin(), doc_.members(value).end());
   for (const auto& [name, one] : members) {
     properties.emplace_back(name, object({{"const", one}}));
     required.push_back(doc_.add_string(name));
@@ -162,9 +162,9 @@ JsonId SchemaCompiler::described(JsonId value) {
                  {"additionalProperties", boolean(false)}});
 }
 
-ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) {
+ExprId SchemaCompiler::numbers(const std::vector<json::Id>& flat, uint32_t types) {
   NumberBounds bounds;
-  std::vector<JsonId> multiples;
+  std::vector<json::Id> multiples;
   const auto tighten = [&](std::optional<Decimal>& bound, bool& excluded, const Decimal& with, bool with_excluded,
                            int sign) {
     const int order = bound ? sign * with.compare(*bound) : 1;
@@ -173,12 +173,12 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     else if (order == 0)
       excluded = excluded || with_excluded;
   };
-  for (const JsonId schema : flat) {
+  for (const json::Id schema : flat) {
     const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Decimal>& to, bool& excluded,
                            int sign) {
-      const JsonId inclusive_value = doc_.member(schema, keyword);
-      const JsonId exclusive_value = doc_.member(schema, exclusive);
-      if (inclusive_value != kNoJson) {
+      const json::Id inclusive_value = doc_.member(schema, keyword);
+      const json::Id exclusive_value = doc_.member(schema, exclusive);
+      if (inclusive_value != json::kAbsent) {
         if (!doc_.is(inclusive_value, Kind::kNumber)) return invalid(schema, keyword, "a bound must be a number");
         const auto decimal = Decimal::parse(doc_.text(inclusive_value));
         if (!decimal) {
@@ -198,7 +198,8 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     };
     bound("minimum", "exclusiveMinimum", bounds.least, bounds.above_least, 1);
     bound("maximum", "exclusiveMaximum", bounds.most, bounds.below_most, -1);
-    if (const JsonId multiple = doc_.member(schema, "multipleOf"); multiple != kNoJson) multiples.push_back(multiple);
+    if (const json::Id multiple = doc_.member(schema, "multipleOf"); multiple != json::kAbsent)
+      multiples.push_back(multiple);
   }
   if (failed_) return ExpressionPool::kNothing;
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
@@ -211,11 +212,11 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     const ExprId whole = pool_->concat(sign, pool_->concat(digits, pool_->either(ExpressionPool::kEmpty, zeros)));
     e = pool_->both({e, pool_->negate(whole), plain_numbers()});
   }
-  for (const JsonId multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
-  for (const JsonId schema : flat)
-    if (const JsonId multiple = doc_.member(schema, kNotMultiple); multiple != kNoJson)
+  for (const json::Id multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
+  for (const json::Id schema : flat)
+    if (const json::Id multiple = doc_.member(schema, kNotMultiple); multiple != json::kAbsent)
       e = pool_->both({e, pool_->negate(multiples_of(multiple, kNumber)), plain_numbers()});
-  for (const JsonId value : excluded(flat)) {
+  for (const json::Id value : excluded(flat)) {
     if (doc_.kind(value) != Kind::kNumber) continue;
     const auto decimal = Decimal::parse(doc_.text(value));
     if (!decimal) continue;
@@ -239,7 +240,7 @@ ExprId SchemaCompiler::plain_numbers() {
   return pool_->star(pool_->set(CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'))));
 }
 
-ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
+ExprId SchemaCompiler::multiples_of(json::Id multiple, uint32_t types) {
   const auto decimal = doc_.is(multiple, Kind::kNumber) ? Decimal::parse(doc_.text(multiple)) : std::nullopt;
   if (!decimal || decimal->negative || decimal->is_zero()) {
     invalid(multiple, "multipleOf", "multipleOf must be a number above 0");
@@ -275,15 +276,15 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
   return ExpressionPool::kAnything;
 }
 
-ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
+ExprId SchemaCompiler::strings(const std::vector<json::Id>& flat) {
   std::vector<ExprId> all;
   uint32_t least = 0, most = kUnbounded;
-  for (const JsonId schema : flat) {
+  for (const json::Id schema : flat) {
     if (const auto n = count_of(schema, "minLength")) least = std::max(least, *n);
     if (const auto n = count_of(schema, "maxLength")) most = std::min(most, *n);
     for (const char* keyword : {"pattern", kNotPattern}) {
-      const JsonId pattern = doc_.member(schema, keyword);
-      if (pattern == kNoJson) continue;
+      const json::Id pattern = doc_.member(schema, keyword);
+      if (pattern == json::kAbsent) continue;
       if (!doc_.is(pattern, Kind::kString)) {
         invalid(schema, keyword, "a pattern must be a string");
         continue;
@@ -292,7 +293,7 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
       all.push_back(keyword == std::string_view(kNotPattern) ? pool_->negate(e) : e);
     }
     for (const char* keyword : {"format", kNotFormat}) {
-      const JsonId format = doc_.member(schema, keyword);
+      const json::Id format = doc_.member(schema, keyword);
       if (!doc_.is(format, Kind::kString)) continue;
       const char* pattern = format_pattern(doc_.text(format));
       if (pattern == nullptr) {
@@ -305,7 +306,7 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
       all.push_back(keyword == std::string_view(kNotFormat) ? pool_->negate(e) : e);
     }
   }
-  for (const JsonId value : excluded(flat))
+  for (const json::Id value : excluded(flat))
     if (doc_.kind(value) == Kind::kString) all.push_back(pool_->negate(pool_->literal(doc_.text(value))));
   if (least > most) return ExpressionPool::kNothing;
   if (least > 0 || most != kUnbounded) all.push_back(pool_->repeat(any_character_, least, most));
@@ -313,7 +314,7 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
   return pool_->alive(e) ? e : ExpressionPool::kNothing;
 }
 
-ExprId SchemaCompiler::found(JsonId schema, const char* keyword, const std::string& pattern) {
+ExprId SchemaCompiler::found(json::Id schema, const char* keyword, const std::string& pattern) {
   const RegexEntry& entry = regex(pattern);
   if (!entry.usable) {
     if (entry.problem.unsupported)

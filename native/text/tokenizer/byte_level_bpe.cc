@@ -4,7 +4,6 @@
 #include <string>
 
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
@@ -12,47 +11,39 @@ namespace monolith {
 namespace {
 
 // Returns the pre-tokenizer that the file specifies, either by name or as a list of stages.
-Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
-  auto stages = file.strings(kSplitStagesKey);
-  if (!stages) return stages.error();
-  if (*stages) {
-    auto ignore_merges = file.boolean(kIgnoreMergesKey);
-    if (!ignore_merges) return ignore_merges.error();
+Result<PreTokenizerTraits> find_traits(const TokenizerSpec& spec) {
+  if (spec.split_stages) {
     PreTokenizerTraits traits{
-        .name = {}, .splitter = {}, .whole_words_first = ignore_merges->value_or(false), .cleans_up_spaces = false};
-    for (const std::string_view name : **stages) {
+        .name = {}, .splitter = {}, .whole_words_first = spec.ignore_merges.value_or(false), .cleans_up_spaces = false};
+    for (const std::string_view name : *spec.split_stages) {
       const auto stage = split_stage_of_name(name);
       if (!stage || !traits.splitter.push(*stage))
         return Error{ErrorCode::kUnsupported,
-                     "the file requires the split stage '" + std::string(name.substr(0, 64)) + "' (" +
-                         std::string(kSplitStagesKey) + "), " +
+                     "the file requires the split stage '" + std::string(name.substr(0, 64)) + "' (split_stages), " +
                          (stage ? "which exceeds the maximum number of stages" : "which is not supported")};
     }
     return traits;
   }
-  auto name = file.string("tokenizer.ggml.pre");
-  if (!name) return name.error();
-  const std::string_view pre = name->value_or("");
-  if (const PreTokenizerTraits* traits = find_pretokenizer(pre)) return *traits;
-  return Error{ErrorCode::kUnsupported, "the file requires the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
+  if (const PreTokenizerTraits* traits = find_pretokenizer(spec.pre_tokenizer)) return *traits;
+  return Error{ErrorCode::kUnsupported, "the file requires the pre-tokenizer '" +
+                                            std::string(spec.pre_tokenizer.substr(0, 64)) +
                                             "' (tokenizer.ggml.pre), which is not supported"};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::load(const GgufFile& file) {
-  auto traits = read_traits(file);
+Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::build(const TokenizerSpec& spec) {
+  auto traits = find_traits(spec);
   if (!traits) return traits.error();
-  auto merges = file.strings("tokenizer.ggml.merges");
-  if (!merges) return merges.error();
-  if (!*merges) return Error{ErrorCode::kInvalidFile, "the file has no merge list: tokenizer.ggml.merges is missing"};
-  auto vocabulary = Vocabulary::load(file, SpellingStyle::kByteLevel);
+  if (!spec.merges)
+    return Error{ErrorCode::kInvalidFile, "the file has no merge list: tokenizer.ggml.merges is missing"};
+  auto vocabulary = Vocabulary::build(spec, SpellingStyle::kByteLevel);
   if (!vocabulary) return vocabulary.error();
-  return std::unique_ptr<Tokenizer>(new ByteLevelBpe(std::move(vocabulary).value(), *traits, **merges));
+  return std::unique_ptr<Tokenizer>(new ByteLevelBpe(std::move(vocabulary).value(), *traits, *spec.merges));
 }
 
 ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTokenizerTraits& traits,
-                           const GgufStrings& merges)
+                           const std::vector<std::string_view>& merges)
     : Tokenizer(std::move(owned), {.add_bos = traits.adds_bos,
                                    .cleans_up_spaces = traits.cleans_up_spaces,
                                    .normal_form = normal_form_of_pretokenizer(traits.name)}),

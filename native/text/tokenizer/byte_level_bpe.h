@@ -16,13 +16,13 @@ namespace monolith {
 
 class ByteLevelBpe final : public Tokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> build(const TokenizerSpec& spec);
 
  private:
   struct WordEncoder;
 
   ByteLevelBpe(std::unique_ptr<const Vocabulary> vocabulary, const PreTokenizerTraits& traits,
-               const GgufStrings& merges);
+               const std::vector<std::string_view>& merges);
   void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   PreTokenizerTraits traits_;

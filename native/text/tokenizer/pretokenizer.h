@@ -90,7 +90,7 @@ struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;
   bool whole_words_first = false;  // Words that are tokens are not merged ("ignore_merges").
-  bool adds_bos = false;           // Default; a key in the file overrides it.
+  bool adds_bos = false;           // Default; the description overrides it.
   bool cleans_up_spaces = true;    // Used in decoding.
 };
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "text/tokenizer/char_reader.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
@@ -72,69 +71,43 @@ const SentencePiece::Options* SentencePiece::find_listed(std::string_view model,
   return found != std::end(kListed) ? &found->options : nullptr;
 }
 
-Result<bool> SentencePiece::lists_pieces(const GgufFile& file) {
-  auto model = file.string("tokenizer.ggml.model");
-  if (!model) return model.error();
-  auto pre = file.string("tokenizer.ggml.pre");
-  if (!pre) return pre.error();
-  return find_listed(model->value_or(""), pre->value_or("")) != nullptr;
+bool SentencePiece::lists_pieces(const TokenizerSpec& spec) {
+  return find_listed(spec.model, spec.pre_tokenizer) != nullptr;
 }
 
-Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file) {
+Result<SentencePiece::Options> SentencePiece::options_of(const TokenizerSpec& spec) {
   Options options;
-  auto model = file.string("tokenizer.ggml.model");
-  if (!model) return model.error();
-  auto pre = file.string("tokenizer.ggml.pre");
-  if (!pre) return pre.error();
-  if (const Options* listed = find_listed(model->value_or(""), pre->value_or(""))) options = *listed;
-  if (options.white_space != Options::WhiteSpace::kText) {
-    constexpr std::string_view kLowercase = "tokenizer.ggml.normalizer.lowercase";
-    auto lowercase = file.boolean(kLowercase);
-    if (!lowercase) return lowercase.error();
-    if (lowercase->value_or(false))
-      return Error{ErrorCode::kUnsupported,
-                   "the file requires lower-case text (" + std::string(kLowercase) + "), which is not supported"};
-  }
-  struct Flag {
-    std::string_view key;
-    bool Options::*field;
-  };
-  constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
-                             {kWordsApartKey, &Options::words_apart},
-                             {kFuseUnknownKey, &Options::fuses_unknown},
-                             {kSpacePrefixOnceKey, &Options::once},
-                             {kSpacePrefixSparedKey, &Options::spared}};
-  for (const Flag& flag : kFlags) {
-    auto value = file.boolean(flag.key);
-    if (!value) return value.error();
-    options.*flag.field = value->value_or(options.*flag.field);
-  }
+  if (const Options* listed = find_listed(spec.model, spec.pre_tokenizer)) options = *listed;
+  if (options.white_space != Options::WhiteSpace::kText && spec.lowercase.value_or(false))
+    return Error{ErrorCode::kUnsupported,
+                 "the file requires lower-case text (tokenizer.ggml.normalizer.lowercase), which is not supported"};
+  options.space_prefix = spec.add_space_prefix.value_or(options.space_prefix);
+  options.words_apart = spec.words_apart.value_or(options.words_apart);
+  options.fuses_unknown = spec.fuse_unknown.value_or(options.fuses_unknown);
+  options.once = spec.space_prefix_once.value_or(options.once);
+  options.spared = spec.space_prefix_spared.value_or(options.spared);
   return options;
 }
 
-Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
-  auto options = read_options(file);
+Result<std::unique_ptr<Tokenizer>> SentencePiece::build(const TokenizerSpec& spec) {
+  auto options = options_of(spec);
   if (!options) return options.error();
-  auto merges = file.strings("tokenizer.ggml.merges");
-  if (!merges) return merges.error();
-  auto scores = file.numbers("tokenizer.ggml.scores");
-  if (!scores) return scores.error();
-  const bool by_merges = *merges && (!*scores || options->lacks_unknown);
+  const bool by_merges = spec.merges && (!spec.scores || options->lacks_unknown);
   if (options->lacks_unknown && !by_merges)
     return Error{ErrorCode::kInvalidFile, "the file has no merge list: tokenizer.ggml.merges is missing"};
-  if (!by_merges && !*scores)
+  if (!by_merges && !spec.scores)
     return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
-  auto vocabulary = Vocabulary::load(file, SpellingStyle::kSentencePiece);
+  auto vocabulary = Vocabulary::build(spec, SpellingStyle::kSentencePiece);
   if (!vocabulary) return vocabulary.error();
   if (!by_merges)
-    if (Status status = check_scores(**scores, static_cast<size_t>((*vocabulary)->size())); !status)
+    if (Status status = check_scores(*spec.scores, static_cast<size_t>((*vocabulary)->size())); !status)
       return status.error();
 
   std::unique_ptr<SentencePiece> tokenizer(new SentencePiece(std::move(vocabulary).value(), *options));
   if (by_merges)
-    tokenizer->read_merges(**merges);
+    tokenizer->set_merges(*spec.merges);
   else
-    tokenizer->build_merges(**scores);
+    tokenizer->build_merges(*spec.scores);
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
@@ -222,9 +195,9 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
-// Reads an ordered list of merges of the form "left right". As in byte-level BPE, a line that names an unknown piece is
+// Sets an ordered list of merges of the form "left right". As in byte-level BPE, a line that names an unknown piece is
 // skipped.
-void SentencePiece::read_merges(const GgufStrings& merges) {
+void SentencePiece::set_merges(const std::vector<std::string_view>& merges) {
   merges_ = MergeTable(merges.size());
   std::string left, right, whole;
   uint32_t rank = 0;

@@ -19,10 +19,10 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 
 class SentencePiece final : public Tokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> build(const TokenizerSpec& spec);
   // Returns whether the file contains SentencePiece pieces and merges although it names byte-level BPE as its model.
   // This is inferred from the pre-tokenizer (Sarvam, Granite embedding models).
-  static Result<bool> lists_pieces(const GgufFile& file);
+  static bool lists_pieces(const TokenizerSpec& spec);
 
  private:
   struct Session;
@@ -45,11 +45,11 @@ class SentencePiece final : public Tokenizer {
   };
 
   SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options);
-  static Result<Options> read_options(const GgufFile& file);
+  static Result<Options> options_of(const TokenizerSpec& spec);
   static const Options* find_listed(std::string_view model, std::string_view pre);
   void build_pieces();
   void build_merges(const std::vector<float>& scores);
-  void read_merges(const GgufStrings& merges);
+  void set_merges(const std::vector<std::string_view>& merges);
   std::string_view prepare(std::string_view text, bool opens, std::string& scratch) const override;
   void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
   std::string_view spaced(std::string_view text, bool prefix, std::string& scratch) const;

@@ -5,8 +5,6 @@
 
 #include "text/tokenizer/byte_level_bpe.h"
 #include "text/tokenizer/char_reader.h"
-#include "text/tokenizer/clean_up_spaces.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/special_matcher.h"
 #include "text/tokenizer/unicode.h"
@@ -52,19 +50,6 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
-// GGUF cannot describe special tokens that consume the whitespace after them. Phi-3 and Phi-3.5 have such tokens, and
-// llama.cpp recognizes these models by name (llama-vocab.cpp, `model_name`). A file converted from a tokenizer.json
-// lists such tokens individually, so its name is ignored.
-Result<bool> is_phi3_file(const GgufFile& file) {
-  if (file.find(kExplicitIdsKey) != nullptr) return false;
-  auto name = file.string("general.name");
-  if (!name) return name.error();
-  std::string lower(name->value_or(""));
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
-}
-
 // Returns the token IDs in ascending order.
 std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
   constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -77,32 +62,64 @@ std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
   return ids;
 }
 
+enum class Drop { kNothing, kSpaceBefore, kSpacesAround };
+
+// Rewrites `text` in place. For each character that follows a space, `rule` receives the original text from that
+// character to the end.
+template <typename Rule>
+void drop_spaces(std::string& text, Rule rule) {
+  size_t written = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // text[i - 1] is still the original character: the write position lags behind the read position by the number of
+    // dropped characters.
+    const bool after_space = i > 0 && text[i - 1] == ' ';
+    const Drop drop = after_space ? rule(std::string_view(text).substr(i)) : Drop::kNothing;
+    const char c = text[i];
+    if (drop != Drop::kNothing) --written;
+    text[written++] = c;
+    // Overwritten so that the next character does not count as following a space.
+    if (drop == Drop::kSpacesAround) text[++i] = '\0';
+  }
+  text.resize(written);
+}
+
+// Hugging Face's clean_up_tokenization_spaces, as llama.cpp applies it to a complete text. Applies these rules in order:
+// remove the space before ? ! . and ,; remove both spaces in " ' "; remove the space before 's 'm 're 've.
+void clean_up_spaces(std::string& text) {
+  drop_spaces(text, [](std::string_view rest) {
+    const char c = rest[0];
+    return c == '?' || c == '!' || c == '.' || c == ',' ? Drop::kSpaceBefore : Drop::kNothing;
+  });
+  drop_spaces(text,
+              [](std::string_view rest) { return rest.starts_with("' ") ? Drop::kSpacesAround : Drop::kNothing; });
+  drop_spaces(text, [](std::string_view rest) {
+    for (const std::string_view suffix : {"'s", "'m", "'re", "'ve"})
+      if (rest.starts_with(suffix)) return Drop::kSpaceBefore;
+    return Drop::kNothing;
+  });
+}
+
 }  // namespace
 
-Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
-  auto model = file.string("tokenizer.ggml.model");
-  if (!model) return model.error();
-  if (!*model) return Error{ErrorCode::kInvalidFile, "the file has no tokenizer: tokenizer.ggml.model is missing"};
+Result<std::unique_ptr<const Tokenizer>> Tokenizer::build(const TokenizerSpec& spec) {
   struct Family {
     std::string_view model;
-    Result<std::unique_ptr<Tokenizer>> (*load)(const GgufFile& file);
+    Result<std::unique_ptr<Tokenizer>> (*build)(const TokenizerSpec& spec);
   };
-  constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::load},
-                                  {"llama", SentencePiece::load},
-                                  {"gemma4", SentencePiece::load},
-                                  {"whitespace", SentencePiece::load},
-                                  {"t5", Unigram::load}};
-  const auto family = std::ranges::find(kFamilies, **model, &Family::model);
+  constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::build},
+                                  {"llama", SentencePiece::build},
+                                  {"gemma4", SentencePiece::build},
+                                  {"whitespace", SentencePiece::build},
+                                  {"t5", Unigram::build}};
+  const auto family = std::ranges::find(kFamilies, spec.model, &Family::model);
   if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
-                 "the file requires the tokenizer '" + std::string((*model)->substr(0, 64)) +
+                 "the file requires the tokenizer '" + std::string(spec.model.substr(0, 64)) +
                      "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace' and 't5'"};
-  auto has_pieces = SentencePiece::lists_pieces(file);
-  if (!has_pieces) return has_pieces.error();
-  auto tokenizer = *has_pieces ? SentencePiece::load(file) : family->load(file);
+  auto tokenizer = SentencePiece::lists_pieces(spec) ? SentencePiece::build(spec) : family->build(spec);
   if (!tokenizer) return tokenizer.error();
-  for (const auto step : {&Tokenizer::read_added_tokens, &Tokenizer::read_normalization, &Tokenizer::build_matchers})
-    if (Status status = ((*tokenizer).get()->*step)(file); !status) return status.error();
+  for (const auto step : {&Tokenizer::set_added_tokens, &Tokenizer::set_normalization, &Tokenizer::build_matchers})
+    if (Status status = ((*tokenizer).get()->*step)(spec); !status) return status.error();
   return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());
 }
 
@@ -118,54 +135,48 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits&
 
 Tokenizer::~Tokenizer() = default;
 
-Status Tokenizer::read_added_tokens(const GgufFile& file) {
-  const auto read = [&](std::string_view key, std::string_view id_key, TokenId id, bool& flag) -> Status {
-    auto value = file.boolean(key);
-    if (!value) return value.error();
-    if (value->value_or(false) && id == kNoToken)
-      return Error{ErrorCode::kInvalidFile, std::string(key) + " is true, but " + std::string(id_key) + " is missing"};
-    flag = value->value_or(flag) && id != kNoToken;
+Status Tokenizer::set_added_tokens(const TokenizerSpec& spec) {
+  const auto set = [&](std::string_view key, std::optional<bool> value, TokenRole role, bool& flag) -> Status {
+    const TokenId id = role == TokenRole::kBos ? bos() : eos();
+    if (value.value_or(false) && id == kNoToken)
+      return Error{ErrorCode::kInvalidFile,
+                   std::string(key) + " is true, but " + std::string(key_of(role)) + " is missing"};
+    flag = value.value_or(flag) && id != kNoToken;
     return {};
   };
-  Status status = read("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos(), add_bos_);
+  Status status = set("tokenizer.ggml.add_bos_token", spec.add_bos_token, TokenRole::kBos, add_bos_);
   if (!status) return status;
   if (insists_on_bos_) add_bos_ = bos() != kNoToken;
-  status = read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+  status = set("tokenizer.ggml.add_eos_token", spec.add_eos_token, TokenRole::kEos, add_eos_);
   if (!status) return status;
-  for (auto [key, ids] : {std::pair{kStripBeforeKey, &strips_before_}, std::pair{kStripBehindKey, &strips_behind_}}) {
-    auto read_ids = vocabulary_->read_ids(file, key);
-    if (!read_ids) return read_ids.error();
-    *ids = std::move(*read_ids);
-    std::ranges::sort(*ids);
-  }
-  auto is_phi3 = is_phi3_file(file);
-  if (!is_phi3) return is_phi3.error();
-  if (*is_phi3) strips_behind_ = phi3_strips_behind(*vocabulary_);
+  auto before = vocabulary_->checked_ids(spec.strip_before_ids, "strip_before_ids"),
+       behind = vocabulary_->checked_ids(spec.strip_behind_ids, "strip_behind_ids");
+  for (const auto* ids : {&before, &behind})
+    if (!*ids) return ids->error();
+  strips_before_ = std::move(*before);
+  strips_behind_ = spec.strips_behind_special ? phi3_strips_behind(*vocabulary_) : std::move(*behind);
+  std::ranges::sort(strips_before_);
+  std::ranges::sort(strips_behind_);
   return {};
 }
 
-Status Tokenizer::read_normalization(const GgufFile& file) {
-  auto form = file.string(kNormalFormKey);
-  if (!form) return form.error();
-  if (*form) {
-    const auto known = normal_form_of_name(**form);
+Status Tokenizer::set_normalization(const TokenizerSpec& spec) {
+  if (spec.normal_form) {
+    const auto known = normal_form_of_name(*spec.normal_form);
     if (!known)
-      return Error{ErrorCode::kUnsupported, std::string(kNormalFormKey) + " is '" +
-                                                std::string((*form)->substr(0, 64)) +
+      return Error{ErrorCode::kUnsupported, "normal_form is '" + std::string(spec.normal_form->substr(0, 64)) +
                                                 "' (known: NFC, NFD, NFKC, NFKD)"};
     normal_form_ = *known;
   }
-  auto strips = file.boolean(kStripFirstSpaceKey);
-  if (!strips) return strips.error();
-  strips_leading_space_ = strips->value_or(strips_leading_space_);
+  strips_leading_space_ = spec.strip_first_space.value_or(strips_leading_space_);
   return {};
 }
 
-Status Tokenizer::build_matchers(const GgufFile& file) {
-  auto leftmost = file.boolean(kLeftmostTokensKey);
-  if (!leftmost) return leftmost.error();
-  const auto order = leftmost->value_or(false) ? SpecialMatcher::Order::kLeftmost : SpecialMatcher::Order::kLongest;
-  auto raw = vocabulary_->read_ids(file, kRawTokensKey), normalized = vocabulary_->read_ids(file, kNormalizedTokensKey);
+Status Tokenizer::build_matchers(const TokenizerSpec& spec) {
+  const auto order =
+      spec.leftmost_tokens.value_or(false) ? SpecialMatcher::Order::kLeftmost : SpecialMatcher::Order::kLongest;
+  auto raw = vocabulary_->checked_ids(spec.raw_token_ids, "raw_token_ids"),
+       normalized = vocabulary_->checked_ids(spec.normalized_token_ids, "normalized_token_ids");
   for (const auto* ids : {&raw, &normalized})
     if (!*ids) return ids->error();
 

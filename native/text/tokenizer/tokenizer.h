@@ -1,4 +1,4 @@
-// Converts text to token IDs and back, as the model file specifies. There are three families: byte-level BPE,
+// Converts text to token IDs and back, as the model specifies. There are three families: byte-level BPE,
 // SentencePiece BPE and Unigram. A loaded tokenizer is immutable and may be used from any thread.
 #pragma once
 
@@ -10,17 +10,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/gguf/gguf.h"
 #include "text/tokenizer/normalization.h"
 #include "base/token_id.h"
+#include "text/tokenizer/tokenizer_spec.h"
 
 namespace monolith {
 
 class SpecialMatcher;
 class Vocabulary;
-
-// Values of GGUF tokenizer.ggml.token_type.
-enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct EncodeOptions {
   bool add_special = false;    // Add BOS and EOS as the file specifies.
@@ -37,7 +34,7 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   // Errors: kInvalidFile (inconsistent vocabulary), kUnsupported (the message names the model or the pre-tokenizer).
-  static Result<std::unique_ptr<const Tokenizer>> load(const GgufFile& file);
+  static Result<std::unique_ptr<const Tokenizer>> build(const TokenizerSpec& spec);
   virtual ~Tokenizer();
 
   // Appends the token IDs of `text`, which must be smaller than 2 GiB. Invalid UTF-8 is tokenized byte by byte and is
@@ -68,12 +65,12 @@ class Tokenizer {
 
  protected:
   struct Traits {
-    bool add_bos = false, add_eos = false;  // Defaults; keys in the file override them.
+    bool add_bos = false, add_eos = false;  // Defaults; the description overrides them.
     bool insists_on_bos = false;            // Add BOS even if the file disables it.
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
     bool opens_once = false;                     // See prepare().
-    NormalForm normal_form = NormalForm::kNone;  // Default; a key in the file overrides it.
+    NormalForm normal_form = NormalForm::kNone;  // Default; the description overrides it.
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -87,9 +84,9 @@ class Tokenizer {
   virtual void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
 
  private:
-  Status read_added_tokens(const GgufFile& file);
-  Status read_normalization(const GgufFile& file);
-  Status build_matchers(const GgufFile& file);
+  Status set_added_tokens(const TokenizerSpec& spec);
+  Status set_normalization(const TokenizerSpec& spec);
+  Status build_matchers(const TokenizerSpec& spec);
   void encode_stretch(std::string_view text, bool opens, bool verbatim, std::vector<TokenId>& out) const;
 
   std::unique_ptr<const Vocabulary> vocabulary_;

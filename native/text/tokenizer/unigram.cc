@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/unicode.h"
 
@@ -13,16 +12,6 @@ namespace {
 
 // Penalty for a character that no piece covers, relative to the worst piece score. The value is SentencePiece's.
 constexpr double kUnknownPenalty = 10;
-
-Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
-  const GgufValue* value = file.find("tokenizer.ggml.precompiled_charsmap");
-  if (value == nullptr) return std::unique_ptr<const Charsmap>();
-  if (value->type != GgufValueType::kArray ||
-      (value->element_type != GgufValueType::kUint8 && value->element_type != GgufValueType::kInt8))
-    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.precompiled_charsmap is not an array of bytes"};
-  if (value->count == 0) return std::unique_ptr<const Charsmap>();
-  return Charsmap::parse(value->payload);
-}
 
 }  // namespace
 
@@ -61,37 +50,28 @@ uint32_t PieceTrie::child(uint32_t node, unsigned char byte) const {
   return found != end && *found == byte ? edge_nodes_[at.first_edge + static_cast<size_t>(found - begin)] : 0;
 }
 
-Result<std::unique_ptr<Tokenizer>> Unigram::load(const GgufFile& file) {
-  Options options;
-  struct Flag {
-    std::string_view key;
-    bool Options::*field;
-  };
-  constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
-                             {"tokenizer.ggml.remove_extra_whitespaces", &Options::merges_spaces},
-                             {kWordsApartKey, &Options::words_apart},
-                             {kCollapseSpacesKey, &Options::collapses_spaces},
-                             {kSpacePrefixOnceKey, &Options::once},
-                             {kSpacePrefixSparedKey, &Options::spared}};
-  for (const Flag& flag : kFlags) {
-    auto value = file.boolean(flag.key);
-    if (!value) return value.error();
-    options.*flag.field = value->value_or(options.*flag.field);
+Result<std::unique_ptr<Tokenizer>> Unigram::build(const TokenizerSpec& spec) {
+  const Options options = {.space_prefix = spec.add_space_prefix.value_or(true),
+                           .spared = spec.space_prefix_spared.value_or(false),
+                           .once = spec.space_prefix_once.value_or(false),
+                           .words_apart = spec.words_apart.value_or(false),
+                           .merges_spaces = spec.remove_extra_whitespaces.value_or(false),
+                           .collapses_spaces = spec.collapse_spaces.value_or(false)};
+  std::unique_ptr<const Charsmap> charsmap;
+  if (!spec.charsmap.empty()) {
+    auto parsed = Charsmap::parse(spec.charsmap);
+    if (!parsed) return parsed.error();
+    charsmap = std::move(*parsed);
   }
-  auto charsmap = read_charsmap(file);
-  if (!charsmap) return charsmap.error();
-  auto scores = file.numbers("tokenizer.ggml.scores");
-  if (!scores) return scores.error();
-  if (!*scores) return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
-  auto vocabulary = Vocabulary::load(file, SpellingStyle::kUnigram);
+  if (!spec.scores) return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
+  const std::vector<float>& scores = *spec.scores;
+  auto vocabulary = Vocabulary::build(spec, SpellingStyle::kUnigram);
   if (!vocabulary) return vocabulary.error();
-  if (Status status = check_scores(**scores, static_cast<size_t>((*vocabulary)->size())); !status)
-    return status.error();
-  for (size_t i = 0; i < (*scores)->size(); ++i)
-    if (!std::isfinite((**scores)[i]))  // Sums of infinite scores could be NaN.
+  if (Status status = check_scores(scores, static_cast<size_t>((*vocabulary)->size())); !status) return status.error();
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (!std::isfinite(scores[i]))  // Sums of infinite scores could be NaN.
       return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores[" + std::to_string(i) + "] is not finite"};
-  return std::unique_ptr<Tokenizer>(
-      new Unigram(std::move(vocabulary).value(), options, std::move(charsmap).value(), **scores));
+  return std::unique_ptr<Tokenizer>(new Unigram(std::move(vocabulary).value(), options, std::move(charsmap), scores));
 }
 
 std::vector<PieceTrie::Entry> Unigram::entries_of(const Vocabulary& vocabulary) {

@@ -52,7 +52,7 @@ class PieceTrie {
 
 class Unigram final : public Tokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> build(const TokenizerSpec& spec);
 
  private:
   struct Session;

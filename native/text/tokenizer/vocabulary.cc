@@ -4,7 +4,6 @@
 #include <string>
 
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
@@ -54,29 +53,29 @@ constexpr std::string_view kEndSpellings[] = {
     "[e~[",
 };
 
-// Fill-in-the-middle tokens. If no key names the token, the first spelling found is used. The file separator and
+// Fill-in-the-middle tokens. If the description does not name the token, the first spelling found is used. The file separator and
 // padding tokens also end a generation.
 struct FillInTheMiddle {
-  std::string_view key;
+  TokenRole role;
   bool ends_generation;
   std::string_view spellings[8];
 };
 constexpr FillInTheMiddle kFillInTheMiddle[] = {
-    {"tokenizer.ggml.fim_pre_token_id",
+    {TokenRole::kFimPrefix,
      false,
      {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
       "<|prefix|>"}},
-    {"tokenizer.ggml.fim_suf_token_id",
+    {TokenRole::kFimSuffix,
      false,
      {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
       "<|suffix|>"}},
-    {"tokenizer.ggml.fim_mid_token_id",
+    {TokenRole::kFimMiddle,
      false,
      {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
       "<|middle|>"}},
-    {"tokenizer.ggml.fim_pad_token_id", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
-    {"tokenizer.ggml.fim_rep_token_id", true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
-    {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
+    {TokenRole::kFimPad, true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {TokenRole::kFimRepository, true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {TokenRole::kFimSeparator, true, {"<|file_sep|>"}},
 };
 
 // Parses a spelling such as "<0x41>" as its byte value (0x41). Returns -1 for any other spelling.
@@ -124,29 +123,25 @@ void append_byte_level(std::string_view spelling, std::string& out) {
 
 }  // namespace
 
-Result<std::unique_ptr<const Vocabulary>> Vocabulary::load(const GgufFile& file, SpellingStyle style) {
+Result<std::unique_ptr<const Vocabulary>> Vocabulary::build(const TokenizerSpec& spec, SpellingStyle style) {
   std::unique_ptr<Vocabulary> vocabulary(new Vocabulary());
-  if (Status status = vocabulary->read_tokens(file); !status) return status.error();
-  if (Status status = vocabulary->read_special_ids(file, style); !status) return status.error();
+  if (Status status = vocabulary->set_tokens(spec); !status) return status.error();
+  if (Status status = vocabulary->set_special_ids(spec, style); !status) return status.error();
   if (Status status = vocabulary->fill_bytes(style); !status) return status.error();
   return std::unique_ptr<const Vocabulary>(std::move(vocabulary));
 }
 
-Status Vocabulary::read_tokens(const GgufFile& file) {
-  auto tokens = file.strings("tokenizer.ggml.tokens");
-  if (!tokens) return tokens.error();
-  if (!*tokens) return invalid("the file has no vocabulary: tokenizer.ggml.tokens is missing");
-  const GgufStrings& spellings = **tokens;
+Status Vocabulary::set_tokens(const TokenizerSpec& spec) {
+  if (!spec.tokens) return invalid("the file has no vocabulary: tokenizer.ggml.tokens is missing");
+  const std::vector<std::string_view>& spellings = *spec.tokens;
   const size_t n = spellings.size();
   if (n == 0) return invalid("tokenizer.ggml.tokens is empty");
   if (n > kMaxTokens)
     return invalid("tokenizer.ggml.tokens has " + std::to_string(n) + " tokens; the limit is " +
                    std::to_string(kMaxTokens));
 
-  auto types = file.integers("tokenizer.ggml.token_type");
-  if (!types) return types.error();
-  if (*types && (*types)->size() != n)
-    return invalid("tokenizer.ggml.token_type has " + std::to_string((*types)->size()) + " entries for " +
+  if (spec.kinds && spec.kinds->size() != n)
+    return invalid("tokenizer.ggml.token_type has " + std::to_string(spec.kinds->size()) + " entries for " +
                    std::to_string(n) + " tokens");
 
   size_t total = 0;
@@ -160,13 +155,7 @@ Status Vocabulary::read_tokens(const GgufFile& file) {
 
   spellings_.reserve(n, total);
   for (const std::string_view spelling : spellings) spellings_.push(spelling);
-  kinds_.assign(n, TokenKind::kNormal);
-  if (*types)
-    for (size_t i = 0; i < n; ++i) {
-      // 0 and unknown values mean "undefined". Such tokens do not represent text.
-      const int64_t type = (**types)[i];
-      kinds_[i] = type >= 1 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUnused;
-    }
+  kinds_ = spec.kinds.value_or(std::vector(n, TokenKind::kNormal));
 
   by_spelling_ = StringTable(spellings_, n);
   for (size_t i = 0; i < n; ++i) {
@@ -180,54 +169,45 @@ Status Vocabulary::read_tokens(const GgufFile& file) {
   return {};
 }
 
-Result<TokenId> Vocabulary::read_id(const GgufFile& file, std::string_view key, TokenId absent) const {
-  auto value = file.unsigned_integer(key);
-  if (!value) return value.error();
-  if (!*value) return absent < size() ? absent : kNoToken;
-  if (**value >= kinds_.size())
-    return invalid(std::string(key) + " is " + std::to_string(**value) + ", but the vocabulary has " +
+Result<TokenId> Vocabulary::checked_id(const TokenizerSpec& spec, TokenRole role, TokenId absent) const {
+  const std::optional<uint64_t>& id = spec.id_of(role);
+  if (!id) return absent < size() ? absent : kNoToken;
+  if (*id >= kinds_.size())
+    return invalid(std::string(key_of(role)) + " is " + std::to_string(*id) + ", but the vocabulary has " +
                    std::to_string(kinds_.size()) + " tokens");
-  return static_cast<TokenId>(**value);
+  return static_cast<TokenId>(*id);
 }
 
-Result<std::vector<TokenId>> Vocabulary::read_ids(const GgufFile& file, std::string_view key) const {
-  auto values = file.integers(key);
-  if (!values) return values.error();
-  std::vector<TokenId> ids;
-  if (!*values) return ids;
-  for (const int64_t value : **values) {
-    if (value < 0 || value >= size())
-      return invalid(std::string(key) + " holds " + std::to_string(value) + ", but the vocabulary has " +
+Result<std::vector<TokenId>> Vocabulary::checked_ids(const std::vector<int64_t>& ids, std::string_view name) const {
+  for (const int64_t id : ids)
+    if (id < 0 || id >= size())
+      return invalid(std::string(name) + " holds " + std::to_string(id) + ", but the vocabulary has " +
                      std::to_string(size()) + " tokens");
-    ids.push_back(static_cast<TokenId>(value));
-  }
-  return ids;
+  return std::vector<TokenId>(ids.begin(), ids.end());
 }
 
-Status Vocabulary::read_special_ids(const GgufFile& file, SpellingStyle style) {
-  // If the keys are missing, the IDs default to SentencePiece's order (<unk>, <s>, </s>) or T5's (<pad>, </s>, <unk>).
+Status Vocabulary::set_special_ids(const TokenizerSpec& spec, SpellingStyle style) {
+  // Missing IDs default to SentencePiece's order (<unk>, <s>, </s>) or T5's (<pad>, </s>, <unk>).
   struct {
     TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   } absent;
-  auto explicit_ids = file.boolean(kExplicitIdsKey);
-  if (!explicit_ids) return explicit_ids.error();
-  if (!explicit_ids->value_or(false)) {
+  if (!spec.explicit_ids.value_or(false)) {
     if (style == SpellingStyle::kSentencePiece) absent = {1, 2, 0};
     if (style == SpellingStyle::kUnigram) absent = {kNoToken, 1, 2};
   }
-  auto bos = read_id(file, "tokenizer.ggml.bos_token_id", absent.bos);
+  auto bos = checked_id(spec, TokenRole::kBos, absent.bos);
   if (!bos) return bos.error();
-  auto eos = read_id(file, "tokenizer.ggml.eos_token_id", absent.eos);
+  auto eos = checked_id(spec, TokenRole::kEos, absent.eos);
   if (!eos) return eos.error();
-  auto unknown = read_id(file, "tokenizer.ggml.unknown_token_id", absent.unknown);
+  auto unknown = checked_id(spec, TokenRole::kUnknown, absent.unknown);
   if (!unknown) return unknown.error();
   bos_ = *bos;
   eos_ = *eos;
   unknown_ = *unknown;
-  return collect_end_of_generation(file);
+  return collect_end_of_generation(spec);
 }
 
-Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
+Status Vocabulary::collect_end_of_generation(const TokenizerSpec& spec) {
   std::vector<TokenId>& ends = end_of_generation_;
   for (const std::string_view spelling : kEndSpellings) {
     const TokenId id = find(spelling);
@@ -236,7 +216,7 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     make_control(id);
   }
   for (const FillInTheMiddle& mark : kFillInTheMiddle) {
-    auto id = read_id(file, mark.key, kNoToken);
+    auto id = checked_id(spec, mark.role, kNoToken);
     if (!id) return id.error();
     for (const std::string_view spelling : mark.spellings) {
       if (*id != kNoToken || spelling.empty()) break;
@@ -245,13 +225,13 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     }
     if (mark.ends_generation && *id != kNoToken) ends.push_back(*id);
   }
-  for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    auto id = read_id(file, key, kNoToken);
+  for (const TokenRole role : {TokenRole::kEndOfTurn, TokenRole::kEndOfMessage}) {
+    auto id = checked_id(spec, role, kNoToken);
     if (!id) return id.error();
     if (*id != kNoToken) ends.push_back(*id);
   }
   if (eos_ != kNoToken) ends.push_back(eos_);
-  auto further = read_ids(file, kEndTokensKey);
+  auto further = checked_ids(spec.end_token_ids, "end_token_ids");
   if (!further) return further.error();
   ends.insert(ends.end(), further->begin(), further->end());
 

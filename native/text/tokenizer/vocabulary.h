@@ -1,5 +1,5 @@
-// The token list of a GGUF file: spellings, kinds, the bytes of each token, and special token IDs. Loading validates
-// everything in the file. Immutable once loaded; any thread may read it.
+// The token list of a model: spellings, kinds, the bytes of each token, and special token IDs. Building one validates
+// the whole description. Immutable once built; any thread may read it.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/gguf/gguf.h"
 #include "text/tokenizer/string_table.h"
-#include "text/tokenizer/tokenizer.h"
+#include "base/token_id.h"
+#include "text/tokenizer/tokenizer_spec.h"
 
 namespace monolith {
 
@@ -26,7 +26,7 @@ inline constexpr size_t kMaxTokenBytes = 2048;
 
 class Vocabulary {
  public:
-  static Result<std::unique_ptr<const Vocabulary>> load(const GgufFile& file, SpellingStyle style);
+  static Result<std::unique_ptr<const Vocabulary>> build(const TokenizerSpec& spec, SpellingStyle style);
 
   int size() const { return static_cast<int>(kinds_.size()); }
   std::string_view spelling(TokenId id) const { return spellings_[static_cast<size_t>(id)]; }
@@ -42,16 +42,15 @@ class Vocabulary {
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
   const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // Ascending.
-  // Returns the token IDs in an array of `file`, or an empty list if the key is missing. Returns kInvalidFile if an ID
-  // is out of range.
-  Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
+  // Returns `ids` as token IDs. Returns kInvalidFile if an ID is out of range; the message names the list.
+  Result<std::vector<TokenId>> checked_ids(const std::vector<int64_t>& ids, std::string_view name) const;
 
  private:
   Vocabulary() : by_spelling_(spellings_, 0) {}
-  Status read_tokens(const GgufFile& file);
-  Status read_special_ids(const GgufFile& file, SpellingStyle style);
-  Status collect_end_of_generation(const GgufFile& file);
-  Result<TokenId> read_id(const GgufFile& file, std::string_view key, TokenId absent) const;
+  Status set_tokens(const TokenizerSpec& spec);
+  Status set_special_ids(const TokenizerSpec& spec, SpellingStyle style);
+  Status collect_end_of_generation(const TokenizerSpec& spec);
+  Result<TokenId> checked_id(const TokenizerSpec& spec, TokenRole role, TokenId absent) const;
   Status fill_bytes(SpellingStyle style);
   void make_control(TokenId id) { kinds_[static_cast<size_t>(id)] = TokenKind::kControl; }
 

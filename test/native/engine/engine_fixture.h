@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/gguf/tokenizer.h"
 #include "backend/cpu/cpu_backend.h"
 #include "base/clock.h"
 #include "check.h"

@@ -1,5 +1,6 @@
 // Speculative decoding changes only the number of steps: for every kind of request, tokens and logprobs are
 // bit-identical to those without it, and no page holds rejected draft tokens.
+#include "formats/gguf/tokenizer.h"
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
 #include "model/recurrent_cases.h"
@@ -97,7 +98,7 @@ TEST(speculation_with_an_unrelated_draft_model) { check_draft("models/qwen3.f16.
 TEST(speculation_refuses_a_draft_model_with_another_vocabulary) {
   const auto tokenizer_of = [](const std::string& name) {
     return read_model_file(check::data_path("../../models/" + name), {},
-                           [](const GgufFile& file) { return Tokenizer::load(file); });
+                           [](const GgufFile& file) { return load_tokenizer(file); });
   };
   const auto hal = tokenizer_of("hal-1.0-q8_0.gguf"), tycho = tokenizer_of("tycho-1.0-q8_0.gguf"),
              starter = tokenizer_of("starter-q8_0.gguf");

@@ -8,7 +8,7 @@
 #include "engine/debug/inspect.h"
 #include "formats/hf/model_file.h"
 #include "support/hf_folder.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 namespace monolith {
 namespace {
@@ -32,7 +32,7 @@ void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case&
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
-  const auto tokenizer = Tokenizer::load(file);
+  const auto tokenizer = load_tokenizer(file);
   // The regular expression denoted by the file's pre-tokenizer name.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
@@ -79,7 +79,7 @@ void check_case(const Case& one, size_t shards) {
   write_folder(folder, **file, one, shards);
   const auto opened = open_model_file(folder.path());
   if (!opened) return check::fail(__FILE__, __LINE__, opened.error().message);
-  const auto want = Tokenizer::load(**file), got = Tokenizer::load(**opened);
+  const auto want = load_tokenizer(**file), got = load_tokenizer(**opened);
   REQUIRE(want.ok());
   if (!got) return check::fail(__FILE__, __LINE__, got.error().message);
   CHECK_EQ((*got)->n_vocab(), (*want)->n_vocab());

@@ -6,7 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "engine/debug/debug_vision_logits.h"
-#include "formats/hf/vision_folder.h"
+#include "formats/hf/folder.h"
 #include "support/hf_folder.h"
 #include "support/vision_folder.h"
 

@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "formats/gguf/gguf.h"
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 #include "fuzz/seeds.h"
 #include "fuzz/target.h"
 
@@ -70,8 +70,8 @@ bool reads(std::string_view target, std::string_view input) {
     std::memcpy(image.data(), input.data(), input.size());
     return GgufFile::parse(image).ok();
   }
-  monolith::grammar::JsonDocument document;
-  monolith::grammar::JsonId root;
+  monolith::json::Document document;
+  monolith::json::Id root;
   std::string error;
   return document.parse(halves({reinterpret_cast<const uint8_t*>(input.data()), input.size()}).first, root, error);
 }

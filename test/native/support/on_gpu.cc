@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/registry/registry.h"
 #include "emulator/emulator.h"
 #include "emulator/runtime_emulated.h"
 #include "check.h"
@@ -20,7 +21,7 @@ monolith::cuda::Faults& monolith::cuda::faults() {
 namespace {
 
 std::string missing_gpu() {
-  const auto devices = monolith::cuda_devices();
+  const auto devices = monolith::cuda_backend_kind().probe();
   return devices ? "" : devices.error().message;
 }
 [[maybe_unused]] const bool asked = check::needs(missing_gpu);

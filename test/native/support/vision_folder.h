@@ -10,7 +10,7 @@
 
 #include "support/family_folder.h"
 #include "support/vision_golden.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 namespace monolith::testing {
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "formats/gguf/tokenizer.h"
 #include "engine/engine_fixture.h"
 #include "support/golden.h"
 #include "support/json.h"

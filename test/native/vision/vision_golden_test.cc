@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/sha256.h"
 #include "support/vision_golden.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 #include "vision/load_options.h"
 #include "vision/vision.h"
 
@@ -38,7 +38,7 @@ std::optional<Pair> open_pair(const Json& json) {
   if (!text) return fail(text.error());
   auto model = VisionModel::load(**file, {});
   if (!model) return fail(model.error());
-  auto tokenizer = Tokenizer::load(**text);
+  auto tokenizer = load_tokenizer(**text);
   if (!tokenizer) return fail(tokenizer.error());
   const Result<TextModelFacts> facts = read_text_facts(**text, **tokenizer);
   if (!facts) return fail(facts.error());

@@ -7,8 +7,7 @@
 #include "formats/hf/folder.h"
 #include "formats/hf/model_file.h"
 #include "support/hf_folder.h"
-#include "text/tokenizer/extension_keys.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 using namespace monolith;
 using namespace monolith::testing;
@@ -108,7 +107,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
   REQUIRE(q.size() == 32);
   CHECK(q[4] == 8 && q[8] == 4 && q[12] == 12 && q[16] == 16 && q[20] == 24);
 
-  const auto tokenizer = Tokenizer::load(*file);
+  const auto tokenizer = load_tokenizer(*file);
   REQUIRE(tokenizer.ok());
   CHECK_EQ((*tokenizer)->n_vocab(), 6);  // The vocabulary has one token per row of the embedding table.
   CHECK_EQ((*tokenizer)->bos(), 3);
@@ -334,7 +333,7 @@ Parts kimi() {
 TEST(kimi_folders_have_tokens_by_rank) {
   const auto file = open(kimi());
   REQUIRE(file != nullptr);
-  auto tokenizer = Tokenizer::load(*file);
+  auto tokenizer = load_tokenizer(*file);
   REQUIRE(tokenizer.ok());
   const auto ids = [&](std::string_view text) {
     std::vector<TokenId> out;
@@ -371,7 +370,7 @@ TEST(special_tokens_remove_adjacent_white_space) {
   replace(parts.tokenizer, "\"content\":\"<s>\"", "\"lstrip\":true,\"rstrip\":true,\"content\":\"<s>\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
-  const auto tokenizer = Tokenizer::load(*file);
+  const auto tokenizer = load_tokenizer(*file);
   REQUIRE(tokenizer.ok());
   std::vector<TokenId> ids;
   (*tokenizer)->encode("a \u3000\n<s>  \t\u00A0b <s><s> ", {.parse_special = true}, ids);
@@ -520,7 +519,7 @@ TEST(normalizers_of_folders_are_applied) {
   const auto file = open(parts);
   REQUIRE(file != nullptr);
   CHECK_EQ(**file->string(kNormalFormKey), std::string("NFKC"));
-  const auto tokenizer = Tokenizer::load(*file);
+  const auto tokenizer = load_tokenizer(*file);
   REQUIRE(tokenizer.ok());
   std::vector<TokenId> ids;
   (*tokenizer)->encode("\uFF41\uFF42 \u00AAa<s>b", {.parse_special = true}, ids);
@@ -570,7 +569,7 @@ TEST(damaged_json_never_crashes) {
     const auto file = open_model_file(folder.path());
     if (!file) continue;
     ++opened;
-    (void)Tokenizer::load(**file).ok();
+    (void)load_tokenizer(**file).ok();
   }
   CHECK(opened > 0);
 }
@@ -586,7 +585,7 @@ TEST(unigram_tokenizers_are_translated) {
   parts.generation.clear();
   const auto file = open(parts);
   REQUIRE(file != nullptr);
-  const auto tokenizer = Tokenizer::load(*file);
+  const auto tokenizer = load_tokenizer(*file);
   REQUIRE(tokenizer.ok());
   std::vector<TokenId> ids;
   (*tokenizer)->encode("ab  a ?", {.add_special = true}, ids);

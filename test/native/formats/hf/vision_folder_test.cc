@@ -1,6 +1,6 @@
 // Tests the errors for directories with invalid vision encoders: every message names the file and the key, or the
 // tensor. engine/hf_vision_test.cc tests the results of valid directories.
-#include "formats/hf/vision_folder.h"
+#include "formats/hf/folder.h"
 
 #include <string>
 #include <tuple>

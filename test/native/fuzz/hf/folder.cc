@@ -9,7 +9,7 @@
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
 #include "support/hf_folder.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 using namespace monolith;
 using namespace monolith::fuzzing;
@@ -92,7 +92,7 @@ FUZZ_TARGET(folder) {
           folder.path(),
           {.quantize = input.size() % 2 ? std::optional(TensorType::kQ8_0) : std::nullopt, .threads = 1})) {
     read_all(**file);
-    if (const auto tokenizer = Tokenizer::load(**file); !tokenizer)
+    if (const auto tokenizer = load_tokenizer(**file); !tokenizer)
       check_refusal(tokenizer.error());
     else
       ++n_reached();

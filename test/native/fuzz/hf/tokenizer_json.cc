@@ -4,15 +4,15 @@
 #include "formats/hf/tokenizer.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 
 using namespace monolith;
 using namespace monolith::fuzzing;
 
 FUZZ_TARGET(tokenizer_json) {
   const auto [written, text] = halves(input);
-  hf::JsonDocument document;
-  hf::JsonId root = hf::kNoJson;
+  json::Document document;
+  json::Id root = json::kAbsent;
   std::string error;
   hf::RankedTokens ranks;
   const bool ranked = !written.starts_with('{');
@@ -33,7 +33,7 @@ FUZZ_TARGET(tokenizer_json) {
     return check_refusal(status.error());
   auto built = std::move(file).build();
   if (!built) return check_refusal(built.error());
-  const auto loaded = Tokenizer::load(**built);
+  const auto loaded = load_tokenizer(**built);
   if (!loaded) return check_refusal(loaded.error());
   const Tokenizer& tokenizer = **loaded;
   for (const bool special : {false, true}) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 #include "fuzz/target.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer/support.h"
@@ -97,8 +97,8 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
   }
   const bool is_json = options.kind == GrammarOptions::Kind::kJsonSchema || options.kind == GrammarOptions::Kind::kJson;
   if (position.accepts && is_json && options.suffix.empty() && !options.spelling && options.lead.most == 0) {
-    JsonDocument document;
-    JsonId root;
+    json::Document document;
+    json::Id root;
     std::string error;
     insist(document.parse(text, root, error), "a text that matches a schema is JSON", text);
   }

@@ -1,28 +1,28 @@
 // Fuzz target: any bytes are either rejected as JSON, or parsed to a document that stays equal when it is written and
 // parsed again.
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
 
 using monolith::fuzzing::insist;
-using monolith::grammar::JsonDocument;
-using monolith::grammar::JsonId;
+using monolith::json::Document;
+using monolith::json::Id;
 
 FUZZ_TARGET(json) {
-  JsonDocument document;
-  JsonId root;
+  Document document;
+  Id root;
   std::string error;
   if (!document.parse(monolith::fuzzing::text_of(input), root, error)) return monolith::fuzzing::check_message(error);
-  for (JsonId id = 0; id < document.size(); ++id)
-    if (document.is(id, JsonDocument::Kind::kNumber)) {
+  for (Id id = 0; id < document.size(); ++id)
+    if (document.is(id, Document::Kind::kNumber)) {
       volatile double number = document.number(id);
       (void)number;
     }
   insist(document.equal(root, root) || document.size() > 0, "a value equals itself");
   const std::string written = document.write(root);
-  JsonDocument again;
-  JsonId other;
-  insist(again.parse(written, other, error, 8 * JsonDocument::kMaxBytes), "a written document is JSON", error);
+  Document again;
+  Id other;
+  insist(again.parse(written, other, error, 8 * Document::kMaxBytes), "a written document is JSON", error);
   insist(again.write(other) == written, "a document is equal after it is written and parsed again", written);
   ++monolith::fuzzing::n_reached();
 }

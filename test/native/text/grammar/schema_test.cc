@@ -869,8 +869,8 @@ TEST(masks_agree_with_bytes_and_have_no_dead_ends) {
           text += bytes[token];
         }
         if (!automaton.accepts(state)) continue;
-        JsonDocument document;
-        JsonId root;
+        monolith::json::Document document;
+        monolith::json::Id root;
         std::string error;
         if (!document.parse(text, root, error)) check::fail(__FILE__, __LINE__, "not JSON: " + text + ": " + error);
       }

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace monolith::testing {
@@ -22,7 +22,7 @@ inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded =
 
   const auto file = GgufFile::parse(std::as_bytes(std::span(image)));
   if (!file) return true;  // The `gguf` fuzz target covers files that the parser rejects.
-  const auto loaded = Tokenizer::load(**file);
+  const auto loaded = load_tokenizer(**file);
   if (!loaded) return !loaded.error().message.empty() && loaded.error().message.size() < 1000;
   const Tokenizer& tokenizer = **loaded;
   if (n_loaded != nullptr) ++*n_loaded;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/gguf/tokenizer.h"
 #include "check.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/support.h"
 
 using namespace monolith;

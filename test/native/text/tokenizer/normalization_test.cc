@@ -1,11 +1,11 @@
 // Tests Unicode normalization: the result of each form, and its use in tokenizers. `npm run test:tokenizers` compares
 // more texts with Hugging Face's library.
+#include "formats/gguf/tokenizer.h"
 #include "text/tokenizer/normalization.h"
 
 #include <string>
 
 #include "check.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/support.h"
 
 using namespace monolith;

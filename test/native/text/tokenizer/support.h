@@ -7,7 +7,7 @@
 
 #include "formats/gguf/gguf_builder.h"
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/tokenizer.h"
+#include "formats/gguf/tokenizer.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::testing {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <map>
 
+#include "formats/gguf/tokenizer.h"
 #include "check.h"
 #include "text/tokenizer/charsmap.h"
-#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/support.h"
 
 using namespace monolith;

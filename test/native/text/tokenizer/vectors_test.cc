@@ -3,6 +3,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "formats/gguf/tokenizer.h"
 #include "check.h"
 #include "support/json.h"
 #include "text/tokenizer/support.h"
@@ -26,7 +27,7 @@ std::unique_ptr<const Tokenizer> open(const std::string& relative) {
   }
   auto file = GgufFile::open(path);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message), nullptr;
-  auto tokenizer = Tokenizer::load(**file);
+  auto tokenizer = load_tokenizer(**file);
   if (!tokenizer) return check::fail(__FILE__, __LINE__, tokenizer.error().message), nullptr;
   return std::move(tokenizer).value();
 }

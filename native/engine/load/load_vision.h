@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "addon/options.h"
 #include "engine/engine.h"
+#include "engine/load/load_options.h"
 #include "vision/vision.h"
 
-namespace monolith::addon {
+namespace monolith {
 
 // An engine's vision encoder. Empty if there is none. If an encoder was given but not loaded, `problem` gives the
 // reason.
@@ -45,4 +45,4 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
 // encoders. `vision.model` must not be null.
 Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision& vision, Backend& backend);
 
-}  // namespace monolith::addon
+}  // namespace monolith

@@ -1,13 +1,14 @@
-#include "addon/load_vision.h"
+#include "engine/load/load_vision.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/registry/registry.h"
+#include "formats/gguf/tokenizer.h"
 #include "formats/hf/model_file.h"
 #include "vision/load_options.h"
 
-namespace monolith::addon {
+namespace monolith {
 namespace {
 
 VisionBounds bounds_of(const LoadOptions& options, const GgufFile& file) {
@@ -76,7 +77,7 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
     if (const auto plan = (*model)->plan(width, height))
       found.image_tokens.push_back({width, height, plan->n_tokens()});
   const auto fits = read_model_file(text_path, options.file(), [&](const GgufFile& text) -> Result<bool> {
-    auto tokenizer = Tokenizer::load(text);
+    auto tokenizer = load_tokenizer(text);
     if (!tokenizer) return tokenizer.error();
     LoadOptions strict = options;
     strict.vision_optional = false;
@@ -94,7 +95,9 @@ Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision
   EngineVision sight;
   auto encoder = VisionEncoder::load(**file, vision.model, backend, options.vision_precision);
   if (!encoder && encoder.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
-    auto processor = make_cpu_backend(options.cpu());
+    BackendOptions cpu = options.backend;
+    cpu.device = "cpu";
+    auto processor = make_backend(cpu);
     if (!processor) return processor.error();
     sight.backend = std::move(*processor);
     encoder = VisionEncoder::load(**file, vision.model, *sight.backend, options.vision_precision);
@@ -104,4 +107,4 @@ Result<EngineVision> load_encoder(const LoadOptions& options, const LoadedVision
   return sight;
 }
 
-}  // namespace monolith::addon
+}  // namespace monolith

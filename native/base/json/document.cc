@@ -1,4 +1,4 @@
-#include "formats/json/json_document.h"
+#include "base/json/document.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-namespace monolith::grammar {
+namespace monolith::json {
 namespace {
 
 int hex_digit(char c) {
@@ -130,27 +130,27 @@ bool Reader::number(std::string& out) {
 
 }  // namespace
 
-JsonId JsonDocument::push(Kind kind, size_t a) {
+Id Document::push(Kind kind, size_t a) {
   nodes_.push_back({kind, static_cast<uint32_t>(a)});
-  return static_cast<JsonId>(nodes_.size() - 1);
+  return static_cast<Id>(nodes_.size() - 1);
 }
 
-JsonId JsonDocument::add_string(std::string text) {
+Id Document::add_string(std::string text) {
   strings_.push_back(std::move(text));
   return push(Kind::kString, strings_.size() - 1);
 }
 
-JsonId JsonDocument::add_number(std::string text) {
+Id Document::add_number(std::string text) {
   strings_.push_back(std::move(text));
   return push(Kind::kNumber, strings_.size() - 1);
 }
 
-JsonId JsonDocument::add_array(std::vector<JsonId> items) {
+Id Document::add_array(std::vector<Id> items) {
   arrays_.push_back(std::move(items));
   return push(Kind::kArray, arrays_.size() - 1);
 }
 
-JsonId JsonDocument::add_object(std::vector<Member> members) {
+Id Document::add_object(std::vector<Member> members) {
   if (members.size() > 1) {
     std::unordered_map<std::string_view, size_t> places;
     size_t kept = 0;
@@ -170,25 +170,23 @@ JsonId JsonDocument::add_object(std::vector<Member> members) {
   return push(Kind::kObject, objects_.size() - 1);
 }
 
-double JsonDocument::number(JsonId id) const {
-  return is(id, Kind::kNumber) ? std::strtod(text(id).c_str(), nullptr) : 0;
-}
+double Document::number(Id id) const { return is(id, Kind::kNumber) ? std::strtod(text(id).c_str(), nullptr) : 0; }
 
-JsonId JsonDocument::member(JsonId object, std::string_view name) const {
-  if (!is(object, Kind::kObject)) return kNoJson;
+Id Document::member(Id object, std::string_view name) const {
+  if (!is(object, Kind::kObject)) return kAbsent;
   for (const Member& member : members(object))
     if (member.first == name) return member.second;
-  return kNoJson;
+  return kAbsent;
 }
 
-bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes) {
+bool Document::parse(std::string_view text, Id& root, std::string& error, size_t most_bytes) {
   if (text.size() > most_bytes) {
     error = "the text is longer than " + std::to_string(most_bytes >> 20) + " MiB";
     return false;
   }
   struct Open {
     bool is_object;
-    std::vector<JsonId> items;
+    std::vector<Id> items;
     std::vector<Member> members;
     std::string key;
   };
@@ -200,7 +198,7 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
   };
   for (;;) {
     in.skip_space();
-    JsonId value = kNoJson;
+    Id value = kAbsent;
     std::string string;
     const bool is_object = in.take('{');
     if (is_object || in.take('[')) {
@@ -305,7 +303,7 @@ struct Significant {
 
 }  // namespace
 
-bool JsonDocument::equal(JsonId a, JsonId b) const {
+bool Document::equal(Id a, Id b) const {
   if (a == b) return true;
   if (kind(a) != kind(b)) return false;
   switch (kind(a)) {
@@ -321,8 +319,8 @@ bool JsonDocument::equal(JsonId a, JsonId b) const {
     case Kind::kObject: {
       if (members(a).size() != members(b).size()) return false;
       for (const Member& one : members(a)) {
-        const JsonId other = member(b, one.first);
-        if (other == kNoJson || !equal(one.second, other)) return false;
+        const Id other = member(b, one.first);
+        if (other == kAbsent || !equal(one.second, other)) return false;
       }
       return true;
     }
@@ -350,7 +348,7 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-std::string JsonDocument::write(JsonId id) const {
+std::string Document::write(Id id) const {
   switch (kind(id)) {
     case Kind::kNull: return "null";
     case Kind::kTrue: return "true";
@@ -359,7 +357,7 @@ std::string JsonDocument::write(JsonId id) const {
     case Kind::kString: return quoted(text(id));
     case Kind::kArray: {
       std::string out = "[";
-      for (const JsonId item : items(id)) out += (out.size() > 1 ? "," : "") + write(item);
+      for (const Id item : items(id)) out += (out.size() > 1 ? "," : "") + write(item);
       return out + ']';
     }
     case Kind::kObject: {
@@ -374,4 +372,4 @@ std::string JsonDocument::write(JsonId id) const {
   return {};
 }
 
-}  // namespace monolith::grammar
+}  // namespace monolith::json

@@ -1,0 +1,49 @@
+// The backends of this build, by name. Models are loaded through it, so nothing above knows a particular backend. Any
+// thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace monolith {
+
+// What a backend is created with. A backend ignores the options that do not concern it.
+struct BackendOptions {
+  std::string device = "auto";  // "auto", a backend's name, or NAME:N for its device number N.
+  int threads = 0;              // CPU: 0 = one thread per core.
+  std::string isa = "auto";     // CPU: see CpuBackendOptions.
+  bool exact = false;           // For tests: float32 weights and activations that are not rounded.
+  bool batch_invariant = true;  // GPU: a token's result has the same bits whatever else is in the batch.
+  std::string cublaslt = {};    // CUDA: path of cuBLASLt, or "auto" (see CudaBackendOptions).
+
+  bool operator==(const BackendOptions&) const = default;
+};
+
+// A kind of backend. A kind that this build lacks has a probe() that says why, so that it is refused by name.
+struct BackendKind {
+  std::string_view name;
+  bool has_devices;  // Whether there may be several devices: NAME:N selects one of them.
+  // Returns the names of the devices that can be used, or an error with the reason why there are none.
+  Result<std::vector<std::string>> (*probe)();
+  // Called only after a successful probe.
+  Result<std::unique_ptr<Backend>> (*create)(const BackendOptions& options, int device);
+};
+
+// All kinds, in the order in which "auto" tries them. Each link variant (backend/registry/) defines it.
+std::span<const BackendKind> backend_kinds();
+
+// Whether make_backend() accepts this device name, whether or not there is such a device.
+bool is_device(std::string_view name);
+// The device names that is_device() accepts, for messages: "auto, cpu, cuda or cuda:N".
+std::string device_names();
+
+// Creates the backend for options.device. "auto" selects the first kind that this machine can use. Returns the errors
+// of the kind's probe() and create(), prefixed with the device name unless it is the only device of its kind.
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
+
+}  // namespace monolith
