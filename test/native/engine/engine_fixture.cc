@@ -1,5 +1,6 @@
-include "formats/gguf/tokenizer.h"
 #include "engine/engine_fixture.h"
+
+#include "formats/gguf/tokenizer.h"
 
     namespace monolith::testing {
 

@@ -1,5 +1,6 @@
-include "formats/gguf/tokenizer.h"
 #include "support/vision_folder.h"
+
+#include "formats/gguf/tokenizer.h"
 
     namespace monolith::testing {
 

@@ -1,5 +1,6 @@
-include "formats/gguf/tokenizer.h"
 #include "text/tokenizer/support.h"
+
+#include "formats/gguf/tokenizer.h"
 
     namespace monolith::testing {
 
