@@ -26,7 +26,7 @@ await run(async () => {
   const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
   try {
     process.env.TMPDIR = temporary;
-    const passed = await runTests(files.length > 0 ? files : filesOf(options.slow ? '.slow.js' : '.test.js'), {
+    const passed = await runTests(files.length > 0 ? files : filesOf(options.slow ? '.slow.ts' : '.test.ts'), {
       jobs: Number(options.jobs ?? (options.slow ? 1 : kJobs)),
       timeoutS: options.slow ? 3600 : 300,
       wholeOutput: options.reporter === 'tap',
@@ -37,8 +37,9 @@ await run(async () => {
   }
 });
 
+/** The compiled tests whose sources exist. The compiler leaves the output of deleted files behind. */
 function filesOf(ending) {
-  return readdirSync(join(root, 'build', 'test'), { recursive: true, encoding: 'utf8' })
+  return readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith(ending))
-    .map((file) => join('build', 'test', file));
+    .map((file) => join('build', 'test', file.replace(/ts$/, 'js')));
 }
