@@ -6,7 +6,14 @@ import { join, relative } from 'node:path';
 import { root } from './setup.mjs';
 
 /** Files that measure times. They run after the others, one at a time. */
-const kAlone = [];
+const kAlone = [
+  'admission/shared-processes',
+  'bench/victim',
+  'e2e/structured-bombs',
+  'generation/upstream/servers',
+  'operator/tuning',
+  'shared/resolve-host',
+];
 
 /** Time for a process to exit after its last test. */
 const kExitMs = 60_000;
