@@ -1,44 +1,45 @@
-// npm test [-- tap arguments]: installs and builds what is missing, checks all types, runs the tests.
-// npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts).
-import { spawnSync } from 'node:child_process';
+// npm test [-- FILES] [--jobs=N] [--reporter=tap]: installs and builds what is missing, checks all types, runs the tests
+// (build/test/**/*.test.js). With --reporter=tap, prints the output of all files, not only of those that fail.
+// npm run test:slow does the same for the tests that take long and rarely fail (*.slow.ts), one at a time.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { runTests } from './run-tests.mjs';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
-const isSlow = process.argv.includes('--slow');
+// Most tests wait more than they compute.
+const kJobs = availableParallelism() + 2;
 
-await run(
-  async () => {
-    ensureTools();
-    ensurePackages();
-    await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
-    await buildWeb({ check: true });
-    await buildNative({ tests: true, slow: isSlow });
-    const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
-    // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
-    // test crashed.
-    const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
-    try {
-      const { status } = spawnSync(process.execPath, [tap, 'run', ...tapArguments()], {
-        cwd: root,
-        stdio: 'inherit',
-        env: { ...process.env, TMPDIR: temporary },
-      });
-      process.exitCode = status ?? 1;
-    } finally {
-      rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
-    }
-  },
-  { passesHelp: true },
-);
+await run(async () => {
+  const { values: options, positionals: files } = parseArgs({
+    allowPositionals: true,
+    options: { slow: { type: 'boolean' }, jobs: { type: 'string' }, reporter: { type: 'string' } },
+  });
+  ensureTools();
+  ensurePackages();
+  await buildTypeScript({ tests: true }); // first, because it reports type errors within seconds
+  await buildWeb({ check: true });
+  await buildNative({ tests: true, slow: options.slow === true });
+  // Temporary files from all tests (data directories, models, browser profiles) are removed after the run, even if a
+  // test crashed.
+  const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
+  try {
+    process.env.TMPDIR = temporary;
+    const passed = await runTests(files.length > 0 ? files : filesOf(options.slow ? '.slow.ts' : '.test.ts'), {
+      jobs: Number(options.jobs ?? (options.slow ? 1 : kJobs)),
+      timeoutS: options.slow ? 3600 : 300,
+      wholeOutput: options.reporter === 'tap',
+    });
+    process.exitCode = passed ? 0 : 1;
+  } finally {
+    rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
+  }
+});
 
-/** The arguments for tap. `--slow` stands for the slow tests, one at a time. */
-function tapArguments() {
-  const words = process.argv.slice(2);
-  if (!isSlow) return words;
-  const slow = readdirSync(join(root, 'build', 'test'), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.slow.js'))
-    .map((file) => join('build', 'test', file));
-  return [...words.filter((word) => word !== '--slow'), '--jobs=1', '--timeout=3600', ...slow.sort()];
+/** The compiled tests whose sources exist. The compiler leaves the output of deleted files behind. */
+function filesOf(ending) {
+  return readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith(ending))
+    .map((file) => join('build', 'test', file.replace(/ts$/, 'js')));
 }

@@ -1,4 +1,4 @@
-// Runs the commands as an operator would: as real processes on a real data directory.
+// Runs the commands as an operator would, on a real data directory.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,6 +17,7 @@ import { configWith } from '../../src/config/load.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
+import { commandHost } from '../support/command-host.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
 t.setTimeout(300_000); // the machine may be busy
@@ -35,6 +36,9 @@ function monolith(args: string[], input = ''): { status: number | null; out: str
   return { status, out: stdout, err: stderr };
 }
 
+/** Runs a command that reads no input and starts no server. */
+const command = commandHost(t, { MONOLITH_DATA_DIR: dataDir });
+
 t.test('prints the command name in the form that can be typed in the working directory', (t) => {
   t.equal(commandName(packageRoot, packageRoot), './monolith');
   t.equal(commandName(packageRoot, join(packageRoot, 'src')), '../monolith');
@@ -49,9 +53,9 @@ t.test('prints the command name in the form that can be typed in the working dir
   t.end();
 });
 
-t.test('prints version and help, and refuses invalid arguments', (t) => {
-  t.match(monolith(['--version']), { status: 0, out: `${VERSION}\n` });
-  const help = monolith(['--help']);
+t.test('prints version and help, and refuses invalid arguments', async (t) => {
+  t.match(await command(['--version']), { status: 0, out: `${VERSION}\n` });
+  const help = await command(['--help']);
   t.equal(help.status, 0);
   for (const word of [
     'serve',
@@ -66,16 +70,15 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   ])
     t.match(help.out, word);
   t.ok(help.out.split('\n').length < 80, 'short');
-  t.equal(monolith(['serve', '--help']).out, help.out);
-  t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, '--help wins over other arguments');
-  t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
-  t.match(monolith(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
-  t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
+  t.equal((await command(['serve', '--help'])).out, help.out);
+  t.equal((await command(['serve', '--port', '1', '-h'])).out, help.out, '--help wins over other arguments');
+  t.match((await command(['serve', '--help', '--all'])).out, /\nEngine:\n.*--engine-stall-ms /s);
+  t.match(await command(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
+  t.match(await command(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,
     err: 'monolith: /nothing.gguf: does not exist\n',
   });
-  t.end();
 });
 
 /** The commands run in this process, because starting a process for each case would take a minute. */
@@ -94,7 +97,7 @@ const COMMANDS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = 
 };
 
 t.test('every command names an unknown flag in the error, and refuses invalid flags and words alike', async (t) => {
-  const listed = /^Commands:\n([^]*?)\n\n/m.exec(monolith(['--help']).out)?.[1] ?? '';
+  const listed = /^Commands:\n([^]*?)\n\n/m.exec((await command(['--help'])).out)?.[1] ?? '';
   t.same(
     listed.split('\n').map((line) => line.trim().split(' ')[0] ?? ''),
     Object.keys(COMMANDS),
@@ -125,14 +128,14 @@ t.test('every command names an unknown flag in the error, and refuses invalid fl
     [['--version', '--xyzzy'], '--xyzzy: unknown flag.'],
     [['--version', 'what'], 'unexpected argument "what"'],
   ] as const)
-    t.match(monolith([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
+    t.match(await command([...words]), { status: 2, out: '', err: `monolith: ${message}\n` }, words.join(' '));
 });
 
-t.test('inspect describes a model file and says why it cannot be served', (t) => {
-  const report = monolith(['inspect', embeddedModel]);
+t.test('inspect describes a model file and says why it cannot be served', async (t) => {
+  const report = await command(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);
-  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as {
+  const whole = JSON.parse((await command(['inspect', embeddedModel, '--json'])).out) as {
     tensors: unknown[];
     plan: {
       pages: number;
@@ -148,17 +151,20 @@ t.test('inspect describes a model file and says why it cannot be served', (t) =>
   t.match(whole.plan, { fullPages: 1, windowPages: 0, pagesFilled: 1 });
   t.notMatch(report.out, 'idle');
   // Layers of different sizes share pages.
-  const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
+  const unequal = await command([
+    'inspect',
+    join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf'),
+  ]);
   t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
   // A vision encoder on its own, and one with a text model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
-  const alone = monolith(['inspect', tower]);
+  const alone = await command(['inspect', tower]);
   t.match(alone, {
     status: 1,
     out: /cannot be served +architecture 'clip' is a vision encoder; serve its text model, .*\n\nVision: /,
   });
   t.notMatch(alone.out, 'does not fit');
-  t.match(monolith(['inspect', embeddedModel, '--vision', tower]), {
+  t.match(await command(['inspect', embeddedModel, '--vision', tower]), {
     status: 1,
     out: /does not fit +.* its embedding size is 256, but that of the text model is 160\n/,
   });
@@ -178,19 +184,18 @@ t.test('inspect describes a model file and says why it cannot be served', (t) =>
       Buffer.alloc(64),
     ]),
   );
-  t.match(monolith(['inspect', adapter]), {
+  t.match(await command(['inspect', adapter]), {
     status: 1,
     out: /cannot be served +the file is an adapter \(LoRA\), which is not supported; /,
   });
   const bad = join(dataDir, 'bad.gguf');
   writeFileSync(bad, 'GGUFxxxx');
-  const refused = monolith(['inspect', bad]);
+  const refused = await command(['inspect', bad]);
   t.equal(refused.status, 2);
   t.match(refused.err, /^monolith: inspect: .+\n$/);
-  t.end();
 });
 
-t.test('debug prints token IDs and logits', (t) => {
+t.test('debug prints token IDs and logits', async (t) => {
   const text = 'Hello <|im_end|> wörld';
   const ids = JSON.parse(monolith(['debug', 'tokens', '--model', embeddedModel], text).out) as number[];
   const parsed = JSON.parse(
@@ -198,7 +203,7 @@ t.test('debug prints token IDs and logits', (t) => {
   ) as number[];
   t.ok(ids.length > parsed.length, 'special tokens in the text are plain text unless --parse-special is given');
   t.ok(parsed.includes(1527));
-  const logits = monolith([
+  const logits = await command([
     'debug',
     'logits',
     '--model',
@@ -228,15 +233,14 @@ t.test('debug prints token IDs and logits', (t) => {
     continuation.tokens[0],
     'greedy decoding takes the largest logit',
   );
-  t.match(monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), {
+  t.match(await command(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), {
     status: 2,
     err: /--ids takes a JSON array/,
   });
-  t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is required/ });
-  t.end();
+  t.match(await command(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is required/ });
 });
 
-t.test('an error is one line, and --log-level debug adds the stack', (t) => {
+t.test('an error is one line, and --log-level debug adds the stack', async (t) => {
   for (const [args, line] of [
     [['debug', 'tokens', '--model', '/nope'], /^monolith: debug: .*\/nope.*\n$/],
     [['debug', 'tokens', '--model', dataDir], /^monolith: debug: .+\n$/],
@@ -251,31 +255,29 @@ t.test('an error is one line, and --log-level debug adds the stack', (t) => {
     [['inspect', dataDir], /^monolith: inspect: .+\n$/],
     [['serve', '--config', dataDir], /^monolith: .+\n$/],
   ] as const) {
-    const { status, out, err } = monolith([...args]);
+    const { status, out, err } = await command([...args]);
     t.equal(status, 2, args.join(' '));
     t.equal(out, '');
     t.match(err, line);
     t.notMatch(err, /Error|\n./, args.join(' '));
   }
   t.match(
-    monolith(['debug', 'tokens', '--model', '/nope', '--log-level', 'debug']).err,
+    (await command(['debug', 'tokens', '--model', '/nope', '--log-level', 'debug'])).err,
     /^monolith: UsageError: debug: .*\n +at /,
   );
-  t.end();
 });
 
-t.test('models lists the models and reports broken files', (t) => {
-  t.match(monolith(['models']).out, /hal-1\.0 .*\nclarke-1\.0 .*\ntycho-1\.0 /);
-  t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [
+t.test('models lists the models and reports broken files', async (t) => {
+  t.match((await command(['models'])).out, /hal-1\.0 .*\nclarke-1\.0 .*\ntycho-1\.0 /);
+  t.match(JSON.parse((await command(['models', '--json', '--model', `mine=${embeddedModel}`])).out), [
     { id: 'mine', file: embeddedModel, problem: null },
   ]);
   const cut = join(dataDir, 'cut.gguf');
   writeFileSync(cut, readFileSync(embeddedModel).subarray(0, 200_000));
-  t.match(monolith(['models', '--model', `whole=${embeddedModel}`, '--model', `cut=${cut}`]), {
+  t.match(await command(['models', '--model', `whole=${embeddedModel}`, '--model', `cut=${cut}`]), {
     status: 1,
     out: /\nwhole .*starter-q8_0\.gguf\ncut .*cannot be served: .*cut\.gguf: .*truncated/,
   });
-  t.end();
 });
 
 t.test('chats with a running server, and without one', async (t) => {

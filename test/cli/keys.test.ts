@@ -1,33 +1,25 @@
-// Runs `monolith keys` as an operator would: as real processes on a real data directory.
+// Runs `monolith keys` as an operator would: on a real data directory.
 
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
-import { main } from '../e2e/monolith.js';
+import { commandHost } from '../support/command-host.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
-function monolith(args: string[]): { status: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
-    encoding: 'utf8',
-    timeout: 240_000,
-    env: { ...process.env, MONOLITH_DATA_DIR: dataDir },
-  });
-  return { status, out: stdout, err: stderr };
-}
+const monolith = commandHost(t, { MONOLITH_DATA_DIR: dataDir });
 
-t.test('creates, lists and revokes keys', (t) => {
-  const created = monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
+t.test('creates, lists and revokes keys', async (t) => {
+  const created = await monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
   t.equal(created.status, 0);
   t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
-  const [key] = JSON.parse(monolith(['keys', 'list', '--json']).out) as Record<string, unknown>[];
+  const [key] = JSON.parse((await monolith(['keys', 'list', '--json'])).out) as Record<string, unknown>[];
   t.match(key, {
     name: 'ci',
     models: ['tycho-1.0'],
@@ -35,11 +27,11 @@ t.test('creates, lists and revokes keys', (t) => {
     last4: created.out.trim().slice(-4),
     last_used_at: null,
   });
-  t.notMatch(monolith(['keys', 'list']).out, created.out.trim().slice(12));
-  t.equal(monolith(['keys', 'revoke', created.out.slice(0, 11)]).status, 0);
-  t.match(monolith(['keys', 'list']).out, /revoked/);
-  t.match(monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
-  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), {
+  t.notMatch((await monolith(['keys', 'list'])).out, created.out.trim().slice(12));
+  t.equal((await monolith(['keys', 'revoke', created.out.slice(0, 11)])).status, 0);
+  t.match((await monolith(['keys', 'list'])).out, /revoked/);
+  t.match(await monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
+  t.match(await monolith(['keys', 'create', '--expires', '2020-01-01']), {
     status: 2,
     out: '',
     err: 'monolith: keys: --expires 2020-01-01 is in the past\n',
@@ -56,16 +48,15 @@ t.test('creates, lists and revokes keys', (t) => {
       /^$/,
     ],
   ] as const)
-    t.match(monolith(['keys', 'create', ...flags]), { status: 0, out: /^sk-\S+\n$/, err });
-  t.match(monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is not one of inference/ });
-  t.end();
+    t.match(await monolith(['keys', 'create', ...flags]), { status: 0, out: /^sk-\S+\n$/, err });
+  t.match(await monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is not one of inference/ });
 });
 
-t.test('sets limits and organizations, and rotates keys', (t) => {
-  const revoked = (JSON.parse(monolith(['keys', 'list', '--json']).out) as { id: string; status: string }[]).find(
-    ({ status }) => status === 'revoked',
-  )?.id as string;
-  const limited = monolith([
+t.test('sets limits and organizations, and rotates keys', async (t) => {
+  const revoked = (
+    JSON.parse((await monolith(['keys', 'list', '--json'])).out) as { id: string; status: string }[]
+  ).find(({ status }) => status === 'revoked')?.id as string;
+  const limited = await monolith([
     'keys',
     'create',
     '--name',
@@ -78,10 +69,10 @@ t.test('sets limits and organizations, and rotates keys', (t) => {
   ]);
   t.match(JSON.parse(limited.out), { name: 'limited', limits: { '*': { rpm: 10 } }, secret: /^sk-/ });
   const { id, secret } = JSON.parse(limited.out) as { id: string; secret: string };
-  const rotated = monolith(['keys', 'rotate', id, '--overlap', '1h']);
+  const rotated = await monolith(['keys', 'rotate', id, '--overlap', '1h']);
   t.match(rotated.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
   t.not(rotated.out.trim(), secret);
-  const all = JSON.parse(monolith(['keys', 'list', '--json', '--organization', 'Default']).out) as Record<
+  const all = JSON.parse((await monolith(['keys', 'list', '--json', '--organization', 'Default'])).out) as Record<
     string,
     unknown
   >[];
@@ -93,23 +84,26 @@ t.test('sets limits and organizations, and rotates keys', (t) => {
     all.find((one) => one['id'] === id),
     { status: 'active', revoked_at: /^\d{4}-/ },
   );
-  t.match(monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
-  t.match(monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
-  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
-  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), {
+  t.match(await monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
+  t.match(await monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
+  t.match(await monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
+  t.match(await monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), {
     status: 2,
     out: '',
     err: 'monolith: keys: --limits: *.rpn: is not a limit; the limits are rpm, tpm, concurrency\n',
   });
-  t.match(monolith(['keys', 'list', '--organization', 'Nobody']), {
+  t.match(await monolith(['keys', 'list', '--organization', 'Nobody']), {
     status: 2,
     err: /there is no organization "Nobody"/,
   });
-  t.end();
 });
 
 t.test('lists the organization of each key if there are several', async (t) => {
-  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'with only one organization, there is no such column');
+  t.notMatch(
+    (await monolith(['keys', 'list'])).out,
+    'ORGANIZATION',
+    'with only one organization, there is no such column',
+  );
   const store = await openStore(dataDir);
   const { signUps } = new LmdbDirectory(store);
   for (const name of ['first', 'Harbour']) {
@@ -122,10 +116,10 @@ t.test('lists the organization of each key if there are several', async (t) => {
     );
   }
   await store.close();
-  t.equal(monolith(['keys', 'create', '--name', 'theirs', '--organization', 'Harbour']).status, 0);
+  t.equal((await monolith(['keys', 'create', '--name', 'theirs', '--organization', 'Harbour'])).status, 0);
   t.match(
-    monolith(['keys', 'list']).out,
+    (await monolith(['keys', 'list'])).out,
     /^ID +KEY +ORGANIZATION +NAME .*\n(.*\n)*key_\S+ +sk-\S+ +Harbour +theirs +active /,
   );
-  t.notMatch(monolith(['keys', 'list', '--organization', 'Harbour']).out, 'ORGANIZATION');
+  t.notMatch((await monolith(['keys', 'list', '--organization', 'Harbour'])).out, 'ORGANIZATION');
 });

@@ -1,6 +1,6 @@
 // Imports a data directory into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes,
 // keys and passwords still work, and the directory is unchanged.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { once } from 'node:events';
@@ -21,6 +21,7 @@ import { LmdbUsageStore } from '../../src/storage/lmdb/usage/usage-store.js';
 import { PostgresUsageStore } from '../../src/storage/postgres/usage/usage-store.js';
 import type { UsageStore } from '../../src/usage/usage-store.js';
 import { eventually, main } from '../e2e/monolith.js';
+import { commandHost } from '../support/command-host.js';
 import { entry } from '../requests/request-log.js';
 import { postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';
@@ -99,10 +100,11 @@ const digest = (): string =>
     .digest('hex');
 const before = digest();
 const url = await postgres.create();
-const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--database', to];
+const words = (to: string): string[] => ['state', 'import', '--from', folder, '--database', to];
+const monolith = commandHost(t, {});
 
 t.test('an interrupted import resumes and ends with the same contents as the folder', async (t) => {
-  const cut = spawn(process.execPath, words(url), { stdio: 'ignore' });
+  const cut = spawn(process.execPath, [main, ...words(url)], { stdio: 'ignore' });
   const rows = async (): Promise<number> =>
     (
       await postgres
@@ -112,11 +114,11 @@ t.test('an interrupted import resumes and ends with the same contents as the fol
   await eventually(async () => Number(await rows()) > 20 || cut.exitCode !== null);
   cut.kill('SIGKILL');
   if (cut.exitCode === null && cut.signalCode === null) await once(cut, 'exit');
-  const again = spawnSync(process.execPath, words(url), { encoding: 'utf8' });
-  t.equal(again.status, 0, again.stderr);
-  t.match(again.stdout, /usage-rows +3600 +[0-9a-f]{16}[\s\S]*requests +700 [\s\S]*Imported and verified all data/);
+  const again = await monolith(words(url));
+  t.equal(again.status, 0, again.err);
+  t.match(again.out, /usage-rows +3600 +[0-9a-f]{16}[\s\S]*requests +700 [\s\S]*Imported and verified all data/);
   t.equal(digest(), before, 'the folder is unchanged');
-  t.equal(spawnSync(process.execPath, words(url)).status, 0, 'importing again changes nothing');
+  t.equal((await monolith(words(url))).status, 0, 'importing again changes nothing');
 
   const database = openPool({ url, connections: 4, timeout_ms: 10_000 });
   t.teardown(() => database.close());
@@ -176,12 +178,12 @@ t.test('an interrupted import resumes and ends with the same contents as the fol
 
 t.test('reports tables that differ, and refuses a database that already has accounts', async (t) => {
   await postgres.ask(url, 'UPDATE usage_hours SET requests = requests + 1');
-  const differs = spawnSync(process.execPath, words(url), { encoding: 'utf8' });
+  const differs = await monolith(words(url));
   t.not(differs.status, 0);
-  t.match(differs.stderr, /differs/);
+  t.match(differs.err, /differs/);
   const own = await postgres.create();
-  t.equal(spawnSync(process.execPath, [main, 'keys', 'create', '--database', own]).status, 0);
-  const refused = spawnSync(process.execPath, words(own), { encoding: 'utf8' });
-  t.match(refused.stderr, /already contains accounts/);
+  t.equal((await monolith(['keys', 'create', '--database', own])).status, 0);
+  const refused = await monolith(words(own));
+  t.match(refused.err, /already contains accounts/);
   t.not(refused.status, 0);
 });

@@ -207,7 +207,7 @@ t.test('concurrent budget reads are limited: two run, 64 wait and the rest get 5
   await dashboard.inside((store) =>
     store.transaction(() => {
       const hours = store.table('usage-hours');
-      for (let key = 0; key < 20_000; key++)
+      for (let key = 0; key < 5_000; key++)
         void hours.put(
           [organization.id, hour, 'hal-1.0', `key_${key}`, '/v1/responses'],
           [1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1],
@@ -215,7 +215,7 @@ t.test('concurrent budget reads are limited: two run, 64 wait and the rest get 5
     }),
   );
   const path = `/organizations/${organization.id}/budget`;
-  t.match(await owner.get<BudgetObject>(path), { spent: 20_000, currency: 'EUR' });
+  t.match(await owner.get<BudgetObject>(path), { spent: 5_000, currency: 'EUR' });
   const all = await Promise.all(Array.from({ length: 100 }, async () => (await owner.fetch(path)).status));
   t.ok(all.filter((status) => status === 200).length >= 66, 'two reads run and 64 wait for their turn');
   t.ok(all.includes(503), 'reads beyond the queue get 503');

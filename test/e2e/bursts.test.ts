@@ -88,10 +88,10 @@ for (const threads of [1, 2]) {
     t.teardown(() => server.stop());
 
     await t.test(
-      'admits only 100 of 2,000 concurrent requests, plus the refill, when the limit is 100 per minute',
+      'admits only 100 of 600 concurrent requests, plus the refill, when the limit is 100 per minute',
       async (t) => {
         const began = performance.now();
-        const got = await burst(t, server, 'hal-1.0', {}, 2_000);
+        const got = await burst(t, server, 'hal-1.0', {}, 600);
         const refilled = Math.ceil((((performance.now() - began) / 1000) * 100) / 60);
         const admitted = got.filter(({ status }) => status === 200).length;
         t.ok(
@@ -108,13 +108,13 @@ for (const threads of [1, 2]) {
       },
     );
 
-    await t.test('runs only ten of 2,000 concurrent streams when the concurrency limit is ten', async (t) => {
+    await t.test('runs only ten of 600 concurrent streams when the concurrency limit is ten', async (t) => {
       const got = await burst(
         t,
         server,
         'clarke-1.0',
         { messages: [{ role: 'user', content: 'L: x' }], max_completion_tokens: 12_000, stream: true },
-        2_000,
+        600,
       );
       const running = got.filter(({ status }) => status === 200);
       t.equal(running.length, 10, 'ten streams run');
@@ -134,7 +134,7 @@ for (const threads of [1, 2]) {
       );
     });
 
-    await t.test('1,000 rejected requests of every kind leave the rate limits unchanged', async (t) => {
+    await t.test('300 rejected requests of every kind leave the rate limits unchanged', async (t) => {
       const model = 'tycho-1.0';
       const kinds: object[] = [
         { temperature: 9 },
@@ -148,7 +148,7 @@ for (const threads of [1, 2]) {
       const agent = new Agent({ keepAlive: true, maxSockets: 100 });
       t.teardown(() => agent.destroy());
       await Promise.all(
-        Array.from({ length: 1_000 }, async (_, at) => {
+        Array.from({ length: 300 }, async (_, at) => {
           const { status } = await send(server, agent, model, kinds[at % kinds.length]!);
           answers.set(status, (answers.get(status) ?? 0) + 1);
         }),
@@ -221,23 +221,24 @@ t.test('official clients wait as long as the response asks them to', async (t) =
     }
   };
 
+  const emptyBucket = async (): Promise<void> => {
+    const body = {
+      model: 'hal-1.0',
+      messages: [{ role: 'user', content: 'A: x' }],
+      max_completion_tokens: 5,
+    };
+    for (let i = 0; i < 40; i++) if ((await ask(server, '/v1/chat/completions', body)).status === 429) return;
+  };
+
   await t.test('after a 429 the first retry succeeds, because retry-after-ms is exact', async (t) => {
     for (const who of ['openai', 'anthropic'] as const) {
-      // Empty the bucket first.
-      for (let i = 0; i < 40; i++) {
-        if (
-          (
-            await ask(server, '/v1/chat/completions', {
-              model: 'hal-1.0',
-              messages: [{ role: 'user', content: 'A: x' }],
-              max_completion_tokens: 5,
-            })
-          ).status === 429
-        )
-          break;
+      let seen: Seen[] = [];
+      // On a busy machine, the bucket may refill before the client's first attempt.
+      for (let attempt = 0; attempt < 5 && seen.length < 2; attempt++) {
+        await emptyBucket();
+        seen = [];
+        await clients(seen)[who]!('hal-1.0');
       }
-      const seen: Seen[] = [];
-      await clients(seen)[who]!('hal-1.0');
       t.equal(seen.length, 2, who);
       waited(t, seen, 429);
     }

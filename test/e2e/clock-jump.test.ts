@@ -14,10 +14,10 @@ const AHEAD = clockAhead(31 * 86_400_000);
 const TOKEN = 'token-that-reads-all';
 const data = dataFolder();
 t.teardown(() => data.remove());
-const start = (env: Record<string, string> = {}): Promise<Monolith> =>
+const start = (env: Record<string, string> = {}, threads = 1): Promise<Monolith> =>
   startScripted({
     models: ['hal-1.0'],
-    args: ['--responses-retention-days', '30', '--metrics-token', TOKEN, '--http-threads', '2'],
+    args: ['--responses-retention-days', '30', '--metrics-token', TOKEN, '--http-threads', String(threads)],
     env: { MONOLITH_DATA_DIR: data.path, ...env },
   });
 const ask = (server: Monolith, path: string, init: RequestInit = {}): Promise<Response> =>
@@ -46,7 +46,7 @@ t.test('deletes nothing until an operator confirms the time', async (t) => {
   t.equal((await ready(first, TOKEN)).erasure, undefined);
   await first.stop();
 
-  const ahead = await start(AHEAD);
+  const ahead = await start(AHEAD, 2);
   for (let n = 0; n < 4; n++)
     t.same(
       [(await ready(ahead, 'sk-nobody')).erasure, (await ready(ahead, 'sk-nobody')).status],

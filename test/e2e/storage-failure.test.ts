@@ -31,7 +31,6 @@ const retrieve = async (server: Monolith, id: string): Promise<number> =>
 
 for (const [how, threads] of [
   ['sync', '1'],
-  ['sync', '2'],
   ['meta', '2'],
 ] as const) {
   t.test(

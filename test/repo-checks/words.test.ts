@@ -23,7 +23,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {};
 const words = readFileSync(join(root, 'test', 'repo-checks', 'words.txt'), 'utf8')
   .split('\n')
   .filter((line) => line !== '' && !line.startsWith('#'))
-  .map((line) => new RegExp(line));
+  .map((line) => `(?:${line})`);
+const ruledOut = new RegExp(words.join('|'));
 
 function filesIn(path: string): string[] {
   if (/\.[a-z]+$/.test(path)) return [path];
@@ -69,16 +70,20 @@ function textsOf(file: string, source: string): { line: number; text: string }[]
   return found;
 }
 
+/** Text in backticks is code, so it is not checked. */
+const withoutCode = (text: string): string => text.replace(/`[^`]*`/g, '');
+
 function linesOf(file: string): { line: number; text: string }[] {
   const source = readFileSync(join(root, file), 'utf8');
+  // Most files contain none of the wordings, not even in code. Parsing them would take ten times as long.
+  if (!source.split('\n').some((line) => ruledOut.test(line) || ruledOut.test(withoutCode(line)))) return [];
   const texts = /\.(tsx?|mjs)$/.test(file)
     ? textsOf(file, source)
     : /\.(cc|h|cuh?)$/.test(file)
       ? commentsOf(source)
       : source.split('\n').map((text, line) => ({ line, text }));
-  // Text in backticks is code, so it is not checked.
   return texts.flatMap(({ line, text }) =>
-    text.split('\n').map((part, at) => ({ line: line + at, text: part.replace(/`[^`]*`/g, '') })),
+    text.split('\n').map((part, at) => ({ line: line + at, text: withoutCode(part) })),
   );
 }
 
@@ -87,7 +92,7 @@ t.test('texts contain no wording that reads as translated', (t) => {
     .filter((file) => !QUOTING.has(file))
     .flatMap((file) =>
       linesOf(file)
-        .filter(({ text }) => words.some((word) => word.test(text)) && ALLOWED[file]?.includes(text.trim()) !== true)
+        .filter(({ text }) => ruledOut.test(text) && ALLOWED[file]?.includes(text.trim()) !== true)
         .map(({ line, text }) => `${file}:${line + 1}: ${text.trim()}`),
     );
   t.same(found, []);

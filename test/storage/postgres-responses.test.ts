@@ -16,7 +16,7 @@ leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 
-await responseStoreTests(() => openPostgres(postgres));
+await responseStoreTests(() => openPostgres(postgres), 500);
 
 t.test('a process whose lease has expired can no longer write to its background response', async (t) => {
   const one = await openPostgres(postgres);

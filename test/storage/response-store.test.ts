@@ -16,7 +16,7 @@ import { responseStoreTests } from './response-store.js';
 
 t.setTimeout(300_000); // the machine may be busy
 
-await responseStoreTests(openResponses);
+await responseStoreTests(openResponses, 2_000);
 
 t.test("a response that continues another organization's response gets no access to it", async (t) => {
   const open = await openResponses();

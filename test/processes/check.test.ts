@@ -1,16 +1,8 @@
-// Runs a few rounds with three processes under faults (rounds.ts); one of the processes has several threads. A process,
-// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. To run many rounds, use
-// npm run faults:processes. Also checks that each rule rejects an invalid history.
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// Checks that each rule for the history of three processes under faults (check.ts) rejects an invalid history.
+// rounds.slow.ts records real histories.
 import t from 'tap';
-import { withoutPostgres } from '../support/postgres.js';
-import { withoutRedis } from '../support/redis.js';
 import { problemsOf } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation } from './history.js';
-import { runRounds } from './rounds.js';
-
-t.setTimeout(600_000); // the machine may be busy
 
 const BOUNDS = { places: 1, perMinute: 2 };
 const ASKED = new Map(Array.from({ length: 10 }, (_, n) => [n, { tokens: 1, gapMs: 0 }]));
@@ -128,19 +120,3 @@ for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
     else t.match(problems.join('\n'), finds);
   });
 }
-
-t.test(
-  'the history of three rounds satisfies all rules',
-  { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false },
-  async (t) => {
-    // In these rounds, a process, then PostgreSQL, then Redis is killed.
-    const { problems, operations } = await runRounds({
-      rounds: 3,
-      first: 2,
-      seed: 1,
-      file: join(tmpdir(), 'monolith-rounds.jsonl'),
-    });
-    t.same(problems, []);
-    for (const what of ['hold 200', 'ask 200', 'store 200', 'background 200']) t.ok((operations[what] ?? 0) > 0, what);
-  },
-);

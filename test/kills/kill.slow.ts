@@ -1,8 +1,8 @@
 // Runs a few rounds of `npm run kills`, which kills the server with SIGKILL under load. After the restart, everything
 // acknowledged must be there as clients saw it. Deleted objects and revoked keys must stay gone, background responses
-// must have ended, and nothing may be stored partially.
+// must have ended, and nothing may be stored partially. Part of npm run test:slow.
 import t from 'tap';
-import { killRounds } from '../kills/rounds.js';
+import { killRounds } from './rounds.js';
 
 t.setTimeout(600_000); // the machine may be busy
 

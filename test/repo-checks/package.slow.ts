@@ -1,5 +1,5 @@
 // Tests the npm packages, packed from this build and installed in a separate directory: their contents, a server
-// started from them, and the messages when the engine's package is missing.
+// started from them, and the messages when the engine's package is missing. Part of npm run test:slow.
 import { spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,
