@@ -5,6 +5,7 @@ import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
+import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -104,6 +105,7 @@ function toGeneration(
   }
   const tools = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
+  const reasoning = reasoningSettings(chat);
   return {
     request: {
       model: chat.model,
@@ -114,8 +116,9 @@ function toGeneration(
       maxTokens,
       stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
       topLogprobs: chat.logprobs === true ? (chat.top_logprobs ?? 0) : null,
-      effort: effortOf(chat),
-      reasoningBudget: null,
+      effort: reasoning.effort,
+      reasoningBudget: thinkingBudget(chat),
+      templateVariables: reasoning.variables,
       tools,
       toolChoice: toChoice(tools, chat.tool_choice),
       parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
@@ -214,9 +217,28 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
   }
 }
 
-function effortOf(chat: ChatEnvelopeFields): GenerationRequest['effort'] {
-  if (chat.reasoning_effort != null) return chat.reasoning_effort;
-  const thinking = chat.chat_template_kwargs?.enable_thinking;
-  if (thinking === false) return 'none';
-  return thinking === true ? 'enabled' : null;
+/** `thinking` as a boolean is a template variable; as an object, it turns thinking on or off. */
+function reasoningSettings(chat: ChatEnvelopeFields): TemplateSettings {
+  const { reasoning_effort: effort, thinking, enable_thinking, preserve_thinking } = chat;
+  const object = typeof thinking === 'object' ? thinking : null;
+  const on = object === null ? null : object.type !== 'disabled';
+  const settings = templateSettings(chat.chat_template_kwargs, {
+    parameters: {
+      enable_thinking,
+      preserve_thinking,
+      thinking: typeof thinking === 'boolean' ? thinking : null,
+      clear_thinking: chat.clear_thinking ?? object?.clear_thinking,
+    },
+    effort: effort == null ? null : { value: effort, param: 'reasoning_effort' },
+    thinking: on === null ? null : { on, param: 'thinking' },
+  });
+  if (on === null) return settings;
+  if (settings.effort !== null && on !== (settings.effort !== 'none'))
+    refuse('conflicting_parameters', 'thinking', 'thinking and reasoning_effort contradict each other.');
+  return { ...settings, effort: settings.effort ?? (on ? 'enabled' : 'none') };
+}
+
+function thinkingBudget({ thinking }: ChatEnvelopeFields): number | null {
+  if (typeof thinking !== 'object' || thinking === null || thinking.type === 'disabled') return null;
+  return thinking.budget_tokens ?? null;
 }

@@ -122,7 +122,8 @@ function toGeneration(
   { maxTokens, stream, generates }: Output,
 ): MessagesGeneration {
   refuseUnserved(wire);
-  const { effort, reasoningBudget, visible } = thinkingSettings(wire, generates ? maxTokens : null);
+  const thinking = thinkingSettings(wire, generates ? maxTokens : null);
+  const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;
   const format = outputFormat(wire);
   const tools = toolDefinitions(wire);
   checkOutputFormat(format);
@@ -154,7 +155,9 @@ function toGeneration(
       stop: wire.stop_sequences ?? [],
       topLogprobs: null,
       effort,
+      promptEffort,
       reasoningBudget,
+      templateVariables,
       tools,
       toolChoice: toolChoice(wire, tools),
       parallelToolCalls: !(

@@ -26,6 +26,7 @@ const FIELDS = [
   'tool_choice',
   'text',
   'reasoning',
+  'chat_template_kwargs',
   'parallel_tool_calls',
   'truncation',
   'max_output_tokens',

@@ -8,6 +8,7 @@ import type { GenerationRequest, Message, OutputFormat } from '../../generation/
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { templateSettings } from '../template-variables.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -188,6 +189,9 @@ function toGeneration(
   const include = new Set(create.include ?? []);
   const summary = create.reasoning?.summary ?? create.reasoning?.generate_summary ?? null;
   const effort = create.reasoning?.effort ?? null;
+  const template = templateSettings(create.chat_template_kwargs, {
+    effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
+  });
   const topLogprobs = create.top_logprobs ?? 0;
   const parallelToolCalls = create.parallel_tool_calls !== false;
   const truncation = create.truncation ?? 'disabled';
@@ -211,8 +215,9 @@ function toGeneration(
       maxTokens: prewarm ? 0 : (create.max_output_tokens ?? null),
       stop: typeof create.stop === 'string' ? [create.stop] : (create.stop ?? []),
       topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
-      effort,
+      effort: template.effort,
       reasoningBudget: null,
+      templateVariables: template.variables,
       tools: tools.definitions,
       toolChoice: toolChoice.internal,
       parallelToolCalls: parallelToolCalls && !namesOne(create.tool_choice),

@@ -13,6 +13,8 @@ import {
   schemaName,
   stopString,
 } from '../fields.js';
+import { REASONING_EFFORTS } from '../../generation/types.js';
+import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
@@ -116,11 +118,12 @@ const createFields = z.object({
 
   reasoning: z
     .object({
-      effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+      effort: z.enum(REASONING_EFFORTS).nullish(),
       summary,
       generate_summary: summary,
     })
     .nullish(),
+  chat_template_kwargs: templateVariablesField,
   text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
   tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -185,6 +188,7 @@ export const inputTokensSchema = createFields
     tool_choice: true,
     text: true,
     reasoning: true,
+    chat_template_kwargs: true,
     parallel_tool_calls: true,
     truncation: true,
     max_output_tokens: true,
