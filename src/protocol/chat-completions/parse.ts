@@ -5,6 +5,7 @@ import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
+import { constrainedFormat, ignoredConstraints, structuralTag } from '../constraints.js';
 import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
@@ -68,10 +69,20 @@ export function parseChat(body: unknown): ParsedChat {
     content(limits) {
       if (messages !== null && !messages.ok) throw messages.error;
       if (!envelope.ok) throw envelope.error;
-      return toGeneration(envelope.value, messages?.value ?? [], unknownFields(body as object, KNOWN_FIELDS), limits);
+      return toGeneration(
+        envelope.value,
+        messages?.value ?? [],
+        ignoredFields(body as Record<string, unknown>),
+        limits,
+      );
     },
   };
 }
+
+const ignoredFields = (body: Readonly<Record<string, unknown>>): string[] => [
+  ...unknownFields(body, KNOWN_FIELDS),
+  ...ignoredConstraints(body),
+];
 
 function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
@@ -122,7 +133,7 @@ function toGeneration(
       tools,
       toolChoice: toChoice(tools, chat.tool_choice),
       parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
-      format: toFormat(chat.response_format),
+      format: toFormat(chat),
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
@@ -194,11 +205,13 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
 }
 
 /** Throws ApiError invalid_json_schema or invalid_value. */
-export function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
-  const format = namedFormat(asked);
+export function toFormat(fields: Parameters<typeof constrainedFormat>[0] & FormatField): OutputFormat {
+  const format = constrainedFormat(fields, namedFormat(fields.response_format), 'response_format');
   checkOutputFormat(format);
   return format;
 }
+
+type FormatField = { readonly response_format?: ChatEnvelopeFields['response_format'] };
 
 function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
   switch (asked?.type) {
@@ -212,8 +225,13 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
       return { type: 'grammar', grammar: asked.grammar, path: 'response_format.grammar' };
     case 'choice':
       return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
+    case 'json_object':
+      if (asked.schema == null) return { type: 'json_object' };
+      return { type: 'json_schema', name: null, schema: asked.schema, strict: false, path: 'response_format.schema' };
+    case 'structural_tag':
+      throw structuralTag('response_format');
     default:
-      return { type: asked?.type ?? 'text' };
+      return { type: 'text' };
   }
 }
 

@@ -22,6 +22,7 @@ import {
   schemaName,
   stopString,
 } from '../fields.js';
+import { constraintFields } from '../constraints.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
@@ -123,7 +124,8 @@ const toolChoice = z.union([
 
 export const responseFormat = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text') }),
-  z.object({ type: z.literal('json_object') }),
+  // `schema` as in llama-server.
+  z.object({ type: z.literal('json_object'), schema: jsonObject().nullish() }),
   z.object({
     type: z.literal('json_schema'),
     json_schema: z.object({
@@ -140,6 +142,7 @@ export const responseFormat = z.discriminatedUnion('type', [
     type: z.literal('choice'),
     choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES),
   }),
+  z.object({ type: z.literal('structural_tag') }),
 ]);
 
 export const MAX_MESSAGES = 100_000;
@@ -167,6 +170,7 @@ export const chatRequestSchema = z.object({
     })
     .nullish(),
   response_format: responseFormat.nullish(),
+  ...constraintFields,
   tools: z.array(tool).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: z.boolean().nullish(),

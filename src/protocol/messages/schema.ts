@@ -2,6 +2,7 @@
 // absent. Known but unsupported values pass here and are rejected by parse.ts after the model lookup.
 import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
+import { constraintFields } from '../constraints.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
 import { list } from '../list.js';
@@ -162,6 +163,7 @@ export const messagesRequestSchema = z.object({
     .nullish(),
   output_format: outputFormat,
   chat_template_kwargs: templateVariablesField,
+  ...constraintFields,
 
   metadata: z.object({ user_id: bounded(512).nullish() }).nullish(),
   service_tier: z.enum(['auto', 'standard_only']).nullish(),

@@ -8,6 +8,7 @@ import type { GenerationRequest, Message, OutputFormat } from '../../generation/
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { constrainedFormat, ignoredConstraints } from '../constraints.js';
 import { templateSettings } from '../template-variables.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
@@ -148,7 +149,10 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
         seals,
         context: { ...context, ...found },
         prewarm,
-        ignored: unknownFields(body as object, KNOWN_FIELDS),
+        ignored: [
+          ...unknownFields(body as object, KNOWN_FIELDS),
+          ...ignoredConstraints(body as Record<string, unknown>),
+        ],
       });
     },
   };
@@ -183,7 +187,8 @@ function toGeneration(
   const input = readInput(wire, seals, { ...context, items, model: model.asked });
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
   const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
-  const format = toFormat(create.text?.format);
+  const textFormat = toFormat(create.text?.format);
+  const format = constrainedFormat(create, textFormat, 'text.format');
   checkOutputFormat(format);
   const sampling = toSampling(create);
   const include = new Set(create.include ?? []);
@@ -257,7 +262,7 @@ function toGeneration(
       truncation,
       text: {
         format: wireFormat(
-          format,
+          textFormat,
           create.text?.format?.type === 'json_schema' ? (create.text.format.description ?? null) : null,
         ),
         ...(create.text?.verbosity == null ? {} : { verbosity: create.text.verbosity }),

@@ -13,6 +13,7 @@ import {
   schemaName,
   stopString,
 } from '../fields.js';
+import { constraintFields } from '../constraints.js';
 import { REASONING_EFFORTS } from '../../generation/types.js';
 import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
@@ -124,6 +125,7 @@ const createFields = z.object({
     })
     .nullish(),
   chat_template_kwargs: templateVariablesField,
+  ...constraintFields,
   text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
   tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -193,6 +195,7 @@ export const inputTokensSchema = createFields
     truncation: true,
     max_output_tokens: true,
   })
+  .extend(constraintFields)
   .meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
 
 export const compactSchema = createFields
