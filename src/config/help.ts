@@ -23,6 +23,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   structured_outputs: 'Structured output',
   images: 'Images',
   hub: 'Model hub',
+  chat: 'Chat Completions API',
   messages: 'Messages API',
   responses: 'Responses API',
   ws: 'WebSockets',

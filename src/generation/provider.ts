@@ -5,7 +5,7 @@
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
-import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.js';
+import type { GenerationEvent, GenerationRequest, SpelledToken, ReasoningEffort } from './types.js';
 
 /** Runs work on this many characters, and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
@@ -31,8 +31,8 @@ export interface Provider {
   readonly maxOutputTokens: number;
   /** `fp_` + 10 hex digits. The same fingerprint means the same arithmetic. */
   readonly fingerprint: string;
-  /** Whether the model supports reasoning. */
-  readonly reasons: boolean;
+  /** The reasoning efforts that change the prompt or the budget; ['none'] for a model without reasoning. */
+  readonly efforts: readonly ReasoningEffort[];
   /** True: prepare() decodes every image and rejects corrupt ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
 

@@ -1,9 +1,12 @@
 // Renders a chat template on its own, without a model, to compare the result with Jinja2.
+import { isTemplateFunction } from './local/template/globals.js';
 import { parseJson } from './local/template/json.js';
 import { RenderBudget, TEMPLATE_LIMITS, TemplateError } from './local/template/limits.js';
 import { Program } from './local/template/program.js';
 import { Run } from './local/template/run.js';
 import { Dict, TemplateFault, type Value } from './local/template/values.js';
+
+export { isTemplateFunction };
 
 export type Rendered = { readonly text: string } | { readonly error: string };
 

@@ -101,7 +101,7 @@ export class ServedModels {
         : {
             contextWindow: model.context_window ?? 0,
             maxOutputTokens: model.max_output_tokens ?? 0,
-            reasons: false,
+            efforts: NO_REASONING,
             sees: false,
           });
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
@@ -112,8 +112,8 @@ export class ServedModels {
       createdAt: new Date(model.created * 1000),
       contextWindow: known.contextWindow,
       maxOutputTokens: known.maxOutputTokens,
-      efforts: known.reasons ? EFFORTS : ['none'],
-      defaultEffort: known.reasons ? model.default_effort : 'none',
+      efforts: known.efforts,
+      defaultEffort: known.efforts.includes(model.default_effort) ? model.default_effort : 'none',
       sampling: model.sampling,
       inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
       lifecycle: state,
@@ -171,8 +171,8 @@ export class ServedModels {
 
   #make(model: CatalogModel, engine: Engine): LocalProvider {
     const provider = new LocalProvider(engine, model, this.limits);
-    const { contextWindow, maxOutputTokens, reasons, images, prompter } = provider;
-    this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, reasons, sees: images !== null });
+    const { contextWindow, maxOutputTokens, efforts, images, prompter } = provider;
+    this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, efforts, sees: images !== null });
     if (prompter.templateProblem !== null) this.onTemplateProblem(model.id, prompter.templateProblem);
     return provider;
   }
@@ -194,11 +194,13 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
 
+const NO_REASONING: readonly ReasoningEffort[] = ['none'];
+
 interface Known {
   file: string;
   contextWindow: number;
   maxOutputTokens: number;
-  reasons: boolean;
+  efforts: readonly ReasoningEffort[];
   sees: boolean;
 }
 
@@ -227,8 +229,6 @@ function retired(asked: string, { successor }: ModelDeprecation): Error {
     'model',
   );
 }
-
-const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 /** Only a rough hint for clients, because the progress does not show how much longer loading will take. */
 const LOAD_RETRY_MS = 5_000;

@@ -2,7 +2,9 @@
 // GenerationEvents. This file does not depend on any format or on token IDs.
 import type { ApiError } from '../shared/errors.js';
 
-export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+/** In ascending order. */
+export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
 export interface TextPart {
   type: 'text';
@@ -123,6 +125,10 @@ export interface GenerationRequest {
    * response.
    */
   reasoningBudget: number | null;
+  /** The effort that is passed to the chat template, if it differs from `effort`. */
+  promptEffort?: ReasoningEffort | undefined;
+  /** Variables for the chat template, by name (`chat_template_kwargs`). */
+  templateVariables?: Readonly<Record<string, unknown>> | undefined;
   tools: readonly ToolDefinition[];
   toolChoice: ToolChoice; // { mode: 'none', allowed: null } if there are no tools
   parallelToolCalls: boolean; // false: at most one call

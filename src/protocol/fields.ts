@@ -4,6 +4,7 @@ import type { ErrorCode } from '../shared/error-codes.js';
 import { apiError } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './entry-limits.js';
+import { MAX_NAMED } from './ignored.js';
 
 /** JSON has only one number type: 1.0 counts as an integer, 1.5 does not. */
 export const integer = () =>
@@ -221,12 +222,9 @@ export function checkMetadata(
   return { ...metadata };
 }
 
-/** Limits the memory for unknown field names, which are kept until the response is complete. */
-const MAX_NAMED = 20;
-
 /** Returns the body's first unknown top-level fields, enough for the header that lists them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
   return Object.keys(body)
     .filter((name) => !known.has(name))
-    .slice(0, MAX_NAMED);
+    .slice(0, MAX_NAMED + 1); // limits the memory; the header says that there are more
 }

@@ -1,11 +1,15 @@
 // The response header that lists ignored request fields.
 
+/** Maximum number of names in a header. */
+export const MAX_NAMED = 20;
+
 /** Makes client-supplied names safe for a header: printable and bounded. */
 export function headerList(names: readonly string[]): string {
-  return names
-    .slice(0, 20)
+  const shown = names
+    .slice(0, MAX_NAMED)
     .map((name) => name.slice(0, 64).replace(/[^\w.-]/g, '_'))
     .join(', ');
+  return names.length > MAX_NAMED ? `${shown}, and more` : shown;
 }
 
 /** Formats field paths for a header. Paths may contain client-supplied names. */

@@ -216,8 +216,13 @@ const rows: Row[] = [
   {
     name: 'chat_template_kwargs',
     good: [{}, { enable_thinking: true }, { enable_thinking: false }, { enable_thinking: null, other: 1 }],
-    outside: [],
-    wrong: [['x'], [[]], [{ enable_thinking: 1 }, 'chat_template_kwargs.enable_thinking']],
+    outside: [
+      [{ enable_thinking: 1 }, 'invalid_value', 'chat_template_kwargs.enable_thinking'],
+      [{ messages: [] }, 'unsupported_value', 'chat_template_kwargs.messages'],
+      [{ a: 'x'.repeat(65_536) }, 'value_out_of_range'],
+      [Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`v${at}`, 1])), 'too_many_entries'],
+    ],
+    wrong: [['x'], [[]]],
   },
 
   {

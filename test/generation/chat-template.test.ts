@@ -3,6 +3,7 @@ import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/templa
 import type { TemplateMessage } from '../../src/generation/local/template/context.js';
 import { TemplateError } from '../../src/generation/local/template/limits.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/local/template/limits.js';
+import { parseExact } from '../../src/shared/exact-json.js';
 import { cpuTime } from '../support/cpu-time.js';
 import { hostileTemplate } from '../support/hostile-templates.js';
 import { randomFrom } from '../support/random.js';
@@ -69,19 +70,75 @@ t.test('finds a reasoning switch under each of its names', async (t) => {
     [true, false].map((enableThinking) => byMode.render({ ...one, enableThinking })),
     ['a<mm:think>', 'a</mm:think>'],
   );
-  const byEffort = (values: string) =>
-    new ChatTemplate(
-      `{% for m in messages %}{{ m.content }}{% endfor %}{% if reasoning_effort is defined %}{{ reasoning_effort in ${values} }}{{ reasoning_effort }}{% endif %}`,
-      tokens,
-    );
-  t.same(
-    [true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })),
-    ['aFalsehigh', 'aTrueno_think'],
+  const byThinking = new ChatTemplate(
+    '{% for m in messages %}{{ m.content }}{% endfor %}{{ "<think>" if thinking else "</think>" }}',
+    tokens,
   );
+  t.same(
+    [true, false].map((enableThinking) => byThinking.render({ ...one, enableThinking })),
+    ['a<think>', 'a</think>'],
+  );
+});
+
+const BASE = '{% for m in messages %}{{ m.content }}{% endfor %}';
+const EFFORT_LEVELS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+t.test("passes efforts in the template's own words", async (t) => {
+  const check = (source: string, known: string, words: (string | undefined)[], standard?: string): void => {
+    const { efforts } = new ChatTemplate(BASE + source, tokens);
+    t.equal(efforts.withNone().join(' '), known, source);
+    t.same(
+      EFFORT_LEVELS.map((effort) => efforts.word(effort)),
+      words,
+      source,
+    );
+    t.equal(efforts.standard, standard, source);
+  };
+  const plain = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+  check('', 'none', [undefined, ...plain]);
+  check('{{ "Reasoning: " + reasoning_effort|default("medium") }}', 'none low medium high', [
+    'low',
+    ...['low', 'low', 'medium', 'high', 'high', 'high'],
+  ]);
+  const only = (list: string): string =>
+    `{% if reasoning_effort is not defined %}{% set reasoning_effort = ${list}[0] %}{% endif %}` +
+    `{% if reasoning_effort not in ${list} %}{{ raise_exception('unknown') }}{% endif %}` +
+    `{{ '[' ~ reasoning_effort ~ ']' }}`;
+  check(only("['xhigh', 'medium', 'low']"), 'none low medium xhigh', [
+    undefined,
+    ...['low', 'low', 'medium', 'xhigh', 'xhigh', 'xhigh'],
+  ]);
+  check(
+    only("['no_think', 'low', 'high']"),
+    'none low high',
+    ['no_think', 'low', 'low', 'high', 'high', 'high', 'high'],
+    'high',
+  );
+  check('{% if reasoning_effort == "max" %}As long as you can.{% endif %}', 'none max', [undefined, ...plain]);
+  check('{% if reasoning_effort in ["low", "high"] %}{{ reasoning_effort }}{% endif %}', 'none low high', [
+    undefined,
+    ...['low', 'low', 'medium', 'high', 'high', 'high'],
+  ]);
+});
+
+t.test("the client's variables take precedence and keep their types", async (t) => {
+  const template = new ChatTemplate(
+    `${BASE}{{ [enable_thinking, thinking_mode, reasoning_effort, budget, exact, flag, nothing] }}`,
+    tokens,
+  );
+  const variables = parseExact(
+    '{"thinking_mode":"deep","reasoning_effort":"ultra","budget":9223372036854775808,"exact":1.0,"flag":true,"nothing":null}',
+  ) as Record<string, unknown>;
   t.equal(
-    byEffort("['low']").render({ ...one, enableThinking: true }),
-    'a',
-    'a model without a no-thinking effort keeps its default effort',
+    template.render({
+      messages: [{ role: 'user', content: 'a' }],
+      tools: null,
+      addGenerationPrompt: true,
+      enableThinking: true,
+      effort: 'low',
+      variables,
+    }),
+    "a[True, 'deep', 'ultra', 9223372036854775808, 1.0, True, None]",
   );
 });
 

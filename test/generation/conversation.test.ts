@@ -73,7 +73,7 @@ t.test('merges consecutive messages where roles must alternate', async (t) => {
 
 const call = { id: 'call_1', name: 'add', arguments: '{"a":1,"b":["<x>"]}' };
 
-t.test('keeps reasoning only after the last user message; parses arguments into objects', async (t) => {
+t.test('passes all reasoning to templates with a field for it; parses arguments into objects', async (t) => {
   const messages: Message[] = [
     user('one'),
     { role: 'assistant', content: 'two', reasoning: 'old' },
@@ -87,7 +87,7 @@ t.test('keeps reasoning only after the last user message; parses arguments into 
     { role: 'tool', content: '3', toolCallId: 'call_1' },
   ];
   const result = folded(messages);
-  t.notOk('reasoning_content' in result[1]!);
+  t.equal(result[1]!.reasoning_content, 'old');
   t.equal(result[3]!.reasoning_content, 'new');
   t.same(argumentsOf(result[3]), ['{"a": 1, "b": ["<x>"]}', '"not json"']);
   t.same(

@@ -25,7 +25,10 @@ function write(
     startersOf(['<|im_end|>', '<|im_start|>', 'i0', '0']),
     sees,
   );
-  return writer.write({ messages, tools: [], format: { type: 'text' }, continueFinal, promptParam: 'messages' }, false);
+  return writer.write(
+    { messages, tools: [], format: { type: 'text' }, continueFinal, promptParam: 'messages' },
+    { thinking: false },
+  );
 }
 
 /** Removes the guard characters, which the tokenizer skips. */

@@ -116,7 +116,9 @@ t.test('control tokens in tool definitions stay text', async (t) => {
   const writer = new PromptWriter(template, dialect, markers, startersOf(info.specialTokens));
   const end = engine.findToken('<|im_end|>');
   const ends = async (description: string, parameters: ToolDefinition['parameters']): Promise<number> => {
-    const { text, guard } = writer.write(request({ tools: [{ ...tool('f', description), parameters }] }), false);
+    const { text, guard } = writer.write(request({ tools: [{ ...tool('f', description), parameters }] }), {
+      thinking: false,
+    });
     const tokens = await engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard });
     t.ok(engine.detokenize(tokens).includes(JSON.stringify(description)), 'the definition arrives complete');
     return tokens.filter((token) => token === end).length;
@@ -137,7 +139,7 @@ t.test('control tokens in tool definitions stay text', async (t) => {
             },
           ],
         }),
-        false,
+        { thinking: false },
       ),
     { code: 'invalid_json_schema', param: 'tools[0]' },
   );

@@ -67,7 +67,7 @@ function envelope(change: Partial<ChatEnvelope> = {}): ChatEnvelope {
     fingerprint: 'fp_0',
     n: 1,
     wantLogprobs: false,
-    includeReasoning: true,
+    reasoningFields: ['reasoning_content'],
     metadata: null,
     promptIds: null,
     promptLogprobs: null,
@@ -327,7 +327,8 @@ t.test('the stream accumulated by the openai client equals the complete response
   const random = randomFrom(20_261);
   for (let round = 0; round < 200; round++) {
     const n = 1 + random.below(3);
-    const change = { n, includeReasoning: random.below(3) > 0, wantLogprobs: true };
+    const reasoningFields = [[], ['reasoning_content'], ['reasoning_content', 'reasoning']][random.below(3)]!;
+    const change = { n, reasoningFields, wantLogprobs: true };
     const events = interleaved(
       random,
       Array.from({ length: n }, (_, choice) => randomChoice(random, choice)),

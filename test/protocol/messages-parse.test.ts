@@ -181,8 +181,8 @@ t.test('thinking and effort settings are parsed', async (t) => {
   };
   t.same(settings({ thinking: { type: 'disabled' } }), ['none', null]);
   t.same(settings({ thinking: { type: 'between_tools' } }), ['none', null]);
-  t.same(settings({ output_config: { effort: 'max' } }), ['none', null], 'effort applies only to adaptive thinking');
-  t.same(settings({ thinking: { type: 'adaptive' } }), ['medium', null]);
+  t.same(settings({ output_config: { effort: 'max' } }), ['none', null], 'an effort does not turn thinking on');
+  t.same(settings({ thinking: { type: 'adaptive' } }), ['enabled', null]);
   t.same(settings({ thinking: { type: 'adaptive' }, output_config: { effort: 'xhigh' } }), ['xhigh', null]);
   t.same(settings({ thinking: { type: 'enabled', budget_tokens: 1_999 } }), ['enabled', 1_999]);
   for (const budget of [1_023, 2_000, 2_001])

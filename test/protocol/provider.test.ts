@@ -48,7 +48,7 @@ class Elsewhere implements Provider {
   readonly contextWindow = 4_096;
   readonly maxOutputTokens = 1_000;
   readonly fingerprint = 'fp_0123456789';
-  readonly reasons = false;
+  readonly efforts = ['none'] as const;
   readonly decodesImages = false;
   cancelled = 0;
   /** Number of generations that have sent all their events. */
@@ -173,7 +173,7 @@ const generation: GenerationDeps = {
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([
-  chatCompletionsRoute(generation),
+  chatCompletionsRoute({ ...generation, reasoningField: 'both' }),
   ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject' }),
   ...responsesRoutes({
     ...generation,
@@ -348,7 +348,7 @@ t.test('a client that disconnects during its monthly lookup is not charged', asy
         answer = resolve;
       }),
   });
-  const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow })]);
+  const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow, reasoningField: 'both' })]);
   t.teardown(() => capped.close());
   await capped.accounts.organizations.change(
     must(await capped.accounts.authenticate(capped.key)).organizationId,

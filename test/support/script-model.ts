@@ -60,6 +60,8 @@ export interface ScriptModelOptions {
   context?: number;
   /** The template opens the reasoning section in the prompt, so the model does not have to. */
   opensThinking?: boolean;
+  /** Jinja source at the start of the template. */
+  templateHead?: string;
 }
 
 /** Writes the model file, about 10 MB, in a fraction of a second. */
@@ -259,7 +261,10 @@ function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, optio
     ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
     [
       'tokenizer.chat_template',
-      { type: 'string', value: templateOf(plan, Object.keys(scripts), options.opensThinking ?? false) },
+      {
+        type: 'string',
+        value: (options.templateHead ?? '') + templateOf(plan, Object.keys(scripts), options.opensThinking ?? false),
+      },
     ],
   ];
 }

@@ -72,6 +72,14 @@ export const images = {
   ),
 };
 
+export const chat = {
+  reasoning_field: setting(
+    kind.choice('both', 'reasoning_content', 'reasoning'),
+    'both',
+    'Field of chat completions responses that carries the reasoning. both: the same text in reasoning_content and reasoning.',
+  ),
+};
+
 export const messages = {
   foreign_thinking: setting(
     kind.choice('reject', 'drop'),

@@ -95,8 +95,9 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 }
 
 /**
- * Returns the template's messages with all client text shielded. Past reasoning is included only after the last user
- * message, that is, in the running tool loop, because that is the only place where it still matters.
+ * Returns the template's messages with all client text shielded. A template with a field for reasoning gets all past
+ * reasoning and decides what to show. For other templates, it is included only after the last user message, that is, in
+ * the running tool loop.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
@@ -138,7 +139,7 @@ class Folder {
     const result: TemplateMessage = { role: message.role, content: this.#textOf(message.content) };
     if ('name' in message && message.name !== undefined) result.name = this.shield.protect(message.name);
     if (message.role === 'tool') result.tool_call_id = this.#id(message.toolCallId);
-    if (message.role === 'assistant' && inLoop) this.#addReasoning(result, message);
+    if (message.role === 'assistant') this.#addReasoning(result, message, inLoop);
     this.messages.push(result);
   }
 
@@ -152,7 +153,7 @@ class Folder {
     );
     const said: TemplateMessage = { role: 'assistant', content: this.#textOf(message.content) };
     if (message.name !== undefined) said.name = this.shield.protect(message.name);
-    if (inLoop) this.#addReasoning(said, message);
+    this.#addReasoning(said, message, inLoop);
     const losesText = !can.callText && said.content.trim() !== '';
     if (!dialect.showsCalls || (losesText && can.alternation)) {
       this.#addAsText(said, message, [...answers.values()].flat());
@@ -211,14 +212,14 @@ class Folder {
     return failed === true ? `Error: ${text}` : text;
   }
 
-  #addReasoning(said: TemplateMessage, { reasoning }: AssistantMessage): void {
+  #addReasoning(said: TemplateMessage, { reasoning }: AssistantMessage, inLoop: boolean): void {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
     const text = this.shield.protect(reasoning);
     // A template with its own reasoning field may reject a message that has content as well as reasoning and calls.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;
-    else if (inlineReasoning !== null)
+    else if (inlineReasoning !== null && inLoop)
       said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
   }
 

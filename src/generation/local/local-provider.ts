@@ -10,7 +10,7 @@ import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
 import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
-import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { REASONING_EFFORTS, type GenerationEvent, type GenerationRequest, type ReasoningEffort } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { promptSizeOf } from './prompt-size.js';
 import { PromptImages } from './prompt-images.js';
@@ -29,7 +29,7 @@ export class LocalProvider implements Provider {
   readonly maxOutputTokens: number;
   /** Computed over the engine's build, the weights and the kernels. */
   readonly fingerprint: string;
-  readonly reasons: boolean;
+  readonly efforts: readonly ReasoningEffort[];
   readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
   readonly #grammarSettings: GrammarSettings;
@@ -44,7 +44,7 @@ export class LocalProvider implements Provider {
     this.prompter = new Prompter(engine, model, this.images);
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
-    this.reasons = this.prompter.markers !== null;
+    this.efforts = this.prompter.markers === null ? this.prompter.template.efforts.withNone() : REASONING_EFFORTS;
     this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     this.#texts = new TokenTexts(engine);

@@ -12,11 +12,21 @@ import { RenderBudget, TemplateError } from './template/limits.js';
 import type { TemplateMessage } from './template/context.js';
 import { keepsInlineReasoning } from './template/probe.js';
 import { type ToolDialect, describeTools } from './tools/dialect.js';
+import { stringsIn } from './tools/call-arguments.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message } from '../types.js';
 
 /** The request fields that affect the prompt text. */
-export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;
+export type PromptRequest = Pick<
+  GenerationRequest,
+  'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam' | 'templateVariables'
+>;
+
+/** `effort`: the template's word for the reasoning effort, if it is to be set. */
+export interface PromptReasoning {
+  readonly thinking: boolean;
+  readonly effort?: string | undefined;
+}
 
 /**
  * `text`: the whole prompt with image marks. `texts` and `images`: the same, split. There are no images without a
@@ -44,11 +54,15 @@ export class PromptWriter {
   }
 
   /** Throws ApiError 422 if the template rejects the messages or drops the message to continue. */
-  write(request: PromptRequest, thinking: boolean): PromptText {
+  write(request: PromptRequest, { thinking, effort }: PromptReasoning): PromptText {
     const { can, dialect } = this.#shape;
     const toolText = request.tools.length === 0 ? '' : this.#tools.textOf(request.tools);
     const instruction = formatInstruction(request.format);
-    const shield = Shield.for([...clientTexts(request.messages), toolText, instruction ?? ''], this.starters);
+    const variables = request.templateVariables ?? {};
+    const shield = Shield.for(
+      [...clientTexts(request.messages), ...stringsIn(variables), toolText, instruction ?? ''],
+      this.starters,
+    );
     if (shield === null) {
       throw apiError(
         'invalid_value',
@@ -78,6 +92,8 @@ export class PromptWriter {
       tools: dialect.showsTools ? tools : null,
       addGenerationPrompt: !request.continueFinal,
       enableThinking: thinking,
+      effort,
+      variables: shield.protectValue(variables),
       guard: shield.guard,
     };
     let text: string;

@@ -10,7 +10,7 @@ import type { Charged, RequestContext, TemplateProblem } from '../provider.js';
 import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './template/chat-template.js';
 import type { PromptImages } from './prompt-images.js';
-import { PromptWriter } from './prompt-writer.js';
+import { PromptWriter, type PromptReasoning } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';
 import { promptSizeOf, LARGE_PARTS, withoutLargeParts, type PromptSize } from './prompt-size.js';
 import {
@@ -51,8 +51,7 @@ const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING)
 const CHARACTERS_OF_A_MESSAGE = 32;
 
 /** How a prompt is built. */
-interface Writing {
-  readonly thinking: boolean;
+interface Writing extends PromptReasoning {
   readonly charged: Charged;
 }
 
@@ -157,7 +156,23 @@ export class Prompter {
   }
 
   async #writing(request: GenerationRequest, { charged = uncharged }: RequestContext): Promise<Writing> {
-    return { thinking: await this.#thinks(request), charged };
+    const thinking = await this.#thinks(request);
+    return { thinking, effort: this.#effortWord(request, thinking), charged };
+  }
+
+  /**
+   * The template's word for the effort. A request without one gets the template's default, unless the operator has
+   * configured another default than the usual `medium`.
+   */
+  #effortWord({ effort, promptEffort }: GenerationRequest, thinking: boolean): string | undefined {
+    const { efforts } = this.template;
+    if (promptEffort !== undefined) return efforts.word(promptEffort);
+    if (!thinking) return efforts.word('none');
+    const configured = this.model.default_effort;
+    const usual = configured === 'none' || configured === 'medium';
+    if (effort === null || effort === 'enabled' || effort === 'none')
+      return usual ? efforts.standard : efforts.word(configured);
+    return efforts.word(effort);
   }
 
   /**
@@ -284,7 +299,7 @@ export class Prompter {
       images: parts,
       guard,
     } = how.charged(promptSizeOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () =>
-      this.#writer.write(written, how.thinking),
+      this.#writer.write(written, how),
     );
     const last = texts.at(-1)!;
     const begun = request.continueFinal

@@ -4,6 +4,7 @@
 //
 // A guard is inserted after a character that starts some special token if the next character could be that token's
 // second one, or if the text ends there. Therefore, no spelling can form across the end of a text either.
+import { copyNotation } from '../../shared/exact-json.js';
 
 /** Noncharacters first, which do not occur in valid text, then the private-use area. */
 function* candidates(): Generator<number> {
@@ -59,6 +60,22 @@ export class Shield {
       (guarded, character) => guarded.replaceAll(character, character + guard),
       text,
     );
+  }
+
+  /** Returns a copy of a JSON value with all strings and names protected. Numbers keep their spelling. */
+  protectValue<T>(value: T): T {
+    return this.#copy(value) as T;
+  }
+
+  #copy(value: unknown): unknown {
+    if (typeof value === 'string') return this.protect(value);
+    if (typeof value !== 'object' || value === null) return value;
+    const rename = (key: string): string => (Array.isArray(value) ? key : this.protect(key));
+    const copy = Array.isArray(value)
+      ? value.map((item) => this.#copy(item))
+      : Object.fromEntries(Object.entries(value).map(([key, item]) => [rename(key), this.#copy(item)]));
+    copyNotation(value, copy, rename);
+    return copy;
   }
 }
 

@@ -14,7 +14,13 @@ import { VERSION } from '../../shared/version.js';
 import { FairSlots } from '../fair-slots.js';
 import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
 import { imageNote } from '../image-note.js';
-import type { GenerationEvent, GenerationRequest, Message } from '../types.js';
+import {
+  REASONING_EFFORTS,
+  type GenerationEvent,
+  type GenerationRequest,
+  type Message,
+  type ReasoningEffort,
+} from '../types.js';
 import { maxTextBytes, type AnswerOptions } from './answer-events.js';
 import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
@@ -51,7 +57,7 @@ const COUNTS = 32,
 
 export class UpstreamProvider implements Provider {
   readonly fingerprint: string;
-  readonly reasons: boolean;
+  readonly efforts: readonly ReasoningEffort[];
   readonly sees: boolean;
   readonly decodesImages = false;
   readonly servers: readonly Server[];
@@ -67,7 +73,7 @@ export class UpstreamProvider implements Provider {
     { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, report, other }: UpstreamOptions,
   ) {
     this.#upstream = upstream;
-    this.reasons = upstream.thinking !== 'none';
+    this.efforts = upstream.thinking === 'none' ? ['none'] : REASONING_EFFORTS;
     this.sees = upstream.images;
     this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
     const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join(

@@ -40,7 +40,7 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
         return {
           role: 'assistant',
           content: content ?? message.refusal ?? null,
-          reasoning: message.reasoning_content ?? undefined,
+          reasoning: reasoningOf(message),
           toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
           name: message.name ?? undefined,
         };
@@ -49,6 +49,15 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
   });
   turns.settle();
   return result;
+}
+
+/** Clients send reasoning back under the name under which they received it, or under both names. */
+function reasoningOf(message: Extract<ChatMessage, { role: 'assistant' }>): string | undefined {
+  const { reasoning_content: content, reasoning, reasoning_details: details } = message;
+  const text = content || reasoning;
+  if (text || details == null) return text ?? undefined;
+  const texts = details.filter(({ type }) => type === 'reasoning.text').map((detail) => detail.text ?? '');
+  return texts.length === 0 ? undefined : texts.join('');
 }
 
 type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];

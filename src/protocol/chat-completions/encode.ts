@@ -7,6 +7,14 @@ import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
+/** Clients read one or the other: vLLM renamed `reasoning_content` to `reasoning` in version 0.16. */
+export const REASONING_FIELDS = {
+  both: ['reasoning_content', 'reasoning'],
+  reasoning_content: ['reasoning_content'],
+  reasoning: ['reasoning'],
+} as const;
+export type ReasoningField = keyof typeof REASONING_FIELDS;
+
 export interface ChatEnvelope {
   id: string;
   created: number; // seconds
@@ -14,7 +22,8 @@ export interface ChatEnvelope {
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
-  includeReasoning: boolean;
+  /** The names under which the reasoning is sent; none: it is not sent. */
+  reasoningFields: readonly string[];
   metadata: Record<string, string> | null;
   newCallId: () => string;
   /** The prompt's token IDs, which are sent along with the output's. Null: token IDs were not requested. */
@@ -166,11 +175,12 @@ export class ChatCollector implements ChatEncoder {
     index: number,
     body: JsonText,
   ): void {
-    const { wantLogprobs, includeReasoning, promptIds } = this.envelope;
+    const { wantLogprobs, reasoningFields, promptIds } = this.envelope;
+    const thoughts = reasoning.toString();
     const message = {
       role: 'assistant',
       content: content.length === 0 && calls.length > 0 ? null : content.toString(),
-      ...(reasoning.length > 0 && includeReasoning ? { reasoning_content: reasoning.toString() } : {}),
+      ...(thoughts === '' ? {} : Object.fromEntries(reasoningFields.map((name) => [name, thoughts]))),
       ...(calls.length > 0
         ? {
             tool_calls: calls.map((call) => ({
@@ -288,8 +298,10 @@ export class ChatStreamEncoder implements ChatEncoder {
   #text(event: TextEvent, head: string): void {
     const { text, logprobs, choice } = event;
     if (event.section === 'reasoning') {
-      if (text !== '' && this.envelope.includeReasoning)
-        this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#end(choice)}`);
+      if (text === '' || this.envelope.reasoningFields.length === 0) return;
+      const json = JSON.stringify(text);
+      const fields = this.envelope.reasoningFields.map((name) => `"${name}":${json}`).join(',');
+      this.send(`${head}{${fields}}${this.#end(choice)}`);
     } else if (logprobs !== null && logprobs.length > 0) {
       const content = JSON.stringify(logprobs.map(wireTokenLogprob));
       this.send(

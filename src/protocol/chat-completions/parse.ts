@@ -5,6 +5,8 @@ import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
+import { constrainedFormat, ignoredConstraints, structuralTag } from '../constraints.js';
+import { templateSettings, type TemplateSettings } from '../template-variables.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -67,10 +69,20 @@ export function parseChat(body: unknown): ParsedChat {
     content(limits) {
       if (messages !== null && !messages.ok) throw messages.error;
       if (!envelope.ok) throw envelope.error;
-      return toGeneration(envelope.value, messages?.value ?? [], unknownFields(body as object, KNOWN_FIELDS), limits);
+      return toGeneration(
+        envelope.value,
+        messages?.value ?? [],
+        ignoredFields(body as Record<string, unknown>),
+        limits,
+      );
     },
   };
 }
+
+const ignoredFields = (body: Readonly<Record<string, unknown>>): string[] => [
+  ...unknownFields(body, KNOWN_FIELDS),
+  ...ignoredConstraints(body),
+];
 
 function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
@@ -104,6 +116,7 @@ function toGeneration(
   }
   const tools = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
+  const reasoning = reasoningSettings(chat);
   return {
     request: {
       model: chat.model,
@@ -114,12 +127,13 @@ function toGeneration(
       maxTokens,
       stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
       topLogprobs: chat.logprobs === true ? (chat.top_logprobs ?? 0) : null,
-      effort: effortOf(chat),
-      reasoningBudget: null,
+      effort: reasoning.effort,
+      reasoningBudget: thinkingBudget(chat),
+      templateVariables: reasoning.variables,
       tools,
       toolChoice: toChoice(tools, chat.tool_choice),
       parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
-      format: toFormat(chat.response_format),
+      format: toFormat(chat),
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
@@ -191,11 +205,13 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
 }
 
 /** Throws ApiError invalid_json_schema or invalid_value. */
-export function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
-  const format = namedFormat(asked);
+export function toFormat(fields: Parameters<typeof constrainedFormat>[0] & FormatField): OutputFormat {
+  const format = constrainedFormat(fields, namedFormat(fields.response_format), 'response_format');
   checkOutputFormat(format);
   return format;
 }
+
+type FormatField = { readonly response_format?: ChatEnvelopeFields['response_format'] };
 
 function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
   switch (asked?.type) {
@@ -209,14 +225,38 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
       return { type: 'grammar', grammar: asked.grammar, path: 'response_format.grammar' };
     case 'choice':
       return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
+    case 'json_object':
+      if (asked.schema == null) return { type: 'json_object' };
+      return { type: 'json_schema', name: null, schema: asked.schema, strict: false, path: 'response_format.schema' };
+    case 'structural_tag':
+      throw structuralTag('response_format');
     default:
-      return { type: asked?.type ?? 'text' };
+      return { type: 'text' };
   }
 }
 
-function effortOf(chat: ChatEnvelopeFields): GenerationRequest['effort'] {
-  if (chat.reasoning_effort != null) return chat.reasoning_effort;
-  const thinking = chat.chat_template_kwargs?.enable_thinking;
-  if (thinking === false) return 'none';
-  return thinking === true ? 'enabled' : null;
+/** `thinking` as a boolean is a template variable; as an object, it turns thinking on or off. */
+function reasoningSettings(chat: ChatEnvelopeFields): TemplateSettings {
+  const { reasoning_effort: effort, thinking, enable_thinking, preserve_thinking } = chat;
+  const object = typeof thinking === 'object' ? thinking : null;
+  const on = object === null ? null : object.type !== 'disabled';
+  const settings = templateSettings(chat.chat_template_kwargs, {
+    parameters: {
+      enable_thinking,
+      preserve_thinking,
+      thinking: typeof thinking === 'boolean' ? thinking : null,
+      clear_thinking: chat.clear_thinking ?? object?.clear_thinking,
+    },
+    effort: effort == null ? null : { value: effort, param: 'reasoning_effort' },
+    thinking: on === null ? null : { on, param: 'thinking' },
+  });
+  if (on === null) return settings;
+  if (settings.effort !== null && on !== (settings.effort !== 'none'))
+    refuse('conflicting_parameters', 'thinking', 'thinking and reasoning_effort contradict each other.');
+  return { ...settings, effort: settings.effort ?? (on ? 'enabled' : 'none') };
+}
+
+function thinkingBudget({ thinking }: ChatEnvelopeFields): number | null {
+  if (typeof thinking !== 'object' || thinking === null || thinking.type === 'disabled') return null;
+  return thinking.budget_tokens ?? null;
 }

@@ -12,12 +12,25 @@ import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameIgnored } from '../ignored.js';
-import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope, type StreamUsage } from './encode.js';
+import {
+  ChatCollector,
+  ChatStreamEncoder,
+  REASONING_FIELDS,
+  type ChatEncoder,
+  type ChatEnvelope,
+  type ReasoningField,
+  type StreamUsage,
+} from './encode.js';
 import { validateChatInSlices, parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
 
-export function chatCompletionsRoute(deps: GenerationDeps): Route {
+interface ChatDeps extends GenerationDeps {
+  /** The response fields that carry the reasoning. */
+  reasoningField: ReasoningField;
+}
+
+export function chatCompletionsRoute(deps: ChatDeps): Route {
   return {
     method: 'POST',
     path: PATH,
@@ -28,7 +41,7 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
     async handler(exchange) {
       const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
-      if (admitted !== null) withAdmitted(admitted, () => answer(exchange, chat, admitted));
+      if (admitted !== null) withAdmitted(admitted, () => answer(exchange, chat, admitted, deps.reasoningField));
     },
   };
 }
@@ -44,7 +57,12 @@ function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model
   return { caller, model, chat };
 }
 
-function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {
+function answer(
+  exchange: Exchange,
+  chat: ChatGeneration,
+  admitted: AdmittedGeneration,
+  reasoningField: ReasoningField,
+): void {
   const { n } = admitted.prepared;
   const envelope: ChatEnvelope = {
     id: newChatCompletionId(),
@@ -53,7 +71,7 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
     fingerprint: admitted.fingerprint,
     n,
     wantLogprobs: chat.request.topLogprobs !== null,
-    includeReasoning: chat.includeReasoning,
+    reasoningFields: chat.includeReasoning ? REASONING_FIELDS[reasoningField] : [],
     metadata: chat.metadata,
     newCallId: newToolCallId,
     promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null,

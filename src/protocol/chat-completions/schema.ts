@@ -22,6 +22,9 @@ import {
   schemaName,
   stopString,
 } from '../fields.js';
+import { constraintFields } from '../constraints.js';
+import { REASONING_EFFORTS } from '../../generation/types.js';
+import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
@@ -49,6 +52,9 @@ export const toolCall = z.discriminatedUnion('type', [
   z.object({ type: z.literal('custom') }),
 ]);
 
+/** One entry of OpenRouter's `reasoning_details`. Only the text is read. */
+const reasoningDetail = z.object({ type: text, text: text.nullish() });
+
 export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('system'), content, name: text.nullish() }),
   z.object({ role: z.literal('developer'), content, name: text.nullish() }),
@@ -59,6 +65,8 @@ export const messageSchema = z.discriminatedUnion('role', [
       content: content.nullish(),
       refusal: text.nullish(),
       reasoning_content: text.nullish(),
+      reasoning: text.nullish(),
+      reasoning_details: z.array(reasoningDetail).nullish(),
       tool_calls: z.array(toolCall).nullish(),
       name: text.nullish(),
     })
@@ -116,7 +124,8 @@ const toolChoice = z.union([
 
 export const responseFormat = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text') }),
-  z.object({ type: z.literal('json_object') }),
+  // `schema` as in llama-server.
+  z.object({ type: z.literal('json_object'), schema: jsonObject().nullish() }),
   z.object({
     type: z.literal('json_schema'),
     json_schema: z.object({
@@ -133,6 +142,7 @@ export const responseFormat = z.discriminatedUnion('type', [
     type: z.literal('choice'),
     choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES),
   }),
+  z.object({ type: z.literal('structural_tag') }),
 ]);
 
 export const MAX_MESSAGES = 100_000;
@@ -160,13 +170,28 @@ export const chatRequestSchema = z.object({
     })
     .nullish(),
   response_format: responseFormat.nullish(),
+  ...constraintFields,
   tools: z.array(tool).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+  reasoning_effort: z.enum(REASONING_EFFORTS).nullish(),
   include_reasoning: z.boolean().nullish(),
   continue_final_message: z.boolean().nullish(),
-  chat_template_kwargs: z.object({ enable_thinking: z.boolean().nullish() }).nullish(),
+  chat_template_kwargs: templateVariablesField,
+  // Template variables that clients send as parameters. `thinking` as an object is DeepSeek's and GLM's parameter.
+  enable_thinking: z.boolean().nullish(),
+  preserve_thinking: z.boolean().nullish(),
+  clear_thinking: z.boolean().nullish(),
+  thinking: z
+    .union([
+      z.boolean(),
+      z.object({
+        type: z.enum(['enabled', 'disabled', 'adaptive', 'auto']),
+        budget_tokens: integer().min(0).nullish(),
+        clear_thinking: z.boolean().nullish(),
+      }),
+    ])
+    .nullish(),
 
   metadata: metadataField,
   store: z.boolean().nullish(),

@@ -5,6 +5,7 @@ import { ERRORS, type ErrorCode } from '../../shared/error-codes.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
+import { ignoredConstraints } from '../constraints.js';
 import { overfullMap } from '../entry-limits.js';
 import { MAX_LOGIT_BIAS, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { validate } from '../validation.js';
@@ -60,7 +61,12 @@ export function parseCompletion(body: unknown): ParsedCompletion {
     content(limits) {
       if ('code' in prompts) throw prompts;
       if (!envelope.ok) throw envelope.error;
-      return toGeneration(envelope.value, prompts, unknownFields(body as object, KNOWN_FIELDS), limits);
+      return toGeneration(
+        envelope.value,
+        prompts,
+        [...unknownFields(body as object, KNOWN_FIELDS), ...ignoredConstraints(body as Record<string, unknown>)],
+        limits,
+      );
     },
   };
 }
@@ -109,7 +115,7 @@ function toGeneration(
     echo && logprobs !== null
       ? Math.max(logprobs, evaluation.promptLogprobs ?? 0)
       : (evaluation.promptLogprobs ?? null);
-  const format = toFormat(fields.response_format);
+  const format = toFormat(fields);
   if (format.type !== 'text' && maxTokens === 0)
     refuse('conflicting_parameters', 'max_tokens', 'response_format cannot be used when no tokens are generated.');
 

@@ -2,6 +2,7 @@
 // fields are dropped. For every optional field, null means absent.
 import { z } from 'zod';
 import { responseFormat } from '../chat-completions/schema.js';
+import { constraintFields } from '../constraints.js';
 import { bounded, evaluationFields, integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
 export const MAX_PROMPTS = 512;
@@ -33,6 +34,7 @@ export const completionRequestSchema = z.object({
   ...evaluationFields,
   add_special_tokens: z.boolean().nullish(),
   response_format: responseFormat.nullish(),
+  ...constraintFields,
   stream: z.boolean().nullish(),
   stream_options: z
     .object({

@@ -7,6 +7,7 @@ import { apiError } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
+import { constrainedFormat, ignoredConstraints } from '../constraints.js';
 import { toToolChoice, toToolDefinitions } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -105,7 +106,7 @@ function parsed(
       toGeneration(
         result,
         toMessages(turns, result.system, opened, result.model),
-        unknownFields(body as object, KNOWN_FIELDS),
+        [...unknownFields(body as object, KNOWN_FIELDS), ...ignoredConstraints(body as Record<string, unknown>)],
         output,
       ),
   };
@@ -122,7 +123,8 @@ function toGeneration(
   { maxTokens, stream, generates }: Output,
 ): MessagesGeneration {
   refuseUnserved(wire);
-  const { effort, reasoningBudget, visible } = thinkingSettings(wire, generates ? maxTokens : null);
+  const thinking = thinkingSettings(wire, generates ? maxTokens : null);
+  const { effort, promptEffort, reasoningBudget, templateVariables, visible } = thinking;
   const format = outputFormat(wire);
   const tools = toolDefinitions(wire);
   checkOutputFormat(format);
@@ -137,11 +139,8 @@ function toGeneration(
     );
   }
   if (continueFinal && format.type !== 'text') {
-    refuse(
-      'conflicting_parameters',
-      'output_config.format',
-      'output_config.format cannot be used if the last message has the role assistant.',
-    );
+    const param = 'path' in format ? format.path.replace(/\.schema$/, '') : 'structured_outputs';
+    refuse('conflicting_parameters', param, `${param} cannot be used if the last message has the role assistant.`);
   }
   return {
     request: {
@@ -154,7 +153,9 @@ function toGeneration(
       stop: wire.stop_sequences ?? [],
       topLogprobs: null,
       effort,
+      promptEffort,
       reasoningBudget,
+      templateVariables,
       tools,
       toolChoice: toolChoice(wire, tools),
       parallelToolCalls: !(
@@ -194,7 +195,8 @@ function sampling(wire: MessagesRequest): GenerationRequest['sampling'] {
   return toSampling({ ...wire, top_k: wire.top_k == null ? wire.top_k : Math.min(wire.top_k, MAX_TOP_K) });
 }
 
-function outputFormat({ output_config: config, output_format: older }: MessagesRequest): OutputFormat {
+function outputFormat(wire: MessagesRequest): OutputFormat {
+  const { output_config: config, output_format: older } = wire;
   const format = config?.format ?? null;
   if (format !== null && older != null && !isDeepStrictEqual(format, older)) {
     refuse(
@@ -204,14 +206,12 @@ function outputFormat({ output_config: config, output_format: older }: MessagesR
     );
   }
   const chosen = format ?? older;
-  if (chosen == null) return { type: 'text' };
-  return {
-    type: 'json_schema',
-    name: null,
-    schema: chosen.schema,
-    strict: true,
-    path: format === null ? 'output_format.schema' : 'output_config.format.schema',
-  };
+  const path = format === null ? 'output_format' : 'output_config.format';
+  const own: OutputFormat =
+    chosen == null
+      ? { type: 'text' }
+      : { type: 'json_schema', name: null, schema: chosen.schema, strict: true, path: `${path}.schema` };
+  return constrainedFormat(wire, own, path);
 }
 
 type CustomTool = Extract<WireTool, { input_schema: unknown }>;

@@ -2,6 +2,8 @@
 // absent. Known but unsupported values pass here and are rejected by parse.ts after the model lookup.
 import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
+import { constraintFields } from '../constraints.js';
+import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
 import { list } from '../list.js';
 
@@ -160,6 +162,8 @@ export const messagesRequestSchema = z.object({
     .object({ format: outputFormat, effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish() })
     .nullish(),
   output_format: outputFormat,
+  chat_template_kwargs: templateVariablesField,
+  ...constraintFields,
 
   metadata: z.object({ user_id: bounded(512).nullish() }).nullish(),
   service_tier: z.enum(['auto', 'standard_only']).nullish(),

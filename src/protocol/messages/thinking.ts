@@ -4,6 +4,7 @@ import { apiError } from '../../shared/errors.js';
 import { invalidThinkingText } from '../../shared/matched-texts.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
+import { conflict, templateSettings } from '../template-variables.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
 import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMessage } from './schema.js';
 
@@ -59,9 +60,14 @@ function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organi
   return opened?.format === 'sealed' ? opened : null;
 }
 
+const isOn = ({ type }: NonNullable<MessagesRequest['thinking']>): boolean => type === 'enabled' || type === 'adaptive';
+
 export interface ThinkingSettings {
   effort: GenerationRequest['effort'];
+  /** `output_config.effort`, which also applies to a response without thinking. */
+  promptEffort: GenerationRequest['promptEffort'];
   reasoningBudget: number | null;
+  templateVariables: GenerationRequest['templateVariables'];
   /** False: the thinking text is sent only in encrypted form, in the signature. */
   visible: boolean;
 }
@@ -70,9 +76,17 @@ export interface ThinkingSettings {
  * If `maxTokens` is null, the budget is not compared with an output limit. Throws ApiError 422 `value_out_of_range`.
  */
 export function thinkingSettings(
-  { thinking, output_config: output }: MessagesRequest,
+  { thinking, output_config: output, chat_template_kwargs: kwargs }: MessagesRequest,
   maxTokens: number | null,
 ): ThinkingSettings {
+  const template = templateSettings(kwargs, {
+    thinking: thinking == null ? null : { on: isOn(thinking), param: 'thinking' },
+  });
+  const promptEffort = output?.effort ?? undefined;
+  const variable = template.variables?.['reasoning_effort'] ?? undefined;
+  if (promptEffort !== undefined && variable !== undefined && promptEffort !== variable)
+    throw conflict('chat_template_kwargs.reasoning_effort', 'output_config.effort');
+  const rest = { promptEffort, templateVariables: template.variables };
   switch (thinking?.type) {
     case 'enabled': {
       const { budget_tokens: budget } = thinking;
@@ -81,11 +95,21 @@ export function thinkingSettings(
       };
       if (budget < MIN_THINKING_BUDGET) refuse(`at least ${MIN_THINKING_BUDGET}`);
       if (maxTokens !== null && budget >= maxTokens) refuse('less than max_tokens');
-      return { effort: 'enabled', reasoningBudget: budget, visible: thinking.display !== 'omitted' };
+      return { ...rest, effort: 'enabled', reasoningBudget: budget, visible: thinking.display !== 'omitted' };
     }
     case 'adaptive':
-      return { effort: output?.effort ?? 'medium', reasoningBudget: null, visible: thinking.display !== 'omitted' };
+      return {
+        ...rest,
+        effort: output?.effort ?? template.effort ?? 'enabled',
+        reasoningBudget: null,
+        visible: thinking.display !== 'omitted',
+      };
     default:
-      return { effort: 'none', reasoningBudget: null, visible: true };
+      return {
+        ...rest,
+        effort: thinking == null ? (template.effort ?? 'none') : 'none',
+        reasoningBudget: null,
+        visible: true,
+      };
   }
 }

@@ -4,6 +4,7 @@ import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ResponseStore } from '../../storage/response-store.js';
+import { constraintFields } from '../constraints.js';
 import { countPrompt, findModel, type PromptDeps } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
@@ -26,6 +27,8 @@ const FIELDS = [
   'tool_choice',
   'text',
   'reasoning',
+  'chat_template_kwargs',
+  ...Object.keys(constraintFields),
   'parallel_tool_calls',
   'truncation',
   'max_output_tokens',

@@ -8,6 +8,8 @@ import type { GenerationRequest, Message, OutputFormat } from '../../generation/
 import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { constrainedFormat, ignoredConstraints } from '../constraints.js';
+import { templateSettings } from '../template-variables.js';
 import { namesOne } from '../tools.js';
 import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../entry-limits.js';
@@ -147,7 +149,10 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
         seals,
         context: { ...context, ...found },
         prewarm,
-        ignored: unknownFields(body as object, KNOWN_FIELDS),
+        ignored: [
+          ...unknownFields(body as object, KNOWN_FIELDS),
+          ...ignoredConstraints(body as Record<string, unknown>),
+        ],
       });
     },
   };
@@ -182,12 +187,16 @@ function toGeneration(
   const input = readInput(wire, seals, { ...context, items, model: model.asked });
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
   const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
-  const format = toFormat(create.text?.format);
+  const textFormat = toFormat(create.text?.format);
+  const format = constrainedFormat(create, textFormat, 'text.format');
   checkOutputFormat(format);
   const sampling = toSampling(create);
   const include = new Set(create.include ?? []);
   const summary = create.reasoning?.summary ?? create.reasoning?.generate_summary ?? null;
   const effort = create.reasoning?.effort ?? null;
+  const template = templateSettings(create.chat_template_kwargs, {
+    effort: effort === null ? null : { value: effort, param: 'reasoning.effort' },
+  });
   const topLogprobs = create.top_logprobs ?? 0;
   const parallelToolCalls = create.parallel_tool_calls !== false;
   const truncation = create.truncation ?? 'disabled';
@@ -211,8 +220,9 @@ function toGeneration(
       maxTokens: prewarm ? 0 : (create.max_output_tokens ?? null),
       stop: typeof create.stop === 'string' ? [create.stop] : (create.stop ?? []),
       topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
-      effort,
+      effort: template.effort,
       reasoningBudget: null,
+      templateVariables: template.variables,
       tools: tools.definitions,
       toolChoice: toolChoice.internal,
       parallelToolCalls: parallelToolCalls && !namesOne(create.tool_choice),
@@ -252,7 +262,7 @@ function toGeneration(
       truncation,
       text: {
         format: wireFormat(
-          format,
+          textFormat,
           create.text?.format?.type === 'json_schema' ? (create.text.format.description ?? null) : null,
         ),
         ...(create.text?.verbosity == null ? {} : { verbosity: create.text.verbosity }),

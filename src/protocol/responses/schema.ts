@@ -13,6 +13,9 @@ import {
   schemaName,
   stopString,
 } from '../fields.js';
+import { constraintFields } from '../constraints.js';
+import { REASONING_EFFORTS } from '../../generation/types.js';
+import { templateVariablesField } from '../template-variables.js';
 import { MAX_TOOLS } from '../tools.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
@@ -116,11 +119,13 @@ const createFields = z.object({
 
   reasoning: z
     .object({
-      effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+      effort: z.enum(REASONING_EFFORTS).nullish(),
       summary,
       generate_summary: summary,
     })
     .nullish(),
+  chat_template_kwargs: templateVariablesField,
+  ...constraintFields,
   text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
   tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -185,10 +190,12 @@ export const inputTokensSchema = createFields
     tool_choice: true,
     text: true,
     reasoning: true,
+    chat_template_kwargs: true,
     parallel_tool_calls: true,
     truncation: true,
     max_output_tokens: true,
   })
+  .extend(constraintFields)
   .meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
 
 export const compactSchema = createFields

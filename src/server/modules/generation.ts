@@ -71,7 +71,7 @@ export function openGeneration({
     };
     const running = new RunningResponses(bus, background);
     const stored = { ...generation, sealer, responses, settings: config.responses, background, running };
-    const chat = chatCompletionsRoute(generation);
+    const chat = chatCompletionsRoute({ ...generation, reasoningField: config.chat.reasoning_field });
     return {
       chat,
       routes: [

@@ -158,7 +158,7 @@ function writtenBy(
       continueFinal: false,
       promptParam: 'messages',
     },
-    false,
+    { thinking: false },
   );
   const text =
     syntax.answer !== undefined && prompt.endsWith(syntax.open) ? prompt.slice(0, -syntax.open.length) : prompt;

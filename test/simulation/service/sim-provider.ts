@@ -59,7 +59,7 @@ export class SimProvider implements Provider {
   readonly contextWindow = 4_096;
   readonly maxOutputTokens = MAX_TOKENS;
   readonly fingerprint = 'fp_0123456789';
-  readonly reasons = false;
+  readonly efforts = ['none'] as const;
   readonly decodesImages = false;
 
   constructor(

@@ -177,7 +177,7 @@ export class SimThread {
         generations,
       };
       const routes = [
-        chatCompletionsRoute(generation),
+        chatCompletionsRoute({ ...generation, reasoningField: 'both' }),
         ...responsesRoutes({
           ...generation,
           sealer: SEALER,

@@ -2,7 +2,8 @@
 // anything but its input. One instance per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './context.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './limits.js';
-import { probe, toolFailure, type TemplateCapabilities } from './probe.js';
+import { TemplateEfforts } from './effort.js';
+import { plainContext, probe, toolFailure, type TemplateCapabilities } from './probe.js';
 import { Program } from './program.js';
 import { Run, type KnownJson } from './run.js';
 import { Dict, toValue, type List, type Value } from './values.js';
@@ -14,11 +15,11 @@ export const CHATML_TEMPLATE =
 
 export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
+  readonly efforts: TemplateEfforts;
   /** Why the template fails if it is given tools; null if it does not fail. */
   readonly toolProblem: string | null;
   readonly #program: Program;
   readonly #tokens: readonly (readonly [name: string, value: Value])[];
-  readonly #effortSwitches: boolean; // whether thinking is switched off through the effort, as in Hy3's template
   readonly #trials: RenderBudget; // for all trial renders while the model is loaded
   #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
   readonly #json: KnownJson = new WeakMap();
@@ -34,28 +35,31 @@ export class ChatTemplate {
     } catch (error) {
       throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
     }
-    this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
     this.#tokens = [
       ['bos_token', tokens.bos ?? ''],
       ['eos_token', tokens.eos ?? ''],
     ];
     this.#trials = new RenderBudget();
-    this.capabilities = probe((context) => this.try(context), this.#renderPlain());
+    const plain = this.#renderPlain();
+    this.efforts = new TemplateEfforts(source, (effort, enableThinking) => this.#attempt(effort, enableThinking));
+    this.capabilities = probe((context) => this.try(context), plain);
     this.toolProblem = this.capabilities.tools ? null : toolFailure((context) => this.try(context));
   }
 
   /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */
   render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
-    const { enableThinking } = context;
+    const { enableThinking, effort, variables: given = {} } = context;
     const variables: [name: string, value: Value][] = [
       ['documents', null],
       ['messages', toValue(context.messages)],
       ['tools', this.#toolsValue(context.tools)],
       ['add_generation_prompt', context.addGenerationPrompt],
       ['enable_thinking', enableThinking],
+      ['thinking', enableThinking], // the same setting for DeepSeek V3.1, Kimi and Granite
       ['thinking_mode', enableThinking ? 'enabled' : 'disabled'], // the same setting for MiniMax M3
+      ...(effort === undefined ? [] : [['reasoning_effort', effort] satisfies [string, Value]]),
+      ...([...(toValue(given) as Dict).entries()] as [string, Value][]),
     ];
-    if (this.#effortSwitches) variables.push(['reasoning_effort', enableThinking ? 'high' : 'no_think']);
     const guard = context.guard === undefined ? '' : String.fromCodePoint(context.guard);
     const run = new Run(budget, () => new Date(), guard);
     run.json = this.#json;
@@ -72,6 +76,16 @@ export class ChatTemplate {
   /** Like render(), for artificial conversations that probe the template's behavior. */
   try(context: TemplateContext): string {
     return this.render(context, this.#trials);
+  }
+
+  /** Returns null if the template fails. */
+  #attempt(effort: string | undefined, enableThinking: boolean): string | null {
+    try {
+      return this.try({ ...plainContext, enableThinking, effort });
+    } catch (error) {
+      if (error instanceof TemplateError && error.exhausted) throw error;
+      return null;
+    }
   }
 
   #toolsValue(tools: TemplateTool[] | null): Value {
@@ -96,13 +110,7 @@ export class ChatTemplate {
 
   /** Checks the minimum that a template must do. */
   #renderPlain(): string {
-    const plain = (): string =>
-      this.try({
-        messages: [{ role: 'user', content: 'probe-one' }],
-        tools: null,
-        addGenerationPrompt: true,
-        enableThinking: false,
-      });
+    const plain = (): string => this.try(plainContext);
     let text: string;
     try {
       text = plain();

@@ -23,6 +23,10 @@ export interface TemplateContext {
   tools: TemplateTool[] | null;
   addGenerationPrompt: boolean;
   enableThinking: boolean;
+  /** The value of `reasoning_effort`. Absent: not set, so the template uses its default. */
+  effort?: string | undefined;
+  /** The client's variables. They take precedence over those that follow from the fields above. */
+  variables?: Readonly<Record<string, unknown>> | undefined;
   /** A code point that templates print unchanged: see shield.ts. */
   guard?: number;
 }

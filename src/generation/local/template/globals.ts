@@ -146,8 +146,10 @@ const FUNCTIONS: Readonly<Record<string, { call: Global; type: Callable['typeNam
   strftime_now: { call: strftimeNow, type: 'function' },
 };
 
+export const isTemplateFunction = (name: string): boolean => Object.hasOwn(FUNCTIONS, name);
+
 /** Returns the function of that name, or undefined. */
 export function globalNamed(run: Run, name: string): Callable | undefined {
-  const found = Object.hasOwn(FUNCTIONS, name) ? FUNCTIONS[name] : undefined;
+  const found = isTemplateFunction(name) ? FUNCTIONS[name] : undefined;
   return found === undefined ? undefined : new Callable(name, (args) => found.call(run, args), found.type);
 }

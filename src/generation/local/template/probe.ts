@@ -156,7 +156,8 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   };
 }
 
-const plainContext: TemplateContext = {
+/** One user message. */
+export const plainContext: TemplateContext = {
   messages: [user('probe-one')],
   tools: null,
   addGenerationPrompt: true,

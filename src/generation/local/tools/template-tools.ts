@@ -1,7 +1,7 @@
 // Converts a request's tools to the form that templates expect, with all client text shielded. The result is cached,
 // because every request of a conversation has the same tools. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
-import { copyNotation, stringifyAsWritten, withMembers } from '../../../shared/exact-json.js';
+import { stringifyAsWritten, withMembers } from '../../../shared/exact-json.js';
 import type { TemplateTool } from '../template/context.js';
 import type { Shield } from '../shield.js';
 import type { ToolDefinition } from '../../types.js';
@@ -51,7 +51,7 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
     function: {
       name: shield.protect(name),
       description: shield.protect(description ?? ''),
-      parameters: protectedCopy(completed(parameters ?? {}), shield) as Record<string, unknown>,
+      parameters: shield.protectValue(completed(parameters ?? {})),
     },
   };
 }
@@ -60,16 +60,4 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
 function completed(parameters: Record<string, unknown>): Record<string, unknown> {
   const typed = Object.hasOwn(parameters, 'type') ? parameters : withMembers({ type: 'object' }, parameters);
   return (parameters['properties'] ?? null) === null ? withMembers(typed, { properties: {} }) : typed;
-}
-
-/** Copies a value with all strings shielded. Numbers keep their spelling. */
-function protectedCopy(value: unknown, shield: Shield): unknown {
-  if (typeof value === 'string') return shield.protect(value);
-  if (typeof value !== 'object' || value === null) return value;
-  const rename = (key: string): string => (Array.isArray(value) ? key : shield.protect(key));
-  const copy = Array.isArray(value)
-    ? value.map((item) => protectedCopy(item, shield))
-    : Object.fromEntries(Object.entries(value).map(([key, item]) => [rename(key), protectedCopy(item, shield)]));
-  copyNotation(value, copy, rename);
-  return copy;
 }

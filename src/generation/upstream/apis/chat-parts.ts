@@ -47,6 +47,16 @@ export function refuseOwnArithmetic(request: GenerationRequest): void {
     throw apiError('unsupported_feature', 'return_token_ids is not supported for upstream models.', 'return_token_ids');
 }
 
+/** Throws ApiError for template variables, which only the chat completions format can pass on. */
+export function refuseTemplateVariables({ templateVariables }: GenerationRequest): void {
+  if (templateVariables === undefined) return;
+  throw apiError(
+    'unsupported_parameter',
+    'chat_template_kwargs: the upstream of this model does not support template variables.',
+    'chat_template_kwargs',
+  );
+}
+
 export function usageIn(value: unknown): ReportedUsage {
   const usage = objectIn(value);
   return {

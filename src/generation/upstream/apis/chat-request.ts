@@ -1,5 +1,6 @@
 // Builds requests in the chat completions format, for vLLM, SGLang, llama-server, Ollama, TensorRT-LLM and hosted
 // models. Pure.
+import { withMembers } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
 import type { Content, GenerationRequest, ImagePart, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import { given, type Asked, type Body } from './api.js';
@@ -16,7 +17,7 @@ export function chatBody({ request, cap, upstream }: Asked): Body {
     ...(request.topLogprobs === null ? {} : { logprobs: true, top_logprobs: request.topLogprobs }),
     ...toolFields(request),
     ...formatFields(request.format, upstream.structured_outputs),
-    ...effortFields(request.effort, upstream.thinking),
+    ...effortFields(request, upstream.thinking),
     ...(request.continueFinal ? { continue_final_message: true, add_generation_prompt: false } : {}),
   });
 }
@@ -95,10 +96,19 @@ export const LEVELS: Readonly<Record<ReasoningEffort, string>> = {
   max: 'high',
 };
 
-function effortFields(effort: GenerationRequest['effort'], how: Upstream['thinking']): Body {
-  if (effort === null || how === 'none') return {};
-  if (how === 'enable_thinking') return { chat_template_kwargs: { enable_thinking: effort !== 'none' } };
-  return { reasoning_effort: LEVELS[effort === 'enabled' ? 'medium' : effort] };
+function effortFields(
+  { effort, templateVariables }: Pick<GenerationRequest, 'effort' | 'templateVariables'>,
+  how: Upstream['thinking'],
+): Body {
+  const asked = effort !== null && how !== 'none';
+  const enable = asked && how === 'enable_thinking' ? { enable_thinking: effort !== 'none' } : {};
+  const variables = withMembers(enable, templateVariables ?? {});
+  return {
+    ...(Object.keys(variables).length === 0 ? {} : { chat_template_kwargs: variables }),
+    ...(asked && how === 'reasoning_effort' && templateVariables?.['reasoning_effort'] === undefined
+      ? { reasoning_effort: LEVELS[effort === 'enabled' ? 'medium' : effort] }
+      : {}),
+  };
 }
 
 function chatMessages(message: Message, thinkingField: Upstream['thinking_field']): Body[] {

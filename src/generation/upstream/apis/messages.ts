@@ -19,7 +19,7 @@ import {
   type UpstreamApi,
 } from './api.js';
 import { imageData } from './chat-request.js';
-import { isEnd, refuseOwnArithmetic } from './chat-parts.js';
+import { isEnd, refuseOwnArithmetic, refuseTemplateVariables } from './chat-parts.js';
 
 export const messages: UpstreamApi = {
   path: '/messages',
@@ -42,6 +42,7 @@ const MIN_BUDGET = 1_024;
 
 function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
+  refuseTemplateVariables(request);
   if (request.n > 1)
     throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
   if (request.topLogprobs !== null)

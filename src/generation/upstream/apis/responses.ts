@@ -21,7 +21,7 @@ import {
   type UpstreamApi,
 } from './api.js';
 import { imageData, LEVELS } from './chat-request.js';
-import { refuseOwnArithmetic, textWithLogprobs } from './chat-parts.js';
+import { refuseOwnArithmetic, refuseTemplateVariables, textWithLogprobs } from './chat-parts.js';
 
 export const responses: UpstreamApi = {
   path: '/responses',
@@ -33,6 +33,7 @@ export const responses: UpstreamApi = {
 
 function body({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
+  refuseTemplateVariables(request);
   if (request.n > 1)
     throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
   if (request.stop.length > 0)
