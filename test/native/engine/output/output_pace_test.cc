@@ -64,6 +64,9 @@ TEST(output_state_defers_only_tokens_that_change_nothing) {
   CHECK_EQ(walk.output().write(tokenizer, 'b', nullptr, walk.sink()), -1);
   CHECK_EQ(walk.text(), std::string("c:ab"));
 
+  Walk unbanned(call_request());
+  CHECK(unbanned.output().may_defer(tokenizer, unbanned.tokens(), 'a') &&
+        !unbanned.output().may_defer(tokenizer, unbanned.tokens(), vocabulary().call));
   GenerationRequest budgeted = reasoning_request();
   budgeted.reasoning.budget = 9;
   Walk reasoning(budgeted);

@@ -171,6 +171,7 @@ TEST(output_state_constrains_the_arguments_by_their_grammar) {
   CHECK(walk.state() == State::kPrefix);
   walk.take("g").force("(").take("y");
   CHECK(walk.state() == State::kAfterCall);
+  CHECK(walk.allows("\n"));
   CHECK(walk.ends(vocabulary().end));
   CHECK_EQ(walk.text(), std::string("t:<call>f(ab c:\n\n t:<call>g(y"));
 }
@@ -234,6 +235,30 @@ TEST(output_state_begins_the_content_with_the_format_or_a_call) {
   called.take("f").force("(").take("x").take({vocabulary().end_call});
   CHECK(called.state() == State::kContent);
   called.take("free");
+  Walk chosen(calls);
+  chosen.take("n");
+  CHECK(chosen.force_to_end("o") == FinishReason::kEndOfTurn);
+}
+
+// A marker of several tokens is forced as soon as its first token is sampled where a grammar allows a call.
+TEST(output_state_completes_a_spelled_marker_that_a_grammar_allows) {
+  GenerationRequest request;
+  request.calls.open = {"<<", kNoToken};
+  request.calls.close = {">>", kNoToken};
+  request.calls.prefixes = {spell("f:")};
+  request.calls.starts = {spell("<<f:")};
+  request.calls.grammars = {vocabulary().choice({"a>>b>>"})};
+  request.format = vocabulary().choice({"yes", "no"});
+  Walk walk(request);
+  walk.take("<");
+  CHECK(walk.state() == State::kPrefix);
+  // The close marker within the arguments does not end the call.
+  walk.force("<f:").force("a>>b>>");
+  CHECK(walk.state() == State::kAfterCall);
+  walk.take("<");
+  CHECK(walk.state() == State::kPrefix);
+  walk.force("<f:");
+  CHECK_EQ(walk.text(), std::string("t:<<f:a>>b>><<f:"));
 }
 
 TEST(output_state_begins_the_content_with_a_header) {
@@ -254,6 +279,19 @@ TEST(output_state_begins_the_content_with_a_header) {
   Walk calls(request);
   calls.force("@").take("f").force(":");
   CHECK(calls.state() == State::kArguments);
+
+  // Reasoning may come first, so the header's first token is sampled. In the format's text, markers are plain text.
+  GenerationRequest undecided = reasoning_request();
+  undecided.calls = request.calls;
+  undecided.format_head = request.format_head;
+  undecided.format = vocabulary().choice({"a@f:", "b@f:"});
+  Walk begun(undecided);
+  CHECK(begun.allows("@") && begun.allows(vocabulary().think) && !begun.allows("a"));
+  begun.take("@");
+  CHECK(begun.state() == State::kPrefix);
+  begun.take("a").force("ll:").take("b");
+  CHECK(begun.force_to_end("@f:") == FinishReason::kEndOfTurn);
+  CHECK_EQ(begun.text(), std::string("t:@all: c:b@f:"));
 }
 
 TEST(output_state_reads_a_marker_in_content_as_header_or_text) {
@@ -277,6 +315,10 @@ TEST(output_state_reads_a_marker_in_content_as_header_or_text) {
   ended.take("@a").force("ll:").take("a@");
   CHECK(ended.state() == State::kMarker);
   CHECK(ended.ends(vocabulary().end));
+
+  Walk headed(header_request());
+  headed.take("@a").force("ll:").take("@");
+  CHECK(headed.state() == State::kMarker);
 }
 
 TEST(output_state_forces_nothing_if_logprobs_are_requested) {
@@ -284,8 +326,8 @@ TEST(output_state_forces_nothing_if_logprobs_are_requested) {
   request.sampling.top_logprobs = 0;
   request.format = vocabulary().choice({"yes"});
   Walk walk(request);
-  CHECK(walk.next_kind() == NextKind::kOpen);
   CHECK(walk.output().is_sampled(walk.grammars(), walk.tokens()));
+  CHECK(walk.next_kind() == NextKind::kOpen);
   CHECK(walk.allows("y") && !walk.allows("e"));
 }
 
