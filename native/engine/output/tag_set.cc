@@ -7,7 +7,9 @@ namespace monolith {
 
 TagSet::TagSet(std::vector<Tag> tags) : tags_(std::move(tags)) {
   if (tags_.empty()) return;
-  std::ranges::stable_sort(tags_, {}, &Tag::tokens);
+  // Insertion sort, because it is stable and allocates nothing.
+  for (auto tag = tags_.begin(); tag != tags_.end(); ++tag)
+    std::rotate(std::ranges::upper_bound(tags_.begin(), tag, tag->tokens, {}, &Tag::tokens), tag, tag + 1);
   struct Range {
     size_t first, last, length;  // The tags first .. last - 1 agree in their first `length` tokens.
   };
