@@ -1,4 +1,4 @@
-// Runs the engine's native tests. Those that depend on time run again with a clock that starts near its maximum.
+// Runs the engine's native tests. The tests of timing run a second time with a clock that starts near its maximum.
 // clocks.slow.ts runs all engine tests with several clocks.
 import { runNative } from './executables.js';
 

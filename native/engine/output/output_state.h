@@ -147,7 +147,7 @@ class OutputState {
 
  private:
   using Outcome = grammar::Grammar::Outcome;
-  // How the content must begin, until it has begun.
+  // What the content must start with; kNothing after it has started.
   enum class Due : uint8_t { kNothing, kCall, kFormat };
   // The text's section before a token.
   struct Before {
