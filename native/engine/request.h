@@ -137,7 +137,8 @@ struct GenerationRequest {
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
-  // The marker tokens of reasoning and tool calls are sampled only where they make sense.
+  // If true, the marker tokens of reasoning and tool calls are banned in sections where they cannot occur, such as the
+  // marker that closes the reasoning in content (output/section_bans.h).
   bool markers_in_place = false;
   // Generation stops when the same token sequence has occurred this many times in a row (output/repetition_guard.h).
   // 0 = off.

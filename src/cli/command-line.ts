@@ -156,7 +156,7 @@ export async function runCommandLine(argv: string[]): Promise<number> {
     return await dispatch(argv);
   } catch (error) {
     const thrown = error instanceof Error ? error : new Error(String(error));
-    // API clients must not see the cause, but an operator who runs a command may.
+    // The cause of an error is hidden from API clients, but shown to an operator who runs a command.
     const {
       name,
       message,

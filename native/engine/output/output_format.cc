@@ -24,7 +24,8 @@ std::vector<Tag> with_first(Tag tag, std::vector<Tag> tags) {
   return tags;
 }
 
-// Beginnings of a call where a call is optional: those given, or the marker's token.
+// Returns the token sequences that can start a tool call where a call is optional: those in `calls`, or only the open
+// marker's token if there are none.
 std::vector<std::vector<TokenId>> starts_of(const CallParams& calls) {
   if (calls.starts.empty() && calls.open.token != kNoToken) return {{calls.open.token}};
   return calls.starts;

@@ -158,7 +158,8 @@ void Admission::serve_entitlements() {
   for (int i = 0; i < kMaxEntitlements && serve_one_entitlement(); ++i) continue;
 }
 
-// Serves one organization that has no slot, those with a preempted sequence first.
+// Admits one sequence of an organization that holds no slot. Preempted sequences are considered first. Returns false if
+// none could be admitted.
 bool Admission::serve_one_entitlement() {
   const auto has_none = [this](uint64_t organization) { return slots_of(organization) == 0; };
   for (ScheduledSequence* sequence : preempted_) {
@@ -283,7 +284,8 @@ AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<Sche
   pages_.take_cached_pages(sequence);
   const bool wait = pages_.next_page_is_being_computed(sequence, prompts);
   PageDemand missing = pages_.missing_pages(sequence);
-  // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
+  // If no other sequence runs, one free window page is enough to start: the prompt is then prefilled with the window pages
+  // that are available.
   if (running_.empty()) missing.windows = std::min<int64_t>(missing.windows, 1);
   sequence.room_needed = 0;
   if (wait || !cache_.has_room(missing.full + reserve, missing.windows + reserve)) {

@@ -150,8 +150,8 @@ int PrefillPlanner::split_budget(int budget, bool may_admit) {
   return budget;
 }
 
-// Schedules up to `n_tokens` more tokens of the sequence. Returns the number scheduled, which exceeds `n_tokens` if a
-// bidirectional span must not be cut.
+// Schedules up to `n_tokens` more tokens of the sequence. Returns the number scheduled, which exceeds `n_tokens`
+// where this avoids splitting a bidirectional span.
 int PrefillPlanner::schedule_tokens(ScheduledSequence& sequence, int n_tokens) {
   const int planned = sequence.kv.n_planned;
   const int most = std::min({sequence.remaining() - planned, pages_.writable(sequence) - planned, rows_left_});

@@ -55,7 +55,7 @@ class Reference {
 
   void run();
 
-  // Finds the first end of content at or after `begin`: a call's open marker or a stop string.
+  // Scans from `begin` for the first tool-call open marker or stop string, where the content ends.
   void content(size_t begin);
 
   const std::string& text_;
