@@ -113,8 +113,8 @@ class PrefixCache {
   // node for these positions, it is returned and `page` is released. Returns kNoNode and changes nothing if all nodes
   // are referenced.
   NodeId insert(uint64_t organization, NodeId parent, const PageKeys& keys, PageId page);
-  // Attaches `window` to `node`, to which the caller must hold a reference. If the node already has a window page, releases
-  // `window` and moves the caller's page reference to the existing one. Returns the node's window page.
+  // Attaches `window` to `node`, to which the caller must hold a reference. If the node already has a window page,
+  // releases `window` and moves the caller's page reference to the existing one. Returns the node's window page.
   PageId insert_window(NodeId node, PageId window);
 
   // True if pool, trie, hash chains and LRU lists agree. O(pages); for tests and the idle engine.

@@ -284,8 +284,8 @@ AdmissionResult Admission::try_admit(ScheduledSequence& sequence, std::span<Sche
   pages_.take_cached_pages(sequence);
   const bool wait = pages_.next_page_is_being_computed(sequence, prompts);
   PageDemand missing = pages_.missing_pages(sequence);
-  // If no other sequence runs, one free window page is enough to start: the prompt is then prefilled with the window pages
-  // that are available.
+  // If no other sequence runs, one free window page is enough to start: the prompt is then prefilled with the window
+  // pages that are available.
   if (running_.empty()) missing.windows = std::min<int64_t>(missing.windows, 1);
   sequence.room_needed = 0;
   if (wait || !cache_.has_room(missing.full + reserve, missing.windows + reserve)) {

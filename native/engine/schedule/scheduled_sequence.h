@@ -64,8 +64,8 @@ struct ScheduledSequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: those already scored,
-  // or all of them if the request has no prompt log-probabilities.
+  // Number of leading prompt tokens whose logits need not be computed for prompt log-probabilities: those already
+  // scored, or all of them if the request has no prompt log-probabilities.
   int n_scored = 0;
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
   int n_ahead = 0;

@@ -1,5 +1,5 @@
-// Tests what the output's state machine reports to the step loop: whether the output is waiting for a grammar, whether its
-// text may be deferred, and which markers are banned.
+// Tests what the output's state machine reports to the step loop: whether the output is waiting for a grammar, whether
+// its text may be deferred, and which markers are banned.
 #include <chrono>
 #include <thread>
 
