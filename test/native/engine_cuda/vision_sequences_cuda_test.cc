@@ -1,6 +1,7 @@
 // Replays the vision vectors' sequences of tokens and image embeddings on the CUDA backend (in the emulator). There is
 // one model pair for each kind of attention and positions: bidirectional spans, M-RoPE, and embeddings added after the
 // first layers. Prompts are computed whole and in chunks, and a second time from the prefix cache.
+#include "backend/cuda/cuda_backend.h"
 #include "support/vision_sequences.h"
 
 namespace monolith::testing {
