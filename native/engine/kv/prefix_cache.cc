@@ -79,8 +79,8 @@ void PrefixCache::release(NodeId node) {
   if (const PageId page = device_page(released.location); page != kNoPage) pool_.release(page);
 }
 
-// Returns a node that is not in the trie. Evicts the least recently used one if there is none. Returns kNoNode if all
-// nodes are referenced.
+// Returns an unused node, evicting the least recently used one if necessary. Returns kNoNode if all nodes are
+// referenced.
 NodeId PrefixCache::take_node() {
   if (n_free_nodes() == 0) {
     if (lru_.oldest() == kNoNode) return kNoNode;

@@ -250,7 +250,7 @@ ScheduledSequence* Admission::admit_one(std::span<ScheduledSequence* const> prom
                         [&](ScheduledSequence& sequence) { return try_admit(sequence, prompts); }, places_taken);
 }
 
-// Allocates what a sequence needs to run. If memory runs out, marks the request and returns false.
+// Allocates the memory that a sequence needs to run. If there is not enough, marks the request and returns false.
 bool Admission::allocate(ScheduledSequence& sequence) {
   if (sequence.out_of_memory) return false;
   try {

@@ -49,8 +49,8 @@ struct ScheduledSequence {
 
   virtual bool can_start() const = 0;   // True if a waiting sequence can start now.
   virtual bool is_blocked() const = 0;  // True if a running or preempted sequence cannot advance now.
-  // Allocates what the sequence needs to run, unless that was done before. Throws std::bad_alloc and then changes
-  // nothing.
+  // Allocates the memory that the sequence needs to run, unless it is already allocated. If that throws std::bad_alloc,
+  // nothing has changed.
   virtual void allocate() = 0;
 
   Request& request;  // For the owner; the scheduler does not use it.

@@ -47,7 +47,7 @@ constexpr Field<std::optional<bool>> kFlags[] = {
     {kStripFirstSpaceKey, &TokenizerSpec::strip_first_space},
 };
 
-// Stores what a getter of GgufFile returned.
+// Stores a metadata value in `field`, which keeps its value if the file has no such key.
 template <typename T, typename U>
 Status set(Result<std::optional<T>> value, U& field) {
   if (!value) return value.error();

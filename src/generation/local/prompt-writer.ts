@@ -2,6 +2,7 @@
 // instance per loaded model; holds no state of requests. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './template/chat-template.js';
+import { copyNotation } from '../../shared/exact-json.js';
 import { imageNote } from '../image-note.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
@@ -93,7 +94,7 @@ export class PromptWriter {
       addGenerationPrompt: !request.continueFinal,
       enableThinking: thinking,
       effort,
-      variables: shield.protectValue(variables),
+      variables: protectedValues(variables, shield),
       guard: shield.guard,
     };
     let text: string;
@@ -163,4 +164,11 @@ export class PromptWriter {
       return error instanceof TemplateError && error.exhausted ? null : true;
     }
   }
+}
+
+/** The names stay as they are, because the template looks the variables up by name. */
+function protectedValues(variables: Readonly<Record<string, unknown>>, shield: Shield): Record<string, unknown> {
+  const copy = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, shield.protectValue(value)]));
+  copyNotation(variables, copy, (name) => name);
+  return copy;
 }

@@ -300,7 +300,8 @@ export class ChatStreamEncoder implements ChatEncoder {
     if (event.section === 'reasoning') {
       if (text === '' || this.envelope.reasoningFields.length === 0) return;
       const json = JSON.stringify(text);
-      const fields = this.envelope.reasoningFields.map((name) => `"${name}":${json}`).join(',');
+      let fields = '';
+      for (const name of this.envelope.reasoningFields) fields += `${fields === '' ? '' : ','}"${name}":${json}`;
       this.send(`${head}{${fields}}${this.#end(choice)}`);
     } else if (logprobs !== null && logprobs.length > 0) {
       const content = JSON.stringify(logprobs.map(wireTokenLogprob));

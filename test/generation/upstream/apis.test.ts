@@ -333,6 +333,18 @@ t.test('applies stop strings locally if the upstream does not support them', asy
   t.match(await refused.json(), { error: { code: 'unsupported_parameter', param: 'stop' } });
 });
 
+t.test('refuses template variables that the upstream cannot apply', async (t) => {
+  for (const model of ['m', 'r']) {
+    const refused = await gateway.post('/v1/chat/completions', {
+      model,
+      messages: [{ role: 'user', content: 'Hi' }],
+      chat_template_kwargs: { mode: 'x' },
+    });
+    t.equal(refused.status, 422);
+    t.match(await refused.json(), { error: { code: 'unsupported_parameter', param: 'chat_template_kwargs' } });
+  }
+});
+
 t.test('numbers beyond 2^53 keep their digits in requests and responses', async (t) => {
   const listed = '175928847299117063',
     past = '-9223372036854775808',

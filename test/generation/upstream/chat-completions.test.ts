@@ -276,6 +276,21 @@ t.test('sends the expected upstream request', async (t) => {
   t.notOk('top_k' in body || 'min_p' in body, 'fields that the client did not set are omitted');
 });
 
+t.test('passes template variables on', async (t) => {
+  const body = async (more: object): Promise<Record<string, unknown>> => {
+    await (await gateway.post('/v1/chat/completions', chat(more))).text();
+    return standIn.heard.at(-1)!.body as Record<string, unknown>;
+  };
+  t.match(await body({ reasoning_effort: 'high', chat_template_kwargs: { mode: 'x' } }), {
+    reasoning_effort: 'high',
+    chat_template_kwargs: { mode: 'x' },
+  });
+  const variable = await body({ chat_template_kwargs: { reasoning_effort: 'ultra' } });
+  t.same(variable['chat_template_kwargs'], { reasoning_effort: 'ultra' });
+  t.notOk('reasoning_effort' in variable);
+  t.notOk('chat_template_kwargs' in (await body({ chat_template_kwargs: { enable_thinking: false } })));
+});
+
 t.test('estimates missing usage and marks it as estimated', async (t) => {
   standIn.say = stream(
     ...recorded['llama-server: text']!.lines.filter(

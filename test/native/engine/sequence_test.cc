@@ -1,4 +1,4 @@
-// Tests what a request is given before it is queued: its penalty counts and its maximum length.
+// Tests the penalty counts and the maximum length of a new request.
 #include "engine/sequence.h"
 
 #include <string>

@@ -15,7 +15,7 @@ namespace {
 using Then = Tag::Then;
 using Tokens = std::vector<TokenId>;
 
-// The tokens of a tag, and what follows it.
+// An expected tag: its tokens and what follows them.
 struct Expected {
   Tokens tokens;
   Then then;
