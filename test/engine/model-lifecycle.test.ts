@@ -35,6 +35,7 @@ async function roomOf(t: Test, models: readonly CatalogModel[], addon = loadAddo
     news.push(`${one.type} ${one.model}${one.type === 'unloaded' ? ` ${one.reason}` : ''}`);
   };
   const lifecycle = new ModelLifecycle({ pool, report: tell, now: () => clock.now, available: () => clock.available });
+  lifecycle.unloadIdle(); // Records the first use of each model now, not when the timer fires.
   t.teardown(() => lifecycle.close());
   return { pool, lifecycle, news, clock, states: () => pool.list().map(({ status }) => status.state) };
 }

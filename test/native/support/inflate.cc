@@ -1,5 +1,7 @@
 #include "support/inflate.h"
 
+#include <string_view>
+
 namespace monolith::testing {
 
 std::optional<std::vector<uint8_t>> Inflate::zlib(std::span<const uint8_t> bytes) {

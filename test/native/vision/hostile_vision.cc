@@ -1,5 +1,7 @@
 #include "vision/hostile_vision.h"
 
+#include <cmath>
+
 namespace monolith::testing {
 
 std::function<void(Bytes&)> tampered(const std::string& name, const std::function<void(std::byte*)>& change) {
